@@ -1,0 +1,35 @@
+"""attn: measures attention matrices exactly, says what the numbers mean, and fails the build when they go wrong.
+
+The way of the data; a command wires it and does nothing else:
+
+    source            →  observations     →  measures          →  Report   →  renderer  →  stdout / file
+    synthetic network    states (c, R)       pure functions,      flat        table json
+    network file         attention maps      one file each        frozen      csv markdown
+                                                                  rows        plot
+
+Rooms, top to bottom; a room imports only from rooms above it, and `tests/test_house.py` says so:
+
+    errors      the error tree with its exit codes
+    records     Row, Report, provenance: the only types that travel between rooms
+    registry    one mechanism for whatever is extended by adding a file
+    limits      what the machine can hold
+    maths       numpy only, no input or output: the c+R arithmetic, bounds, orders
+    networks    synthetic transformers in c+R form: specification, weights, files, one layer's step
+    maps        synthetic attention maps, one kind per file
+    metrics     one measurement of a hidden state per file
+    studies     what a command answers: source → observations → measures → Report, no printing
+    gates       Report × conditions → verdicts → exit code
+    render      one format per file: Report → text or a rich renderable; writes nothing
+    cli         thin commands, shared options, the one writer, the one error exit
+
+`attn --help` and all synthetic work import neither torch nor transformers.
+"""
+
+
+def __getattr__(name: str) -> str:
+    """`__version__`, looked up when asked for: importlib.metadata takes longer to import than all of this package."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("attncli")
+    raise AttributeError(f"module 'attncli' has no attribute '{name}'")

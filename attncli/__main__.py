@@ -1,0 +1,3 @@
+from attncli.cli.main import main
+
+main()

@@ -1,0 +1,1 @@
+"""The command line: thin commands that wire source → study → report → writer."""

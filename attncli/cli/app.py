@@ -1,0 +1,48 @@
+"""The commands and their order in `attn --help`."""
+
+from typing import Annotated
+
+import typer
+
+from attncli.cli.generate import app as generate
+from attncli.cli.help import Command, Group
+from attncli.cli.list_things import list_things
+from attncli.cli.rank_collapse import EXAMPLES, rank_collapse
+
+app = typer.Typer(
+    name="attn",
+    cls=Group,
+    help="Measure attention matrices exactly, say what the numbers mean, fail the build when they "
+    "go wrong.\n\nExit codes: 0 fine, 1 a gate failed, 2 usage, 3 the input cannot be analysed, "
+    "4 memory or disk, 130 interrupted.",
+    epilog="attn rank-collapse\nattn rank-collapse --help\nattn list metrics",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def show_version(wanted: bool) -> None:
+    if wanted:
+        from attncli import __version__
+
+        typer.echo(f"attn {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def attn(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=show_version, is_eager=True, help="Show the version."),
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show a traceback on errors; may stand anywhere.")
+    ] = False,
+) -> None: ...
+
+
+app.command("rank-collapse", cls=Command, epilog=EXAMPLES)(rank_collapse)
+app.add_typer(generate, name="generate")
+app.command("list", cls=Command)(list_things)

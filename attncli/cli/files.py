@@ -1,0 +1,78 @@
+"""Writing a file whole or not at all."""
+
+import contextlib
+import errno
+import os
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from attncli.errors import AttnError, LimitError, UsageError
+
+
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+    """Call `write` on a temporary file beside the target and move it there when it is complete.
+
+    Devices and pipes (/dev/stdout, a fifo) are written to directly.
+    """
+    with explained(path):
+        if is_stream(path):
+            write(path)
+            return
+        with temporary_beside(path) as temporary:
+            write(temporary)
+            with open(temporary, "rb") as file:
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+
+
+def require_writable(path: Path) -> None:
+    """Refuse an output that cannot be written before any work is done."""
+    with explained(path):
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "it is a folder")
+        if not is_stream(path):
+            with temporary_beside(path):
+                pass
+
+
+def is_stream(path: Path) -> bool:
+    return path.exists() and not stat.S_ISREG(path.stat().st_mode)
+
+
+@contextlib.contextmanager
+def temporary_beside(path: Path) -> Iterator[Path]:
+    """An empty file in the target's folder with the permissions of a new file, removed unless it was moved away."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        mask = os.umask(0)
+        os.umask(mask)
+        temporary.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~mask)
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turn what the system says about a file into one sentence with the right exit code."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except AttnError:
+        raise
+    except Exception as error:
+        raise refusal(path, error) from error
+
+
+def refusal(path: Path, error: Exception) -> Exception:
+    full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    if full or "No space left" in str(error):
+        return LimitError(f"cannot write {path}: the disk is full.")
+    if isinstance(error, OSError):
+        return UsageError(f"cannot write {path}: {(error.strerror or str(error)).lower()}.")
+    return error

@@ -1,0 +1,100 @@
+"""Help texts: options in named groups, examples as one types them.
+
+Plain text with bold headings. Typer's own rich panels cost 40 ms more on every `--help` (they import a Markdown
+parser) and cannot keep an example on a line of its own.
+"""
+
+import os
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterator
+from typing import Any
+
+from typer.core import TyperCommand, TyperGroup
+
+NAMES_WIDTH = 34
+WIDEST = 110
+
+
+class Command(TyperCommand):
+    """A command whose help is laid out here."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        formatter.write(page(self, ctx))
+
+
+class Group(TyperGroup):
+    """A group of commands, likewise."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        formatter.write(page(self, ctx))
+
+
+def page(command: Any, ctx: Any) -> str:
+    return "\n".join(lines(command, ctx)) + "\n"
+
+
+def lines(command: Any, ctx: Any) -> Iterator[str]:
+    """Usage, what it answers, commands or options by group, examples."""
+    pieces = " ".join(command.collect_usage_pieces(ctx))
+    yield f"{heading('Usage:')} {ctx.command_path} {pieces}"
+    yield ""
+    for paragraph in (command.help or "").split("\n\n"):
+        yield from wrapped(paragraph)
+        yield ""
+    if isinstance(command, TyperGroup):
+        yield from section("Commands", list(commands(command, ctx)))
+    for title, records in grouped_options(command, ctx).items():
+        yield from section(title, records)
+    if command.epilog:
+        yield heading("Examples")
+        yield from (f"  {line}" for line in command.epilog.strip().splitlines())
+
+
+def commands(group: TyperGroup, ctx: Any) -> Iterator[tuple[str, str]]:
+    for name in group.list_commands(ctx):
+        member = group.get_command(ctx, name)
+        if member is not None:
+            yield name, (member.help or "").partition("\n\n")[0]
+
+
+def grouped_options(command: Any, ctx: Any) -> dict[str, list[tuple[str, str]]]:
+    """Help records by panel, in order of appearance; panels without a name come first."""
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for parameter in command.get_params(ctx):
+        record = parameter.get_help_record(ctx)
+        if record is not None:
+            argument = parameter.param_type_name == "argument"
+            title = parameter.rich_help_panel or ("Arguments" if argument else "Options")
+            groups.setdefault(title, []).append(record)
+    return groups
+
+
+def section(title: str, records: list[tuple[str, str]]) -> Iterator[str]:
+    yield heading(title)
+    for names, text in records:
+        described = wrapped(text, NAMES_WIDTH)
+        if len(names) + 4 > NAMES_WIDTH:
+            yield f"  {names}"
+        else:
+            described[0] = f"  {names}".ljust(NAMES_WIDTH) + described[0].lstrip()
+        yield from described
+    yield ""
+
+
+def wrapped(text: str, indent: int = 0) -> list[str]:
+    pad = " " * indent
+    folded = " ".join(text.split())
+    return textwrap.wrap(
+        folded, text_width(), initial_indent=pad, subsequent_indent=pad, break_on_hyphens=False
+    ) or [pad]
+
+
+def text_width() -> int:
+    return max(60, min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns - 1))
+
+
+def heading(text: str) -> str:
+    plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
+    return text if plain or not sys.stdout.isatty() else f"\033[1m{text}\033[0m"

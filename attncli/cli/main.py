@@ -1,0 +1,107 @@
+"""The entry: environment before heavy imports, and the one place where errors become a sentence and an exit code."""
+
+import os
+import sys
+from collections.abc import Sequence
+
+from attncli.errors import AttnError, LimitError
+
+INTERRUPTED = 130
+BUG = 70
+"""EX_SOFTWARE: none of the codes that mean something about the input."""
+
+FIGURES = (".png", ".svg", ".pdf")
+
+
+def main() -> None:
+    """The `attn` command."""
+    prepare_environment()
+    sys.exit(run(sys.argv[1:]))
+
+
+def prepare_environment() -> None:
+    """What must be set before numpy and typer are imported; whatever the user has set stays."""
+    # One BLAS thread: the products are small, waking more threads costs more than they give (25 × on two busy
+    # cores), and the last bit does not depend on the number of cores.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if not sys.stdout.isatty():
+        # Under GitHub Actions typer colours its help even on a pipe, and cuts it at 80 columns.
+        os.environ.setdefault("_TYPER_FORCE_DISABLE_TERMINAL", "1")
+        columns = os.environ.get("COLUMNS", "")
+        os.environ.setdefault("TERMINAL_WIDTH", columns if columns.isdecimal() else "120")
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line and return its exit code."""
+    debug = "--debug" in arguments
+    arguments = with_plot_target([part for part in arguments if part != "--debug"])
+    try:
+        return dispatch(arguments)
+    except AttnError as error:
+        if debug:
+            raise
+        return complain(str(error), error.exit_code)
+    except MemoryError:
+        if debug:
+            raise
+        sentence = "out of memory: lower --tokens, --width or the number of variants."
+        return complain(sentence, LimitError.exit_code)
+    except KeyboardInterrupt:
+        return complain("interrupted.", INTERRUPTED)
+    except Exception as error:
+        if debug:
+            raise
+        sentence = f"{type(error).__name__}: {error}. This is a bug in attn: --debug shows where."
+        return complain(sentence, BUG)
+
+
+def dispatch(arguments: Sequence[str]) -> int:
+    """Let typer parse and run; its own errors become a sentence too."""
+    import typer
+
+    from attncli.cli.app import app
+
+    try:
+        code = app(list(arguments), prog_name="attn", standalone_mode=False)
+    except typer.Abort:
+        raise KeyboardInterrupt from None
+    except typer.TyperException as error:
+        return complain(usage_sentence(error), getattr(error, "exit_code", 2))
+    except SystemExit as error:
+        # rich and typer answer a broken pipe with exit code 1; a reader that has seen enough is no failure.
+        broken = isinstance(error.__context__, BrokenPipeError)
+        return 0 if broken else int(error.code or 0)
+    if code == INTERRUPTED:
+        raise KeyboardInterrupt
+    return int(code or 0)
+
+
+def usage_sentence(error: Exception) -> str:
+    """Typer's message on one line, and where to look."""
+    message = getattr(error, "format_message", lambda: str(error))()
+    context = getattr(error, "ctx", None)
+    where = context.command_path if context is not None else "attn"
+    message = " ".join(message.split()).rstrip(".")
+    return f"{message[:1].lower()}{message[1:]} (see `{where} --help`)."
+
+
+def complain(sentence: str, code: int) -> int:
+    try:
+        print(f"attn: {sentence}", file=sys.stderr)
+    except BrokenPipeError:
+        pass
+    return code
+
+
+def with_plot_target(arguments: Sequence[str]) -> list[str]:
+    """`--plot FILE.png` draws to a file, a bare `--plot` in the terminal: an optional value, which typer lacks."""
+    result: list[str] = []
+    for part in arguments:
+        if result and result[-1] == "--plot=terminal" and part.lower().endswith(FIGURES):
+            result[-1] = f"--plot={part}"
+        else:
+            result.append("--plot=terminal" if part == "--plot" else part)
+    return result

@@ -1,0 +1,232 @@
+"""Options shared by the commands, each declared once, in groups."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from attncli.errors import UsageError
+from attncli.networks.spec import KINDS, NetworkSpec
+from attncli.networks.variants import (
+    SETS,
+    VARIANTS,
+    Switches,
+    by_names,
+    by_switches,
+    with_outlier_removed,
+)
+from attncli.registry import Registry
+
+DEFAULT_SEEDS = 5
+
+Option = partial(typer.Option, show_default=False)
+
+
+def separated(names: list[str]) -> list[str]:
+    """Repeated and comma-separated names as one list."""
+    return [part.strip() for text in names for part in text.split(",") if part.strip()]
+
+
+def kinds(field: str) -> str:
+    """The kinds of a part, as a metavar: `none|causal|window:W`."""
+    forms = (name + (f":{number}" if number else "") for name, number in KINDS[field].items())
+    return "|".join(forms)
+
+
+def default(field: str) -> str:
+    return f"[default: {NetworkSpec.__dataclass_fields__[field].default}]"
+
+
+def completion(names: Callable[[], list[str]]) -> Callable[[str], list[str]]:
+    def complete(incomplete: str) -> list[str]:
+        return [name for name in names() if name.startswith(incomplete)]
+
+    return complete
+
+
+complete_metric = completion(Registry("metric", "attncli.metrics").names)
+complete_format = completion(Registry("format", "attncli.render").names)
+complete_map = completion(Registry("map", "attncli.maps").names)
+complete_variant = completion(lambda: [*SETS, *VARIANTS])
+
+network_option = partial(Option, rich_help_panel="Network")
+variant_option = partial(Option, rich_help_panel="Variants")
+output_option = partial(Option, rich_help_panel="Output")
+
+
+@dataclass(frozen=True)
+class NetworkOptions:
+    """What the synthetic network is. `None` = not said, so that a network file can refuse what it fixes itself."""
+
+    layers: Annotated[int | None, network_option(help=f"Blocks. {default('layers')}")] = None
+    tokens: Annotated[int | None, network_option(help=f"Tokens. {default('tokens')}")] = None
+    width: Annotated[
+        int | None, network_option(help=f"Features of a token. {default('width')}")
+    ] = None
+    heads: Annotated[int | None, network_option(help=f"Heads of a layer. {default('heads')}")] = (
+        None
+    )
+    key_width: Annotated[
+        int | None,
+        network_option(help="Query, key and value width of a head. [default: width/heads]"),
+    ] = None
+    mlp_width: Annotated[
+        int | None, network_option(help="Width inside the MLP. [default: 4 × width]")
+    ] = None
+    norm: Annotated[
+        str | None,
+        network_option(metavar=kinds("norm"), help=f"Norm of every sub-block. {default('norm')}"),
+    ] = None
+    norm_position: Annotated[
+        str | None,
+        network_option(
+            metavar=kinds("norm_position"),
+            help=f"Before a sub-block, or after its skip. {default('norm_position')}",
+        ),
+    ] = None
+    mask: Annotated[
+        str | None,
+        network_option(metavar=kinds("mask"), help=f"Keys a query sees. {default('mask')}"),
+    ] = None
+    positions: Annotated[
+        str | None,
+        network_option(
+            metavar=kinds("positions"),
+            help=f"Learned bias per offset, or rotary. {default('positions')}",
+        ),
+    ] = None
+    attention: Annotated[
+        str | None,
+        network_option(
+            metavar=kinds("attention"),
+            help="Gated multiplies heads by a sigmoid; sinkhorn normalises rows and columns. "
+            + default("attention"),
+        ),
+    ] = None
+    activation: Annotated[
+        str | None,
+        network_option(metavar=kinds("activation"), help=f"Of the MLP. {default('activation')}"),
+    ] = None
+    biases: Annotated[
+        bool | None, network_option("--biases/--no-biases", help="Random biases.")
+    ] = None
+    init_scale: Annotated[
+        float | None,
+        network_option(
+            help=f"Multiplies the standard deviation of all weights. {default('init_scale')}"
+        ),
+    ] = None
+
+    def given(self) -> dict[str, int | float | str | bool]:
+        """What the command line says."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+@dataclass(frozen=True)
+class SwitchOptions:
+    """One variant, by its switches; what is not said is on."""
+
+    skip: Annotated[
+        bool | None,
+        variant_option("--skip/--no-skip", help="One variant by its switches: attention skip."),
+    ] = None
+    mlp: Annotated[bool | None, variant_option("--mlp/--no-mlp", help="The MLP.")] = None
+    mlp_skip: Annotated[
+        bool | None, variant_option("--mlp-skip/--no-mlp-skip", help="The MLP's own skip.")
+    ] = None
+
+    @property
+    def given(self) -> bool:
+        return any(value is not None for value in asdict(self).values())
+
+    def chosen(self) -> dict[str, Switches]:
+        return by_switches(self.skip, self.mlp, self.mlp_skip)
+
+
+@dataclass(frozen=True)
+class VariantOptions:
+    """Which variants of the network are compared."""
+
+    variants: Annotated[
+        list[str],
+        variant_option(
+            metavar="NAME,…",
+            autocompletion=complete_variant,
+            help="Names or sets of `attn list variants`. [default: paper]",
+        ),
+    ] = field(default_factory=list)
+    remove_outlier: Annotated[
+        bool,
+        variant_option(
+            "--remove-outlier",
+            help="Beside every variant its twin with A - 11^T/n for A, the published remedy.",
+        ),
+    ] = False
+
+    def chosen(self, switches: SwitchOptions, default: str = "paper") -> dict[str, Switches]:
+        """The variants by name; a saved network brings its own default."""
+        if switches.given and self.variants:
+            raise UsageError("give --variants or single switches such as --no-skip, not both.")
+        names = separated(self.variants) or [default]
+        chosen = switches.chosen() if switches.given else by_names(names)
+        return with_outlier_removed(chosen) if self.remove_outlier else chosen
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Which random networks."""
+
+    seed: Annotated[int | None, Option(help="First seed. [default: 0]")] = None
+    seeds: Annotated[int | None, Option(help="Networks to average over. [default: 5]")] = None
+
+    def given(self) -> dict[str, int]:
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    def all_seeds(self) -> list[int]:
+        first, count = self.seed or 0, DEFAULT_SEEDS if self.seeds is None else self.seeds
+        if first < 0 or count < 1:
+            raise UsageError("--seed must be at least 0 and --seeds at least 1.")
+        return list(range(first, first + count))
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """Where the report goes, in which form, and when it fails the build."""
+
+    format: Annotated[
+        str | None,
+        output_option(
+            metavar="table|json|jsonl|csv|markdown",
+            autocompletion=complete_format,
+            help="[default: table, or what the ending of --output says]",
+        ),
+    ] = None
+    output: Annotated[
+        Path | None,
+        output_option("--output", "-o", metavar="FILE", help="Write there, whole or not at all."),
+    ] = None
+    fail_if: Annotated[
+        list[str],
+        output_option(
+            metavar="CONDITION",
+            help="Exit 1 if it holds, as in 'log10_residual[SAN+skip, layer=-1] < -3'. Repeatable; "
+            "min(), max(), mean(), all() aggregate.",
+        ),
+    ] = field(default_factory=list)
+    plot: Annotated[
+        str | None,
+        output_option(
+            metavar="[FILE.png|svg]", help="Draw the curves in the terminal, or to a file."
+        ),
+    ] = None
+    quiet: Annotated[bool, output_option("--quiet", "-q", help="Nothing on stderr but errors.")] = (
+        False
+    )
+    no_progress: Annotated[bool, output_option("--no-progress", help="No progress bar.")] = False
+
+    @property
+    def shows_progress(self) -> bool:
+        return not (self.quiet or self.no_progress)

@@ -1,0 +1,150 @@
+"""`attn rank-collapse`"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from attncli.cli.groups import grouped
+from attncli.cli.options import (
+    NetworkOptions,
+    Option,
+    OutputOptions,
+    RunOptions,
+    SwitchOptions,
+    VariantOptions,
+    complete_metric,
+    separated,
+)
+from attncli.errors import UsageError, unknown_name
+from attncli.gates import Condition
+from attncli.networks.variants import Switches
+
+if TYPE_CHECKING:
+    from attncli.records import Report
+
+Choose = Callable[..., dict[str, Switches]]
+"""The variants, given the default of the network's source."""
+
+EXAMPLES = """
+attn rank-collapse                                  four variants, 12 layers, 5 seeds
+attn rank-collapse --mask causal --plot             a mask leaves a linear rate
+attn rank-collapse --no-skip --norm layer           one variant, by its switches
+attn rank-collapse --metric stable_rank,log10_token_cosine_gap -o curves.csv
+attn rank-collapse --layers 1 --sweep tokens=16:1024 --remove-outlier
+attn rank-collapse net.safetensors --fail-if 'log10_residual[SAN+skip, layer=-1] < -3'
+"""
+
+DEFAULT_METRICS = ("log10_residual",)
+DEFAULT_SWEEP_METRICS = ("stable_rank", "log10_residual")
+
+
+@grouped
+def rank_collapse(
+    source: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[SOURCE]",
+            help="A network file of `attn generate network`; nothing = the built-in default.",
+            show_default=False,
+        ),
+    ] = None,
+    metric: Annotated[
+        list[str],
+        Option(
+            metavar="NAME,…",
+            autocompletion=complete_metric,
+            help="Columns, from `attn list metrics`. [default: log10_residual]",
+        ),
+    ] = [],  # noqa: B006
+    sweep: Annotated[
+        str | None,
+        Option(
+            metavar="NAME=FROM:TO",
+            help="Repeat over tokens, heads, width, layers or init-scale: doubling FROM … TO, "
+            "or FROM:TO:STEPS, or a list 1,2,4.",
+        ),
+    ] = None,
+    variants: VariantOptions = VariantOptions(),
+    switches: SwitchOptions = SwitchOptions(),
+    network: NetworkOptions = NetworkOptions(),
+    run: RunOptions = RunOptions(),
+    output: OutputOptions = OutputOptions(),
+) -> int:
+    """How fast does the residual to rank 1 decay over layers, what holds it up, and at which order?
+
+    After "Attention is not all you need: pure attention loses rank doubly exponentially with depth": self-attention
+    without skips drives all tokens to one vector, cubing the distance in every layer. The network is computed with the
+    common row and the residual carried apart, so the curve goes on far below the smallest float.
+    """
+    from attncli.cli.writer import emit, prepare
+
+    conditions = prepare(output)
+    default = DEFAULT_METRICS if sweep is None else DEFAULT_SWEEP_METRICS
+    metrics = wanted_metrics(metric, default, conditions)
+    choose = partial(variants.chosen, switches)
+    if sweep is None:
+        study = curve_study(source, choose, network, run)
+    else:
+        study = sweep_study(source, sweep, choose, network, run)
+
+    from attncli.cli.progress import progress_bar
+    from attncli.cli.provenance import with_provenance
+
+    with progress_bar(output.shows_progress) as progress:
+        report = study(metrics=metrics, progress=progress)
+    return emit(with_provenance(report), output, conditions)
+
+
+def wanted_metrics(
+    given: Sequence[str], default: Sequence[str], conditions: Sequence[Condition]
+) -> list[str]:
+    """The columns asked for, and whatever the gates need; unknown names are refused before the work."""
+    from attncli.metrics import METRICS
+    from attncli.studies.rank_collapse import OWN_METRICS
+
+    names = separated(given) or list(default)
+    for name in names:
+        if name not in METRICS.names():
+            raise unknown_name("metric", name, METRICS.names())
+    gated = [condition.metric for condition in conditions]
+    for name in gated:
+        if name not in (*METRICS.names(), *OWN_METRICS):
+            raise unknown_name("metric in the gate", name, [*METRICS.names(), *OWN_METRICS])
+    return list(dict.fromkeys([*names, *(name for name in gated if name not in OWN_METRICS)]))
+
+
+def curve_study(
+    source: str | None, choose: Choose, network: NetworkOptions, run: RunOptions
+) -> "Callable[..., Report]":
+    """The study of one network over its layers, generated or from a file."""
+    from attncli.cli import sources
+    from attncli.studies.rank_collapse import rank_collapse
+
+    if source is None:
+        networks = sources.generated(sources.spec_from(network), run)
+        return partial(rank_collapse, networks, choose(), source=sources.SYNTHETIC)
+    saved = sources.from_file(source, network.given() | run.given())
+    chosen = choose(default=saved.variant)
+    return partial(rank_collapse, [saved], chosen, source=sources.identity(source))
+
+
+def sweep_study(
+    source: str | None,
+    text: str,
+    choose: Choose,
+    network: NetworkOptions,
+    run: RunOptions,
+) -> "Callable[..., Report]":
+    """The study over a range of one size; every point is checked before the first one runs."""
+    from attncli.cli import sources
+    from attncli.cli.sweeps import parse_sweep
+    from attncli.studies.sweep import SWEPT, at, sweep
+
+    if source is not None:
+        raise UsageError(f"--sweep makes its own networks: leave {source} out.")
+    parameter, points = parse_sweep(text, SWEPT)
+    spec = sources.spec_from(network, without=parameter)
+    specs = {point: at(spec, parameter, point) for point in points}
+    return partial(sweep, specs, parameter, run.all_seeds(), choose())

@@ -1,0 +1,33 @@
+"""The grammar of `--sweep`."""
+
+import math
+from collections.abc import Mapping
+
+from attncli.errors import UsageError
+from attncli.registry import convert
+
+FORM = "NAME=FROM:TO, NAME=FROM:TO:STEPS or NAME=1,2,4"
+
+
+def parse_sweep(text: str, swept: Mapping[str, type]) -> tuple[str, list[float]]:
+    """`tokens=16:1024` → ("tokens", [16, 32, …, 1024]); ranges are geometric, about doubling unless steps are given."""
+    name, _, values = text.partition("=")
+    if name not in swept or not values:
+        raise UsageError(f"cannot sweep '{text}': write {FORM} with one of {', '.join(swept)}.")
+    kind, where = swept[name], f"--sweep {text}"
+    if ":" not in values:
+        points = [convert(where, name, part, kind) for part in values.split(",")]
+        return name, list(dict.fromkeys(points))
+    first, last, *steps = values.split(":")
+    ends = convert(where, "FROM", first, kind), convert(where, "TO", last, kind)
+    doublings = steps or [str(doubling_steps(*ends))]
+    count = convert(where, "STEPS", ":".join(doublings), int)
+    if not 0 < ends[0] < ends[1] < math.inf or count < 2:
+        raise UsageError(f"{where}: the range must go up from above 0, in at least 2 steps.")
+    exact = [ends[0] * (ends[1] / ends[0]) ** (index / (count - 1)) for index in range(count)]
+    points = [round(point) if kind is int else float(f"{point:.6g}") for point in exact]
+    return name, list(dict.fromkeys(points))
+
+
+def doubling_steps(first: float, last: float) -> int:
+    return max(2, round(math.log2(last / first)) + 1) if 0 < first < last < math.inf else 2

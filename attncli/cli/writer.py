@@ -1,0 +1,142 @@
+"""The one place that writes: a report to stdout or a file, everything else to stderr."""
+
+import errno
+import io
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attncli import gates
+from attncli.cli.files import require_writable, write_whole
+from attncli.cli.options import OutputOptions
+from attncli.errors import LimitError, UsageError
+from attncli.records import Report
+from attncli.render import FORMATS
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+SUFFIXES = {".json": "json", ".jsonl": "jsonl", ".csv": "csv", ".md": "markdown"}
+FULL_WIDTH = 10_000
+"""Wider than any table: on a pipe nothing is cut or wrapped."""
+
+
+def prepare(options: OutputOptions) -> list[gates.Condition]:
+    """Everything about the output that can be refused before the work: format, gates, paths, the plot's library."""
+    FORMATS[chosen_format(options)]
+    if options.output is not None:
+        require_writable(options.output)
+    if options.plot not in (None, "terminal"):
+        require_figure(Path(options.plot))
+    return [gates.parse(text) for text in options.fail_if]
+
+
+def emit(report: Report, options: OutputOptions, conditions: Sequence[gates.Condition]) -> int:
+    """Decide the gates, write the report, and return the exit code that the verdicts mean."""
+    report = report.with_verdicts(gates.decide(report, conditions))
+    if options.plot not in (None, "terminal"):
+        from attncli.render.plots.figure import figure
+
+        write_whole(Path(options.plot), lambda path: figure(report, path))
+    name = chosen_format(options)
+    plot = options.plot == "terminal"
+    if options.output is None:
+        to_stdout(render(report, name, sys.stdout, plot))
+    else:
+        text = render(report, name, None, plot).encode()
+        write_whole(options.output, lambda path: path.write_bytes(text))
+    notes(report, options, told=options.output is None and name in ("table", "markdown"))
+    return gates.exit_code(report)
+
+
+def chosen_format(options: OutputOptions) -> str:
+    if options.format is not None:
+        return options.format
+    return SUFFIXES.get(options.output.suffix, "table") if options.output else "table"
+
+
+def require_figure(path: Path) -> None:
+    import importlib.util
+
+    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise UsageError(f"--plot {path}: the file must end in .png, .svg or .pdf.")
+    if importlib.util.find_spec("matplotlib") is None:
+        raise UsageError(f"--plot {path} needs matplotlib: pip install 'attncli[plot]'.")
+    require_writable(path)
+
+
+def render(report: Report, name: str, stream: Any, plot: bool) -> str:
+    """The report as text for a stream (None = a file): coloured and fitted on a terminal only."""
+    result = FORMATS[name](report)
+    if isinstance(result, str) and not plot:
+        return result
+    parts = [result]
+    if plot:
+        from attncli.render.plots.terminal import terminal
+
+        parts.append(terminal(report))
+    buffer = io.StringIO()
+    console = console_for(stream, buffer)
+    for part in parts:
+        if isinstance(part, str):
+            buffer.write(part)
+        else:
+            console.print(part)
+    lines = buffer.getvalue().split("\n")
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def console_for(stream: Any, buffer: io.StringIO) -> "Console":
+    """A rich console that writes to the buffer as if to the stream."""
+    from rich.console import Console
+
+    real = Console(file=stream) if stream is not None else None
+    if real is not None and real.is_terminal:
+        system: Any = real.color_system
+        return Console(
+            file=buffer,
+            force_terminal=True,
+            color_system=system,
+            no_color=real.no_color,
+            width=real.width,
+            highlight=False,
+        )
+    columns = os.environ.get("COLUMNS", "")
+    width = int(columns) if columns.isdecimal() and int(columns) > 0 else FULL_WIDTH
+    return Console(
+        file=buffer, force_terminal=False, color_system=None, width=width, highlight=False
+    )
+
+
+def to_stdout(text: str) -> None:
+    """A reader that stops reading (`| head`) is no failure; a full disk is."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        silence(sys.stdout)
+    except OSError as error:
+        silence(sys.stdout)
+        if error.errno == errno.ENOSPC:
+            raise LimitError("cannot write to stdout: the disk is full.") from None
+        raise UsageError(f"cannot write to stdout: {error.strerror}.") from None
+
+
+def silence(stream: Any) -> None:
+    """Let the interpreter's own last flush go nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def notes(report: Report, options: OutputOptions, told: bool) -> None:
+    """What a person wants to know besides the data: warnings, where the file is, which gates failed."""
+    if options.quiet:
+        return
+    lines = [f"warning: {warning}" for warning in report.warnings]
+    if options.output is not None:
+        lines.append(f"{report.headline} → {options.output}")
+    if not told:
+        lines += [f"FAIL  {v.condition}  ({v.text})" for v in report.verdicts if v.failed]
+    for line in lines:
+        print(f"attn: {line}", file=sys.stderr)

@@ -1,0 +1,45 @@
+"""The error tree. Every class carries its exit code; one place (`cli/main.py`) prints the sentence and exits.
+
+    AttnError
+    ├── UsageError      2  the command line is wrong: an unknown name, an impossible size, a gate that matches nothing
+    ├── InputError      3  the input cannot be analysed: a broken file, NaN weights, a network that leaves float range
+    └── LimitError      4  out of memory or disk, said before the work where it can be
+
+Exit code 0 is success, 1 a failed gate (`gates.exit_code`), 130 an interrupt.
+A message is one sentence that says what, where and what to do.
+"""
+
+import difflib
+from collections.abc import Iterable
+
+
+class AttnError(Exception):
+    """Anything that ends a command with one sentence instead of a traceback."""
+
+    exit_code = 2
+
+
+class UsageError(AttnError):
+    """The command line asks for something that does not exist or makes no sense."""
+
+    exit_code = 2
+
+
+class InputError(AttnError):
+    """The input was found but cannot be analysed."""
+
+    exit_code = 3
+
+
+class LimitError(AttnError):
+    """The machine cannot do it: memory, disk."""
+
+    exit_code = 4
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
+    """A usage error that suggests the nearest known name, or lists them all."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(names)}."
+    return UsageError(f"unknown {kind} '{name}': {hint}")

@@ -1,0 +1,47 @@
+"""The paper's bound on pure attention, in its first (γ = 1) form.
+
+    ‖res(SA(X))‖ ≤ K ‖res(X)‖³,  K = 4 β H λ / √d,  β ≥ ‖W_QK,h‖_1 ‖W_V,h W_O,h‖_{1,∞} for every head and layer,
+
+all in ‖·‖_{1,∞}; λ bounds the Lipschitz constant of the MLP, 1 without one. Over L layers, with k = (3^L - 1)/2,
+
+    ‖res(X_L)‖ ≤ K^k ‖res(X_0)‖^(3^L),
+
+which says something only where ‖res(X_0)‖ < K^(-1/2), the contraction radius. Dong, Cordonnier & Loukas (2021).
+"""
+
+import math
+
+import numpy as np
+
+from attncli.maths.norms import composite_norm, infinity_norm, one_norm
+from attncli.maths.scaled import Array
+
+
+def attention_constant(w_q: Array, w_k: Array, w_v: Array, w_o: Array) -> float:
+    """4 β H / √d for one layer; axes as in a network file."""
+    heads, _, d = w_q.shape
+    sizes = [
+        one_norm(w_q[head] @ w_k[head].T) * composite_norm(w_v[head] @ w_o[head])
+        for head in range(heads)
+    ]
+    return 4.0 * max(sizes) * heads / math.sqrt(d)
+
+
+def mlp_constant(w_in: Array, w_out: Array, slope: float, skip: bool) -> float:
+    """λ of f(X W_in) W_out, plus X with a skip: √(λ_1 λ_∞), for an activation of at most this slope."""
+    one = slope * one_norm(w_in) * one_norm(w_out) + skip
+    infinity = slope * infinity_norm(w_in) * infinity_norm(w_out) + skip
+    return math.sqrt(one * infinity)
+
+
+def log10_bound(log10_constant: float, log10_start: float, layer: int) -> float:
+    """log10 of K^((3^l - 1)/2) ‖res(X_0)‖^(3^l); ±inf where that leaves float range."""
+    try:
+        power = float(3**layer)
+    except OverflowError:
+        power = math.inf
+    return float(np.float64(log10_constant) * (power - 1.0) / 2.0 + log10_start * power)
+
+
+def contraction_radius(constant: float) -> float:
+    return constant**-0.5

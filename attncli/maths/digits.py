@@ -1,0 +1,30 @@
+"""Numbers as people read them: four significant digits, whole from 1000 on, no exponent where it can be avoided."""
+
+import math
+
+SIGNIFICANT = 4
+
+
+def number(value: float) -> str:
+    return fixed(value, decimals(value, SIGNIFICANT))
+
+
+def with_spread(value: float, spread: float) -> str:
+    """`-77.3 ± 1.2`: two digits of the spread, never more of the value than it carries."""
+    if spread == 0.0:
+        return f"{number(value)} ± 0"
+    places = min(decimals(value, SIGNIFICANT), max(0, decimals(spread, 2)))
+    return f"{fixed(value, places)} ± {fixed(spread, places)}"
+
+
+def decimals(value: float, digits: int) -> int:
+    """Places after the point that leave so many significant digits."""
+    if value == 0.0:
+        return digits - 1
+    return max(0, min(9, digits - 1 - math.floor(math.log10(abs(value)))))
+
+
+def fixed(value: float, places: int) -> str:
+    if abs(value) >= 1e9 or 0.0 < abs(value) < 1e-5:
+        return f"{value:.{SIGNIFICANT - 1}e}"
+    return f"{value:,.{places}f}"

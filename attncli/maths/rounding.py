@@ -1,0 +1,44 @@
+"""What float64, float32 and bfloat16 keep of a number, in numpy alone.
+
+numpy has no bfloat16: its values are held as float32 with the last 16 bits zero, which is exact. A bfloat16 matrix
+product is what hardware does: exact products of bfloat16 inputs summed in float32, and the result rounded to bfloat16.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+DTYPES = ("float64", "float32", "bfloat16")
+
+MANTISSA_BITS = {"float64": 53, "float32": 24, "bfloat16": 8}
+"""Significant bits, the implicit leading one included: rounding is off by at most 2^-bits of the number."""
+
+
+def rounded(array: NDArray[np.floating[Any]], dtype: str) -> NDArray[np.floating[Any]]:
+    """The array rounded to nearest, ties to even, held in the smallest numpy type that can."""
+    if dtype == "float64":
+        return array.astype(np.float64)
+    with np.errstate(
+        over="ignore", under="ignore"
+    ):  # beyond the range: inf or 0, as in the type itself
+        single = array.astype(np.float32)
+    return single if dtype == "float32" else to_bfloat16(single)
+
+
+def to_bfloat16(single: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+    """float32 → the nearest bfloat16, ties to even: add half of the dropped part, minus one if even, then cut."""
+    bits = np.ascontiguousarray(single, dtype=np.float32).view(np.uint32)
+    odd = (bits >> np.uint32(16)) & np.uint32(1)
+    cut = (bits + np.uint32(0x7FFF) + odd) & np.uint32(0xFFFF0000)
+    kept = np.where(np.isfinite(single), cut, bits)
+    return kept.view(np.float32)
+
+
+def product(
+    left: NDArray[np.floating[Any]], right: NDArray[np.floating[Any]], dtype: str
+) -> NDArray[np.floating[Any]]:
+    """left @ right as the type computes it; both must hold values of that type."""
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        result: NDArray[np.floating[Any]] = left @ right
+        return to_bfloat16(result) if dtype == "bfloat16" else result

@@ -1,0 +1,108 @@
+"""Arrays whose magnitude may leave float range: `mantissa · 2^exponent`, the exponent a Python integer.
+
+A Python integer never overflows, so a residual of 10^-170000 or 10^-(10^300) is carried like any other, and scaling
+by a power of two is exact: normalising an array rounds nothing.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+BEYOND_FLOATS = 2200
+"""Shifting any float64 by 2^±this gives 0 or inf: its exponents run from -1074 to 1024."""
+
+NEGLIGIBLE = -60
+"""2^-60 is well below half a unit in the last place of 1: smaller additions to 1 change nothing."""
+
+LOG10_2 = math.log10(2.0)
+
+
+class Scaled(NamedTuple):
+    """`mantissa · 2^exponent`; the mantissa's largest magnitude lies in [1/2, 1), or the array is all zero."""
+
+    mantissa: Array
+    exponent: int
+
+    def value(self) -> Array:
+        """The plain array; what leaves float range becomes 0 or inf."""
+        return shift(self.mantissa, self.exponent)
+
+    def is_zero(self) -> bool:
+        return not self.mantissa.any()
+
+
+def shift(array: Array, exponent: int) -> Array:
+    """`array · 2^exponent`, for any integer exponent."""
+    if exponent == 0:
+        return array
+    with np.errstate(over="ignore", under="ignore"):
+        return np.ldexp(array, max(-BEYOND_FLOATS, min(BEYOND_FLOATS, exponent)))
+
+
+def scaled(array: Array, exponent: int = 0) -> Scaled:
+    """`array · 2^exponent`, normalised (exactly: by a power of two)."""
+    largest = max(float(array.max()), -float(array.min())) if array.size else 0.0
+    if largest == 0.0:
+        return Scaled(array, 0)
+    own = math.frexp(largest)[1]
+    return Scaled(shift(array, -own), exponent + own)
+
+
+def plus(first: Scaled, second: Scaled) -> Scaled:
+    """The sum, with numpy broadcasting."""
+    top = common_exponent(first, second)
+    return scaled(aligned(first, top) + aligned(second, top), top)
+
+
+def common_exponent(*arrays: Scaled) -> int:
+    """The largest exponent among the arrays that are not zero (0 if all are)."""
+    return max((array.exponent for array in arrays if not array.is_zero()), default=0)
+
+
+def aligned(array: Scaled, exponent: int) -> Array:
+    """The array in units of 2^exponent; what is far below becomes 0."""
+    return shift(array.mantissa, array.exponent - exponent)
+
+
+def times(first: Scaled, second: Array | float) -> Scaled:
+    """The elementwise product with a plain array or number."""
+    return scaled(first.mantissa * second, first.exponent)
+
+
+def matmul(first: Scaled, second: Array) -> Scaled:
+    return scaled(first.mantissa @ second, first.exponent)
+
+
+def product(first: Scaled, second: Scaled) -> Scaled:
+    """The elementwise product."""
+    return scaled(first.mantissa * second.mantissa, first.exponent + second.exponent)
+
+
+def from_logs(sign: Array, log_magnitude: Array) -> Scaled:
+    """`sign · e^log_magnitude`, elementwise, whatever the magnitude."""
+    top = float(log_magnitude.max(initial=-math.inf))
+    if top == -math.inf:
+        return Scaled(np.zeros(log_magnitude.shape), 0)
+    exponent = math.floor(top / math.log(2.0))
+    return scaled(sign * np.exp(log_magnitude - exponent * math.log(2.0)), exponent)
+
+
+def expm1_scaled(array: Scaled) -> Scaled:
+    """e^x - 1, to full relative accuracy however small x is."""
+    if array.exponent < NEGLIGIBLE:
+        return array
+    return scaled(np.expm1(array.value()))
+
+
+def log10_of(magnitude: float, exponent: int) -> float:
+    """log10(magnitude · 2^exponent); ±inf for zero and where the logarithm itself leaves float range."""
+    if magnitude == 0.0:
+        return -math.inf
+    try:
+        return math.log10(magnitude) + exponent * LOG10_2
+    except OverflowError:
+        return math.copysign(math.inf, exponent)

@@ -1,0 +1,201 @@
+"""(P - 1π^T) V for softmax attention P and its reference row π, exact however small the result is.
+
+With m_ij = expm1(E_ij) and m̄_i = Σ_j π_j m_ij,
+
+    P_ij - π_j = π_j (m_ij - m̄_i) / (1 + m̄_i)
+
+has no cancellation left. The key with the largest π (the star) is subtracted from all keys and values first, which
+softmax and the row sums allow; so when π is nearly one-hot the result comes from the other keys alone and keeps its
+digits, and their weights are carried relative to the second largest, so nothing underflows.
+
+Four ways to the same number:
+  vanishing    E below 2^-60: expm1(E) = E, and the product is of low rank: no token × token array at all
+  factored     E moderate: one expm1 and two matrix products, as dear as plain attention
+  masked       some keys invisible, so that P - π is of order one in some rows: plain softmax, minus π^T V
+  logarithmic  huge logits: P - π entry by entry from log P and log π
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attncli.maths.logits import Logits, blocks, deviation, largest_deviation, reference_row
+from attncli.maths.scaled import (
+    NEGLIGIBLE,
+    Array,
+    Scaled,
+    aligned,
+    common_exponent,
+    expm1_scaled,
+    from_logs,
+    matmul,
+    product,
+    scaled,
+)
+
+MODERATE = math.log2(300.0)
+"""Largest log2 |E| for which e^E times any weight stays inside float range."""
+
+
+def reference_offset(reference: Scaled) -> Scaled:
+    """π - 1/n [head, key] for π = softmax(reference), to full relative accuracy when π is nearly uniform."""
+    tokens = reference.mantissa.shape[1]
+    if reference.exponent > 0:
+        return scaled(np.exp(log_softmax(reference.value())) - 1.0 / tokens)
+    grown = expm1_scaled(reference)
+    mean = grown.mantissa.mean(axis=1, keepdims=True)
+    total = 1.0 + Scaled(mean, grown.exponent).value()
+    return scaled((grown.mantissa - mean) / total / tokens, grown.exponent)
+
+
+def log_softmax(logits: Array) -> Array:
+    """Over the last axis."""
+    shifted = logits - logits.max(axis=-1, keepdims=True)
+    result: Array = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+    return result
+
+
+def softmax_deviation(logits: Logits, values: Scaled) -> Scaled:
+    """(P - 1π^T) V [head, query, value] for values [head, key, value]."""
+    tokens = values.mantissa.shape[1]
+    if tokens == 1:
+        return scaled(np.zeros(values.mantissa.shape))
+    reference = reference_row(logits)
+    star = reference.argmax(axis=1)
+    logits = logits._replace(keys=minus_star(logits.keys, star))
+    values = minus_star(values, star)
+    size = largest_deviation(logits)
+    masked_moderate = logits.visible is None or np.ptp(reference) < 2.0**MODERATE
+    if size > MODERATE or not masked_moderate:
+        return logarithmic(logits, log_softmax(reference), star, values)
+    if logits.visible is not None:
+        return masked(logits, np.exp(log_softmax(reference)), values)
+    weights, log_weight = others(reference, star)
+    if size < NEGLIGIBLE and logits.bias is None:
+        result = vanishing(logits, weights, log_weight, values)
+    else:
+        result = factored(logits, weights, log_weight, star, values)
+    return weighted(result, log_weight)
+
+
+def minus_star(array: Scaled, star: NDArray[np.intp]) -> Scaled:
+    """Every key's vector minus that of the head's star."""
+    chosen = array.mantissa[np.arange(len(star)), star]
+    return scaled(array.mantissa - chosen[:, None, :], array.exponent)
+
+
+def others(reference: Array, star: NDArray[np.intp]) -> tuple[Array, Array]:
+    """π without the star, as e^log_weight[head] · weights[head, key] with largest weight 1."""
+    rest = reference.copy()
+    rest[np.arange(len(star)), star] = -math.inf
+    second = rest.max(axis=1)
+    log_star = log_softmax(reference).max(axis=1)
+    return np.exp(rest - second[:, None]), second - reference.max(axis=1) + log_star
+
+
+def weighted(result: Scaled, log_weight: Array) -> Scaled:
+    """The result [head, …] times e^log_weight[head]."""
+    weight = from_logs(np.ones(len(log_weight)), log_weight)
+    return product(result, weight._replace(mantissa=weight.mantissa[:, None, None]))
+
+
+def covariance(
+    moments: Array, weights: Array, log_weight: Array, values: Array
+) -> tuple[Array, Array]:
+    """From moments [head, query, value + 1] = m @ [w V, w]: the numerator, and m̄ itself.
+
+    Σ_j w_j m_ij V_j - m̄_i Σ_j w_j V_j, where one factor e^log_weight is left to the caller.
+    """
+    share = np.exp(log_weight)[:, None, None]
+    mean_values = share * (weights[:, None, :] @ values)
+    means = moments[:, :, -1:]
+    return moments[:, :, :-1] - means * mean_values, share * means
+
+
+def weighted_values(weights: Array, values: Array) -> Array:
+    """[w V, w] as one array [head, key, value + 1], so that one matrix product yields both moments."""
+    column = weights[:, :, None]
+    return np.concatenate([column * values, column], axis=2)
+
+
+def vanishing(logits: Logits, weights: Array, log_weight: Array, values: Scaled) -> Scaled:
+    """First order in E: Q (K^T [w V, w]), never forming Q K^T."""
+    right = logits.keys.mantissa.swapaxes(1, 2) @ weighted_values(weights, values.mantissa)
+    moments = logits.queries.mantissa @ right
+    numerator, _ = covariance(moments, weights, log_weight, values.mantissa)
+    exponent = logits.queries.exponent + logits.keys.exponent
+    return scaled(numerator, exponent + values.exponent)
+
+
+def factored(
+    logits: Logits, weights: Array, log_weight: Array, star: NDArray[np.intp], values: Scaled
+) -> Scaled:
+    """One expm1 and two matrix products."""
+    heads, tokens, width = values.mantissa.shape
+    right = weighted_values(weights, values.mantissa)
+    moments = np.empty((heads, logits.queries.mantissa.shape[1], width + 1))
+    for some, rows in blocks(heads, moments.shape[1], tokens):
+        block = deviation(logits, some, rows)
+        if logits.bias is not None:
+            block -= np.take_along_axis(block, star[some, None, None], axis=2)
+        moments[some, rows] = np.expm1(block, out=block) @ right[some]
+    numerator, means = covariance(moments, weights, log_weight, values.mantissa)
+    return scaled(numerator / (1.0 + means), values.exponent)
+
+
+def masked(logits: Logits, weights: Array, values: Scaled) -> Scaled:
+    """Plain softmax over the visible keys, minus the reference."""
+    assert logits.visible is not None
+    heads, tokens, width = values.mantissa.shape
+    right = weighted_values(weights, values.mantissa)
+    moments = np.empty((heads, tokens, width + 1))
+    for some, rows in blocks(heads, tokens, tokens):
+        block = deviation(logits, some, rows)
+        np.exp(block, out=block)
+        block *= logits.visible(rows)
+        moments[some, rows] = block @ right[some]
+    reference = weights[:, None, :] @ values.mantissa
+    return scaled(moments[:, :, :-1] / moments[:, :, -1:] - reference, values.exponent)
+
+
+def logarithmic(
+    logits: Logits, log_reference: Array, star: NDArray[np.intp], values: Scaled
+) -> Scaled:
+    """Entry by entry: |P - π| = max(P, π) (1 - e^-|log P - log π|)."""
+    heads, tokens, width = values.mantissa.shape
+    result = np.zeros((heads, logits.queries.mantissa.shape[1], width))
+    pieces = []
+    for some, rows in blocks(heads, result.shape[1], tokens):
+        block = deviation(logits, some, rows)
+        if logits.visible is not None:
+            block = np.where(logits.visible(rows), block, -math.inf)
+        difference = log_ratio(block, log_reference[some])
+        piece = difference_of_exponentials(difference, log_reference[some], star[some])
+        pieces.append((some, rows, matmul(piece, values.mantissa[some])))
+    top = common_exponent(*(piece for _, _, piece in pieces))
+    for some, rows, piece in pieces:
+        result[some, rows] = aligned(piece, top)
+    return scaled(result, top + values.exponent)
+
+
+def log_ratio(block: Array, log_reference: Array) -> Array:
+    """log P - log π, in place of E."""
+    joint = block + log_reference[:, None, :]
+    top = joint.max(axis=2, keepdims=True)
+    joint -= top
+    total = np.exp(joint, out=joint).sum(axis=2, keepdims=True)
+    block -= top + np.log(total)
+    return block
+
+
+def difference_of_exponentials(
+    difference: Array, log_reference: Array, star: NDArray[np.intp]
+) -> Scaled:
+    """P - π from log P - log π and log π; the star's column, which meets a zero value row, is 0."""
+    sign = np.sign(difference)
+    larger = np.maximum(difference, 0.0) + log_reference[:, None, :]
+    with np.errstate(divide="ignore"):  # log 0 = -inf where P = π
+        larger += np.log(-np.expm1(-np.abs(difference, out=difference), out=difference))
+    larger[np.arange(len(star)), :, star] = -math.inf
+    return from_logs(sign, larger)

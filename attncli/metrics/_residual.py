@@ -1,0 +1,13 @@
+"""What the residual metrics share."""
+
+import math
+
+from attncli.maths.norms import Norm, log10_norm
+from attncli.maths.split import Split
+
+
+def log10_relative(state: Split, norm: Norm) -> float:
+    """log10 of ‖X - 1x̄^T‖ / ‖X‖; -inf where the residual is exactly zero."""
+    if state.residual.is_zero():
+        return -math.inf
+    return log10_norm(state.residual, norm) - log10_norm(state.states, norm)

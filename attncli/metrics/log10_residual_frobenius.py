@@ -1,0 +1,13 @@
+from attncli.maths.norms import frobenius_norm
+from attncli.maths.split import Split
+from attncli.metrics import unit
+from attncli.metrics._residual import log10_relative
+
+
+@unit("log10")
+def log10_residual_frobenius(state: Split) -> float:
+    """log10 of ‖X - 1x̄^T‖_F / ‖X‖_F; the token mean x̄ is the centre that minimises it.
+
+    0: tokens share no common row; -∞: all tokens are the same vector.
+    """
+    return log10_relative(state, frobenius_norm)

@@ -1,0 +1,14 @@
+import math
+
+from attncli.maths.norms import composite_norm, log10_norm
+from attncli.maths.split import Split
+from attncli.metrics import unit
+
+
+@unit("log10")
+def log10_residual_norm(state: Split) -> float:
+    """log10 of ‖X - 1x̄^T‖ itself, not divided by ‖X‖, in the norm √(‖·‖_1 ‖·‖_∞): what the theorem bounds.
+
+    -∞: all tokens are the same vector.
+    """
+    return log10_norm(state.residual, composite_norm) if not state.residual.is_zero() else -math.inf

@@ -1,0 +1,13 @@
+from attncli.maths.norms import spectral_norm
+from attncli.maths.split import Split
+from attncli.metrics import unit
+from attncli.metrics._residual import log10_relative
+
+
+@unit("log10")
+def log10_residual_spectral(state: Split) -> float:
+    """log10 of ‖X - 1x̄^T‖_2 / ‖X‖_2 (largest singular values); the token mean x̄ is the centre that minimises it.
+
+    0: the common row is not the leading direction; -∞: all tokens are the same vector.
+    """
+    return log10_relative(state, spectral_norm)

@@ -1,0 +1,20 @@
+import math
+
+from attncli.maths.norms import frobenius_norm, log10_norm
+from attncli.maths.split import Split, normalised
+from attncli.metrics import unit
+
+
+@unit("log10")
+def log10_token_cosine_gap(state: Split) -> float:
+    """log10 of 1 - cos, cos the mean cosine between two different tokens.
+
+    With unit rows u_i, 1 - cos = Σ_i ‖u_i - ū‖² / (n - 1), which needs no subtraction from 1 (our own form).
+    log10 2 at most for two opposite tokens; -∞: all tokens point the same way.
+    """
+    if state.tokens < 2 or state.residual.is_zero():
+        return -math.inf
+    directions = normalised(state, epsilon=0.0, centre=False)
+    width = directions.common.mantissa.size
+    square = 2.0 * log10_norm(directions.residual, frobenius_norm)
+    return square - math.log10(width * (state.tokens - 1))

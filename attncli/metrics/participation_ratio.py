@@ -1,0 +1,13 @@
+from attncli.maths.norms import singular_values
+from attncli.maths.split import Split
+from attncli.metrics import unit
+
+
+@unit("dimensions")
+def participation_ratio(state: Split) -> float:
+    """(Σ s²)² / Σ s⁴ over the singular values s of X.
+
+    1: one direction; min(tokens, width): all equally.
+    """
+    squares = singular_values(state.states.mantissa) ** 2
+    return float(squares.sum() ** 2 / (squares**2).sum())

@@ -1,0 +1,13 @@
+from attncli.maths.norms import singular_values
+from attncli.maths.split import Split
+from attncli.metrics import unit
+
+
+@unit("dimensions")
+def stable_rank(state: Split) -> float:
+    """‖X‖_F² / ‖X‖_2²: how many directions carry the tokens' energy.
+
+    1: one direction; min(tokens, width): all equally.
+    """
+    squares = singular_values(state.states.mantissa) ** 2
+    return float(squares.sum() / squares[0])

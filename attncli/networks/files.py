@@ -1,0 +1,190 @@
+"""Networks in safetensors files, as design describes them for other programs.
+
+    x [token, feature]
+    layers.{l}.w_q, .w_k [head, feature, key]    layers.{l}.w_v [head, feature, value]    layers.{l}.w_o [head, value, feature]
+    layers.{l}.mlp.w_in [feature, hidden]        layers.{l}.mlp.w_out [hidden, feature]
+    and where the network has them: b_q, b_k, b_v, b_o, mlp.b_in, mlp.b_out, w_g, relative_bias
+
+The kinds of the network's parts are strings in the metadata. Logits carry 1/√key width and no further scale.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+
+from attncli.errors import InputError, UsageError
+from attncli.maths.scaled import Array
+from attncli.networks.spec import KINDS, NetworkSpec
+from attncli.networks.variants import SETS, VARIANTS
+from attncli.networks.weights import Layer, Network
+
+FORMAT = "attn-network"
+IN_MLP = ("w_in", "w_out", "b_in", "b_out")
+OPTIONAL = tuple(Layer._field_defaults)
+
+
+def tensor_name(layer: int, weight: str) -> str:
+    return f"layers.{layer}.{'mlp.' if weight in IN_MLP else ''}{weight}"
+
+
+def tensors(network: Network) -> dict[str, Array]:
+    """Everything a network file holds, by tensor name."""
+    named = {"x": network.embeddings()}
+    for index in range(network.spec.layers):
+        for weight, array in network.layer(index)._asdict().items():
+            if array is not None:
+                named[tensor_name(index, weight)] = array
+    return named
+
+
+def metadata(network: Network, variant: str) -> dict[str, str]:
+    spec = network.spec
+    kinds = {name: getattr(spec, name) for name in KINDS}
+    return {
+        "format": FORMAT,
+        "version": "1",
+        "layers": str(spec.layers),
+        "seed": str(network.seed),
+        "init_scale": repr(spec.init_scale),
+        "variant": variant,
+        **kinds,
+    }
+
+
+class FileNetwork:
+    """A network read layer by layer; sizes, names and kinds are checked when it is opened."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self.file = safe_open(path, framework="numpy")
+        except (SafetensorError, OSError) as error:
+            raise InputError(f"{path} cannot be read as safetensors: {reason(error)}.") from None
+        self.metadata: Mapping[str, str] = self.file.metadata() or {}
+        if self.metadata.get("format") != FORMAT:
+            raise InputError(
+                f"{path} is not a network file: write one with `attn generate network -o FILE`."
+            )
+        self.names = frozenset(self.file.keys())
+        self.spec = self.read_spec()
+        self.seed = self.number("seed")
+        self.check_shapes()
+
+    @property
+    def variant(self) -> str:
+        """The variant or set of variants that the network was generated as."""
+        name = self.metadata.get("variant", "paper")
+        if name not in (*VARIANTS, *SETS):
+            raise InputError(f"{self.path} names the unknown variant '{name}'.")
+        return name
+
+    def embeddings(self) -> Array:
+        return self.tensor("x")
+
+    def layer(self, index: int) -> Layer:
+        found = {
+            weight: self.tensor(name)
+            for weight in Layer._fields
+            if (name := tensor_name(index, weight)) in self.names
+        }
+        return Layer(**found)
+
+    def tensor(self, name: str) -> Array:
+        array: Array = self.file.get_tensor(name).astype(np.float64, copy=False)
+        if not np.isfinite(array).all():
+            raise InputError(f"{self.path}: tensor {name} holds NaN or infinite values.")
+        return array
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        if name not in self.names:
+            raise InputError(f"{self.path}: tensor {name} is missing.")
+        slice_ = self.file.get_slice(name)
+        if slice_.get_dtype() not in ("F64", "F32"):
+            raise InputError(f"{self.path}: tensor {name} is {slice_.get_dtype()}, not F64 or F32.")
+        return tuple(slice_.get_shape())
+
+    def number(self, name: str) -> int:
+        text = self.metadata.get(name, "")
+        if not text.isdecimal():
+            raise InputError(
+                f"{self.path}: metadata '{name}' must be a whole number, not '{text}'."
+            )
+        return int(text)
+
+    def read_spec(self) -> NetworkSpec:
+        heads, width, d = self.sized("layers.0.w_q", 3)
+        tokens, _ = self.sized("x", 2)
+        try:
+            return NetworkSpec(
+                layers=self.number("layers"),
+                tokens=tokens,
+                width=width,
+                heads=heads,
+                key_width=d,
+                mlp_width=self.sized("layers.0.mlp.w_in", 2)[1],
+                biases="layers.0.b_q" in self.names,
+                init_scale=float(self.metadata.get("init_scale", "1.0")),
+                **{name: self.metadata.get(name, "") for name in KINDS},
+            )
+        except (UsageError, ValueError) as error:
+            raise InputError(f"{self.path}: {error}") from None
+
+    def sized(self, name: str, axes: int) -> tuple[int, ...]:
+        shape = self.shape(name)
+        if len(shape) != axes:
+            raise InputError(f"{self.path}: tensor {name} has {len(shape)} axes, not {axes}.")
+        return shape
+
+    def check_shapes(self) -> None:
+        for name, expected in self.expected_shapes():
+            if self.shape(name) != expected:
+                raise InputError(
+                    f"{self.path}: tensor {name} has shape {list(self.shape(name))}, "
+                    f"expected {list(expected)}."
+                )
+
+    def expected_shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+        spec = self.spec
+        yield "x", (spec.tokens, spec.width)
+        for index in range(spec.layers):
+            for weight, expected in weight_shapes(spec).items():
+                name = tensor_name(index, weight)
+                if name in self.names or weight not in OPTIONAL or needed(weight, spec):
+                    yield name, expected
+
+
+def needed(weight: str, spec: NetworkSpec) -> bool:
+    """Optional weights without which the network's own kinds cannot be computed."""
+    return (weight == "w_g" and spec.attention == "gated") or (
+        weight == "relative_bias" and spec.positions == "relative"
+    )
+
+
+def weight_shapes(spec: NetworkSpec) -> dict[str, tuple[int, ...]]:
+    inward = (spec.heads, spec.width, spec.d)
+    per_head = (spec.heads, spec.d)
+    return {
+        "w_q": inward,
+        "w_k": inward,
+        "w_v": inward,
+        "w_o": (spec.heads, spec.d, spec.width),
+        "w_in": (spec.width, spec.hidden),
+        "w_out": (spec.hidden, spec.width),
+        "b_q": per_head,
+        "b_k": per_head,
+        "b_v": per_head,
+        "b_o": (spec.width,),
+        "b_in": (spec.hidden,),
+        "b_out": (spec.width,),
+        "w_g": inward,
+        "relative_bias": (spec.heads, 2 * spec.tokens - 1),
+    }
+
+
+def reason(error: Exception) -> str:
+    """The library's own words, as the end of a sentence."""
+    if isinstance(error, FileNotFoundError):
+        return "there is no such file"
+    return str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__

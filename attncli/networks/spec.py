@@ -1,0 +1,116 @@
+"""What a synthetic network is: its sizes and the kinds of its parts."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from attncli.errors import UsageError, unknown_name
+
+NORM_EPSILON = 1e-5
+ROPE_BASE = 10000.0
+SINKHORN_ROUNDS = 10
+
+KINDS: Mapping[str, Mapping[str, str]] = {
+    "norm": {"none": "", "layer": "", "rms": ""},
+    "norm_position": {"pre": "", "post": ""},
+    "mask": {"none": "", "causal": "", "window": "W"},
+    "positions": {"none": "", "relative": "", "rope": ""},
+    "attention": {"softmax": "", "gated": "", "sinkhorn": "ROUNDS"},
+    "activation": {"relu": "", "gelu": "", "silu": ""},
+}
+"""Field → its kinds → the whole number that may follow the kind after a colon."""
+
+NUMBER_NEEDED = ("window",)
+
+SIZES = ("layers", "tokens", "width", "heads", "key_width", "mlp_width")
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkSpec:
+    """Sizes and kinds; together with a seed they determine every weight."""
+
+    layers: int = 12
+    tokens: int = 64
+    width: int = 64
+    heads: int = 4
+    key_width: int | None = None
+    """Query, key and value width of one head; None = width / heads."""
+    mlp_width: int | None = None
+    """None = 4 width."""
+    norm: str = "none"
+    norm_position: str = "pre"
+    mask: str = "none"
+    positions: str = "none"
+    attention: str = "softmax"
+    activation: str = "relu"
+    biases: bool = False
+    init_scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in SIZES:
+            size = getattr(self, name)
+            if size is not None and size < 1:
+                raise UsageError(f"{option(name)} must be at least 1, not {size}.")
+        if not 0.0 < self.init_scale < math.inf:
+            raise UsageError(f"--init-scale must be a positive number, not {self.init_scale}.")
+        for name in KINDS:
+            kind_and_number(name, getattr(self, name))
+        if self.key_width is None and self.width % self.heads:
+            raise UsageError(
+                f"--heads {self.heads} does not divide --width {self.width}: "
+                "choose heads that do, or give --key-width."
+            )
+        if self.positions == "rope" and self.d % 2:
+            raise UsageError(
+                f"--positions rope turns pairs of features: key width {self.d} must be even."
+            )
+        if self.rounds and self.window is not None:
+            raise UsageError(
+                "--attention sinkhorn needs --mask none: the only causal matrix whose rows "
+                "and columns all sum to one is the identity."
+            )
+
+    @property
+    def d(self) -> int:
+        """Query, key and value width of one head."""
+        return self.key_width or self.width // self.heads
+
+    @property
+    def hidden(self) -> int:
+        """Width inside the MLP."""
+        return self.mlp_width or 4 * self.width
+
+    @property
+    def window(self) -> int | None:
+        """How many keys a query sees, the last one itself; None = all keys, before and after."""
+        kind, size = kind_and_number("mask", self.mask)
+        return {"none": None, "causal": self.tokens, "window": size}[kind]
+
+    @property
+    def rounds(self) -> int:
+        """Sinkhorn rounds; 0 for softmax attention."""
+        kind, rounds = kind_and_number("attention", self.attention)
+        return (rounds or SINKHORN_ROUNDS) if kind == "sinkhorn" else 0
+
+    @property
+    def layer_bytes(self) -> int:
+        """Memory of one layer's weights."""
+        return 8 * (4 * self.heads * self.width * self.d + 2 * self.width * self.hidden)
+
+
+def option(field: str) -> str:
+    return "--" + field.replace("_", "-")
+
+
+def kind_and_number(field: str, text: str) -> tuple[str, int | None]:
+    """`window:8` → ("window", 8); `causal` → ("causal", None)."""
+    kind, colon, number = text.partition(":")
+    kinds = KINDS[field]
+    if kind not in kinds:
+        raise unknown_name(option(field), text, kinds)
+    if not colon and kind not in NUMBER_NEEDED:
+        return kind, None
+    if not kinds[kind] or not number.isdecimal() or int(number) < 1:
+        forms = ", ".join(name + (f":{n}" if n else "") for name, n in kinds.items())
+        raise UsageError(f"{option(field)} '{text}': there are {forms} (a whole number from 1 on).")
+    return kind, int(number)

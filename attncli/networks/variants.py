@@ -1,0 +1,70 @@
+"""Variants: which parts of every block are switched on.
+
+The paper's figure has four; its `SAN+MLP` keeps the MLP's own skip. The other combinations have names too, so that
+every column of a report says exactly what was removed.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from attncli.errors import UsageError, unknown_name
+
+
+@dataclass(frozen=True, slots=True)
+class Switches:
+    """Parts of a block that can be off by themselves."""
+
+    skip: bool = True
+    """The attention's skip."""
+    mlp: bool = True
+    mlp_skip: bool = True
+    """The MLP's skip; meaningless without an MLP."""
+    remove_outlier: bool = False
+    """Attention acts as A - 11^T/n instead of A."""
+
+
+VARIANTS: Mapping[str, Switches] = {
+    "SAN": Switches(skip=False, mlp=False, mlp_skip=False),
+    "SAN+MLP": Switches(skip=False),
+    "SAN+skip": Switches(mlp=False, mlp_skip=False),
+    "transformer": Switches(),
+    "SAN+MLP-noskip": Switches(skip=False, mlp_skip=False),
+    "SAN+skip+MLP-noskip": Switches(mlp_skip=False),
+}
+
+SETS: Mapping[str, tuple[str, ...]] = {
+    "paper": ("SAN", "SAN+MLP", "SAN+skip", "transformer"),
+    "pure": ("SAN", "SAN+MLP-noskip", "SAN+skip", "transformer"),
+    "all": tuple(VARIANTS),
+}
+
+OUTLIER_SUFFIX = "-outlier"
+"""`SAN-outlier`: the same variant with the outlier of attention, 11^T/n, removed."""
+
+
+def by_names(names: Iterable[str]) -> dict[str, Switches]:
+    """Variants by name or by set, in the order given."""
+    chosen: dict[str, Switches] = {}
+    for name in names:
+        if name not in SETS and name not in VARIANTS:
+            raise unknown_name("variant", name, [*VARIANTS, *SETS])
+        chosen |= {member: VARIANTS[member] for member in SETS.get(name, (name,))}
+    return chosen
+
+
+def by_switches(skip: bool | None, mlp: bool | None, mlp_skip: bool | None) -> dict[str, Switches]:
+    """The one variant that the switches describe; what is not said is on."""
+    if mlp is False and mlp_skip:
+        raise UsageError("--mlp-skip needs the MLP that --no-mlp removes: drop one of them.")
+    mlp = mlp is not False
+    wanted = Switches(skip is not False, mlp, mlp and mlp_skip is not False)
+    return {name: switches for name, switches in VARIANTS.items() if switches == wanted}
+
+
+def with_outlier_removed(variants: Mapping[str, Switches]) -> dict[str, Switches]:
+    """Every variant, followed by its twin without the outlier."""
+    chosen: dict[str, Switches] = {}
+    for name, switches in variants.items():
+        chosen[name] = switches
+        chosen[name + OUTLIER_SUFFIX] = replace(switches, remove_outlier=True)
+    return chosen

@@ -1,0 +1,102 @@
+"""The weights of a network, one layer at a time, generated from a seed or read from a file.
+
+A network may be far larger than memory: nobody holds more than one layer.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from attncli.maths.scaled import Array
+from attncli.networks.spec import NetworkSpec
+
+
+class Layer(NamedTuple):
+    """One block. Axes: w_q, w_k [head, feature, key]; w_v, w_g [head, feature, value]; w_o [head, value, feature]."""
+
+    w_q: Array
+    w_k: Array
+    w_v: Array
+    w_o: Array
+    w_in: Array
+    """[feature, hidden]"""
+    w_out: Array
+    """[hidden, feature]"""
+    b_q: Array | None = None
+    """[head, key], like b_k; b_v [head, value]; b_o, b_out [feature]; b_in [hidden]."""
+    b_k: Array | None = None
+    b_v: Array | None = None
+    b_o: Array | None = None
+    b_in: Array | None = None
+    b_out: Array | None = None
+    w_g: Array | None = None
+    relative_bias: Array | None = None
+    """[head, offset], offset = key - query + tokens - 1."""
+
+
+class Network(Protocol):
+    """Where a study takes a network from."""
+
+    spec: NetworkSpec
+    seed: int
+
+    def embeddings(self) -> Array:
+        """State 0 [token, feature]."""
+
+    def layer(self, index: int) -> Layer: ...
+
+
+class GeneratedNetwork:
+    """Gaussian weights: x ~ N(0, 1); every matrix ~ N(0, init_scale² / fan-in); biases like a row of one.
+
+    Each layer has a random stream of its own, so that layer 7 is the same whatever the depth, and switching biases or
+    gates on leaves the other weights as they are.
+    """
+
+    def __init__(self, spec: NetworkSpec, seed: int) -> None:
+        self.spec = spec
+        self.seed = seed
+
+    def embeddings(self) -> Array:
+        return self.stream(0).standard_normal((self.spec.tokens, self.spec.width))
+
+    def stream(self, part: int) -> np.random.Generator:
+        return np.random.default_rng([self.seed, part])
+
+    def layer(self, index: int) -> Layer:
+        spec = self.spec
+        stream = self.stream(index + 1)
+
+        def gaussian(fan_in: int, *shape: int) -> Array:
+            return stream.standard_normal(shape) * (spec.init_scale / np.sqrt(fan_in))
+
+        inward = (spec.heads, spec.width, spec.d)
+        return Layer(
+            w_q=gaussian(spec.width, *inward),
+            w_k=gaussian(spec.width, *inward),
+            w_v=gaussian(spec.width, *inward),
+            w_o=gaussian(spec.heads * spec.d, spec.heads, spec.d, spec.width),
+            w_in=gaussian(spec.width, spec.width, spec.hidden),
+            w_out=gaussian(spec.hidden, spec.hidden, spec.width),
+            **self.extras(gaussian),
+        )
+
+    def extras(self, gaussian: Callable[..., Array]) -> dict[str, Array]:
+        """The weights that only some kinds of network have, drawn after all others."""
+        spec = self.spec
+        extras: dict[str, Array] = {}
+        if spec.biases:
+            for name in ("b_q", "b_k", "b_v"):
+                extras[name] = gaussian(spec.width, spec.heads, spec.d)
+            for name, size in (("b_o", spec.width), ("b_in", spec.hidden), ("b_out", spec.width)):
+                extras[name] = gaussian(spec.width, size)
+        if spec.attention == "gated":
+            extras["w_g"] = gaussian(spec.width, spec.heads, spec.width, spec.d)
+        if spec.positions == "relative":
+            extras["relative_bias"] = gaussian(1, spec.heads, 2 * spec.tokens - 1)
+        return extras
+
+
+def layers(network: Network) -> Iterator[Layer]:
+    return (network.layer(index) for index in range(network.spec.layers))

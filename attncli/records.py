@@ -1,0 +1,117 @@
+"""The only types that travel between rooms: `Row`, `Report` and the few they are made of.
+
+Everything is frozen and flat. One number is one row; what does not apply is `None`, never 0.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+SCHEMA_VERSION = 1
+
+Scalar = str | int | float
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One number, with everything needed to know which number it is."""
+
+    metric: str
+    value: float | None
+    """The mean over the n seeds or texts; `None` only together with a `note` that says why."""
+    unit: str
+    variant: str | None = None
+    layer: int | None = None
+    """The true layer index; 0 … L for states (0 = embeddings), 0 … L-1 for attention."""
+    head: int | None = None
+    spread: float | None = None
+    """Standard deviation over the n seeds or texts (n - 1 in the denominator); `None` when n < 2."""
+    n: int = 1
+    note: str | None = None
+    keys: Mapping[str, Scalar] = field(default_factory=dict)
+    """Further axes that a study needs, such as `tokens` in a sweep."""
+
+    def axis(self, name: str) -> Scalar | None:
+        """The row's coordinate on an axis: `variant`, `layer`, `head`, or one of `keys`."""
+        if name in ("variant", "layer", "head"):
+            return getattr(self, name)  # type: ignore[no-any-return]
+        return self.keys.get(name)
+
+    def flat(self) -> dict[str, Any]:
+        """The row as one flat mapping, in the column order of the report contract."""
+        own = {name: getattr(self, name) for name in ROW_COLUMNS}
+        return {**own, **self.keys}
+
+
+ROW_COLUMNS = ("metric", "variant", "layer", "head", "value", "spread", "n", "unit", "note")
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What a metric means: its unit and one sentence."""
+
+    unit: str
+    definition: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A sentence about one thing in the report, such as the regime of a variant."""
+
+    about: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How a person reads some of the rows: which axis goes down, what goes across.
+
+    With `across` an axis, one metric is spread over that axis; with `across` None the metrics themselves are the columns.
+    """
+
+    title: str
+    down: str
+    metrics: tuple[str, ...]
+    across: str | None = None
+    where: Mapping[str, Scalar] = field(default_factory=dict)
+    """Only rows with these coordinates."""
+    last_layer_only: bool = False
+    """Per line, keep each metric's row of the highest layer (rows without a layer always stay)."""
+    findings: bool = False
+    """Add a last column with the findings about each line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One gate, decided."""
+
+    condition: str
+    failed: bool
+    text: str
+    """The number that decided, and where it stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What every command yields; every format, gate and comparison works on it alone."""
+
+    study: str
+    headline: str
+    """The answer, in one line."""
+    rows: tuple[Row, ...]
+    metrics: Mapping[str, Definition]
+    source: Mapping[str, Any]
+    input: Mapping[str, Any] = field(default_factory=dict)
+    seeds: tuple[int, ...] = ()
+    views: tuple[View, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    warnings: tuple[str, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
+    command: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def with_command(self, command: Iterable[str], environment: Mapping[str, str]) -> "Report":
+        return replace(self, command=tuple(command), environment=environment)
+
+    def with_verdicts(self, verdicts: Iterable[Verdict]) -> "Report":
+        return replace(self, verdicts=tuple(verdicts))

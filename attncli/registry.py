@@ -1,0 +1,94 @@
+"""One mechanism for everything that is extended by adding a file: metrics, maps, formats.
+
+A registry walks a package. One file is one thing; the file's name is the public name; the function in it that carries
+the same name is the thing; the first line of its docstring is what `attn list` prints. Adding a file adds the thing,
+and there is no second place to edit.
+
+    METRICS = Registry("metric", "attncli.metrics")
+    METRICS.names()            # file names only: imports nothing
+    METRICS["stable_rank"]     # imports attncli/metrics/stable_rank.py and returns its function `stable_rank`
+"""
+
+import importlib
+import importlib.util
+import inspect
+import pkgutil
+from collections.abc import Callable
+from typing import Any, get_type_hints
+
+from attncli.errors import UsageError, unknown_name
+
+
+class Registry:
+    """The things that live one per file in a package."""
+
+    def __init__(self, kind: str, package: str) -> None:
+        self.kind = kind
+        self.package = package
+
+    def names(self) -> list[str]:
+        """Public names, from file names alone, so that nothing heavy is imported to list or complete them."""
+        spec = importlib.util.find_spec(self.package)
+        assert spec is not None
+        found = pkgutil.iter_modules(spec.submodule_search_locations)
+        return sorted(m.name for m in found if not m.ispkg and not m.name.startswith("_"))
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        module_name = name.replace("-", "_")
+        if module_name not in self.names():
+            raise unknown_name(self.kind, name, self.names())
+        module = importlib.import_module(f"{self.package}.{module_name}")
+        function: Callable[..., Any] = getattr(module, module_name)
+        return function
+
+    def summary(self, name: str) -> str:
+        """The first line of the thing's docstring."""
+        return (inspect.getdoc(self[name]) or "").partition("\n")[0]
+
+
+def call_spec(registry: Registry, text: str, **given: Any) -> Any:
+    """Call a registered function from `name`, `name:value:value` or `name:key=value,key=value`.
+
+    The function's keyword-only parameters are what the text may set, in their order; `given` are the arguments that
+    do not come from the text.
+    """
+    name, _, rest = text.partition(":")
+    function = registry[name]
+    return function(
+        **given, **parse_parameters(f"{registry.kind} '{text}'", function, rest, set(given))
+    )
+
+
+def parse_parameters(
+    where: str, function: Callable[..., Any], text: str, taken: set[str]
+) -> dict[str, Any]:
+    """The parameters that `text` sets, converted by the function's own annotations."""
+    hints = get_type_hints(function)
+    allowed = [
+        parameter.name
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.kind is parameter.KEYWORD_ONLY and parameter.name not in taken
+    ]
+    parts = [part for part in text.replace(",", ":").split(":") if part]
+    values: dict[str, Any] = {}
+    for position, part in enumerate(parts):
+        key, equals, value = part.partition("=")
+        if not equals:
+            key, value = (allowed[position] if position < len(allowed) else ""), part
+        if key not in allowed or key in values:
+            takes = f"takes {', '.join(allowed)}" if allowed else "takes no parameters"
+            raise UsageError(f"{where}: cannot use '{part}': '{function.__name__}' {takes}.")
+        values[key] = convert(where, key, value, hints[key])
+    return values
+
+
+def convert(where: str, key: str, value: str, kind: type) -> Any:
+    try:
+        if kind is bool:
+            return {"true": True, "false": False}[value.lower()]
+        return kind(value)
+    except (ValueError, KeyError):
+        word = {int: "a whole number", float: "a number", bool: "true or false"}.get(
+            kind, kind.__name__
+        )
+        raise UsageError(f"{where}: {key} must be {word}, not '{value}'.") from None

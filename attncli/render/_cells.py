@@ -1,0 +1,70 @@
+"""How numbers and views look to a person: shared by the table and markdown formats."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from attncli.maths.digits import number, with_spread
+from attncli.records import Report, Row, Scalar, View
+
+NOTHING = "–"
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A view made into text: a header and lines of cells."""
+
+    title: str
+    header: tuple[str, ...]
+    lines: tuple[tuple[str, ...], ...]
+
+
+def grids(report: Report) -> Iterator[Grid]:
+    """Every view of the report, empty ones left out."""
+    for view in report.views:
+        rows = [row for row in report.rows if shown(row, view)]
+        if rows:
+            yield grid(report, view, rows)
+
+
+def shown(row: Row, view: View) -> bool:
+    return (
+        row.metric in view.metrics
+        and row.axis(view.down) is not None
+        and all(row.axis(axis) == value for axis, value in view.where.items())
+    )
+
+
+def grid(report: Report, view: View, rows: Sequence[Row]) -> Grid:
+    downs = distinct(row.axis(view.down) for row in rows)
+    acrosses = view.metrics if view.across is None else distinct(across(row, view) for row in rows)
+    cells = {(row.axis(view.down), across(row, view)): row for row in by_layer(rows, view)}
+    findings = {finding.about: finding.text for finding in report.findings}
+    lines = [
+        [str(down), *(cell(cells.get((down, column))) for column in acrosses)] for down in downs
+    ]
+    header = [view.down, *map(str, acrosses)]
+    if view.findings:
+        header.append("regime")
+        lines = [[*line, findings.get(line[0], "")] for line in lines]
+    return Grid(view.title, tuple(header), tuple(map(tuple, lines)))
+
+
+def distinct(values: Iterable[Scalar | None]) -> list[Scalar | None]:
+    return list(dict.fromkeys(values))
+
+
+def by_layer(rows: Sequence[Row], view: View) -> Sequence[Row]:
+    """With `last_layer_only`, the highest layer comes last and so wins its cell."""
+    if not view.last_layer_only:
+        return rows
+    return sorted(rows, key=lambda row: -1 if row.layer is None else row.layer)
+
+
+def across(row: Row, view: View) -> Scalar | None:
+    return row.axis(view.across) if view.across else row.metric
+
+
+def cell(row: Row | None) -> str:
+    if row is None or row.value is None:
+        return NOTHING
+    return number(row.value) if row.spread is None else with_spread(row.value, row.spread)

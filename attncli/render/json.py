@@ -1,0 +1,32 @@
+import dataclasses
+import json as standard
+from typing import Any
+
+from attncli import __version__
+from attncli.records import SCHEMA_VERSION, Report
+
+
+def json(report: Report) -> str:
+    """The whole report as one strict JSON document: provenance, definitions, rows, verdicts."""
+    return standard.dumps(document(report), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def document(report: Report) -> dict[str, Any]:
+    """The report contract: provenance first, rows flat, nulls explained in their note."""
+    head = {
+        "schema_version": SCHEMA_VERSION,
+        "study": report.study,
+        "headline": report.headline,
+        "attn_version": __version__,
+    }
+    plain = ("command", "source", "input", "seeds", "environment")
+    return {
+        **head,
+        **{name: getattr(report, name) for name in plain},
+        "metrics": {name: dataclasses.asdict(item) for name, item in report.metrics.items()},
+        "findings": [dataclasses.asdict(finding) for finding in report.findings],
+        "rows": [row.flat() for row in report.rows],
+        "views": [dataclasses.asdict(view) for view in report.views],
+        "warnings": report.warnings,
+        "verdicts": [dataclasses.asdict(verdict) for verdict in report.verdicts],
+    }

@@ -1,0 +1,9 @@
+import json
+
+from attncli.records import Report
+
+
+def jsonl(report: Report) -> str:
+    """One JSON object a line, one line a number."""
+    lines = (json.dumps(row.flat(), ensure_ascii=False, allow_nan=False) for row in report.rows)
+    return "".join(line + "\n" for line in lines)

@@ -1,0 +1,1 @@
+"""Curves of a report: in the terminal, or as a figure."""

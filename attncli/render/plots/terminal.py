@@ -1,0 +1,78 @@
+"""Curves drawn with characters."""
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.text import Text
+
+from attncli.maths.digits import number
+from attncli.records import Report
+from attncli.render.plots.chart import Chart, chart, needs_squeeze, squeeze, unsqueeze
+
+MARKS = "●■▲◆○□△◇"
+COLOURS = ("cyan", "yellow", "green", "magenta", "blue", "red", "white", "bright_black")
+HEIGHT, WIDEST, MARGIN = 16, 72, 12
+
+Canvas = list[list[tuple[str, str]]]
+
+
+def terminal(report: Report) -> "TerminalPlot":
+    """The curves of the report, as wide as the terminal allows."""
+    return TerminalPlot(chart(report))
+
+
+class TerminalPlot:
+    """A chart that fits itself to the console."""
+
+    def __init__(self, drawn: Chart | None) -> None:
+        self.chart = drawn
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if self.chart is None:
+            yield Text("\nno numbers to plot")
+            return
+        width = max(20, min(WIDEST, options.max_width - MARGIN - 2))
+        yield Text(f"\n{self.chart.title}", style="italic")
+        yield from draw(self.chart, width)
+
+
+def draw(drawn: Chart, width: int) -> list[Text]:
+    """The lines of the plot: canvas with a scale on the left, the x axis, the legend."""
+    scale = squeeze if needs_squeeze(drawn) else float
+    heights = [scale(point.y) for point in drawn.points]
+    low, high = min(heights), max(heights)
+    span = (high - low) or 1.0
+    left = min(point.x for point in drawn.points)
+    right = max(point.x for point in drawn.points)
+    canvas: Canvas = [[(" ", "")] * width for _ in range(HEIGHT)]
+    for index, points in enumerate(drawn.series.values()):
+        mark = (MARKS[index % len(MARKS)], COLOURS[index % len(COLOURS)])
+        for point in points:
+            column = round((point.x - left) / ((right - left) or 1.0) * (width - 1))
+            line = round((high - scale(point.y)) / span * (HEIGHT - 1))
+            canvas[line][column] = mark
+    inverse = unsqueeze if needs_squeeze(drawn) else float
+    labels = {
+        line: number(inverse(high - line / (HEIGHT - 1) * span)) for line in (0, 5, 10, HEIGHT - 1)
+    }
+    lines = [canvas_line(labels.get(index, ""), cells) for index, cells in enumerate(canvas)]
+    return [*lines, *axis(drawn, left, right, width), legend(drawn)]
+
+
+def canvas_line(label: str, cells: list[tuple[str, str]]) -> Text:
+    return Text.assemble((label.rjust(MARGIN), "dim"), (" │", "dim"), *cells)
+
+
+def axis(drawn: Chart, left: float, right: float, width: int) -> list[Text]:
+    name = drawn.x_label.center(width - len(f"{left:g}") - len(f"{right:g}"))
+    pad = " " * MARGIN
+    return [
+        Text(pad + " └" + "─" * width, style="dim"),
+        Text(f"{pad}  {left:g}{name}{right:g}", style="dim"),
+    ]
+
+
+def legend(drawn: Chart) -> Text:
+    result = Text(" " * (MARGIN + 2))
+    for index, name in enumerate(drawn.series):
+        result.append(f"{MARKS[index % len(MARKS)]} ", style=COLOURS[index % len(COLOURS)])
+        result.append(f"{name}   ")
+    return result

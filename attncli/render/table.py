@@ -1,0 +1,61 @@
+from collections.abc import Iterator
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+
+from attncli.records import Report, Verdict
+from attncli.render._cells import Grid, grids
+
+
+def table(report: Report) -> RenderableType:
+    """For people: the answer first, then the tables, then the verdicts."""
+    return Group(*blocks(report))
+
+
+def blocks(report: Report) -> Iterator[RenderableType]:
+    yield Text(report.headline, style="bold")
+    for grid in grids(report):
+        yield Text()
+        yield Fitted(grid)
+    if report.verdicts:
+        yield Text()
+        yield from map(verdict_line, report.verdicts)
+
+
+def verdict_line(verdict: Verdict) -> Text:
+    mark = ("FAIL", "bold red") if verdict.failed else ("pass", "green")
+    return Text.assemble(mark, f"  {verdict.condition}", (f"  ({verdict.text})", "dim"))
+
+
+class Fitted:
+    """A grid that never loses a column: where the terminal is too narrow it becomes several tables."""
+
+    def __init__(self, grid: Grid) -> None:
+        self.grid = grid
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        start, end = 1, len(self.grid.header)
+        while start < end:
+            stop = end
+            while stop > start + 1 and too_wide(self.part(start, stop), console, options):
+                stop -= 1
+            yield self.part(start, stop)
+            start = stop
+
+    def part(self, start: int, stop: int) -> Table:
+        """The first column and columns start … stop - 1."""
+        result = Table(title=self.grid.title, title_justify="left", title_style="italic", box=None)
+        for index, name in enumerate(self.grid.header):
+            if index == 0 or start <= index < stop:
+                words = name == "regime"
+                result.add_column(name, justify="left" if words else "right", no_wrap=not words)
+        for line in self.grid.lines:
+            result.add_row(line[0], *line[start:stop])
+        return result
+
+
+def too_wide(part: Table, console: Console, options: ConsoleOptions) -> bool:
+    wanted = Measurement.get(console, options.update(max_width=10_000), part).maximum
+    return wanted > options.max_width

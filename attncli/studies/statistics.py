@@ -1,0 +1,36 @@
+"""From the numbers of several seeds or texts to one row."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attncli.records import Row, Scalar
+
+NOTHING: Mapping[str, Scalar] = {}
+
+
+def summary_row(
+    metric: str,
+    unit: str,
+    values: Sequence[float | None],
+    why_null: str,
+    keys: Mapping[str, Scalar] = NOTHING,
+    **coordinates: Any,
+) -> Row:
+    """Mean and spread over the values that are numbers; a null row with the reason where one is infinite or none is left."""
+    numbers = [value for value in values if value is not None]
+    if not numbers or not all(map(math.isfinite, numbers)):
+        return Row(metric, None, unit, n=len(values), note=why_null, keys=keys, **coordinates)
+    mean = math.fsum(numbers) / len(numbers)
+    return Row(
+        metric, mean, unit, spread=spread(numbers, mean), n=len(numbers), keys=keys, **coordinates
+    )
+
+
+def spread(numbers: Sequence[float], mean: float) -> float | None:
+    """Standard deviation with n - 1; None for a single number."""
+    if len(numbers) < 2:
+        return None
+    scale = max(abs(number - mean) for number in numbers) or 1.0
+    square = math.fsum(((number - mean) / scale) ** 2 for number in numbers)
+    return scale * math.sqrt(square / (len(numbers) - 1))

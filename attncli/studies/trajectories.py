@@ -1,0 +1,89 @@
+"""Runs variants of a network side by side and measures every state."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from attncli.errors import InputError
+from attncli.limits import require_memory
+from attncli.maths import bounds
+from attncli.maths.activations import STEEPEST
+from attncli.maths.logits import BLOCK_ELEMENTS
+from attncli.maths.split import Split
+from attncli.metrics import METRICS, Metric
+from attncli.networks.layer import block
+from attncli.networks.spec import NetworkSpec
+from attncli.networks.variants import Switches
+from attncli.networks.weights import Layer, Network
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """One variant of one network: every metric at states 0 … L."""
+
+    measured: Mapping[str, list[float]]
+    log10_constants: list[float]
+    """Per layer, log10 of the constant K in the bound; empty where the theorem does not apply."""
+
+    def end(self, metric: str) -> float:
+        return self.measured[metric][-1]
+
+
+def run(
+    network: Network,
+    variants: Mapping[str, Switches],
+    metrics: Sequence[str],
+    tick: Callable[[], None],
+) -> dict[str, Trajectory]:
+    """All variants in step, so that each layer's weights are made or read once."""
+    spec = network.spec
+    require_memory(memory_needed(spec, len(variants)), "This network", "lower --tokens or --width")
+    measures: dict[str, Metric] = {name: METRICS[name] for name in metrics}
+    start = Split.of(network.embeddings())
+    states = dict.fromkeys(variants, start)
+    first = {name: measure(start) for name, measure in measures.items()}
+    result = {
+        name: Trajectory({metric: [value] for metric, value in first.items()}, [])
+        for name in variants
+    }
+    for index in range(spec.layers):
+        layer = network.layer(index)
+        for name, switches in variants.items():
+            states[name] = step(states[name], layer, spec, switches, f"{name}, layer {index}")
+            for metric, measure in measures.items():
+                result[name].measured[metric].append(measure(states[name]))
+            if bound_applies(spec, switches):
+                result[name].log10_constants.append(log10_constant(layer, spec, switches))
+            tick()
+    return result
+
+
+def step(state: Split, layer: Layer, spec: NetworkSpec, switches: Switches, where: str) -> Split:
+    try:
+        return block(state, layer, spec, switches)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def bound_applies(spec: NetworkSpec, switches: Switches) -> bool:
+    """The theorem covers softmax attention on content alone, unmasked, without norms or attention skips."""
+    plain = (spec.norm, spec.mask, spec.positions, spec.attention)
+    return plain == ("none", "none", "none", "softmax") and not (
+        switches.skip or switches.remove_outlier
+    )
+
+
+def log10_constant(layer: Layer, spec: NetworkSpec, switches: Switches) -> float:
+    """log10 of K for one layer of a variant."""
+    constant = bounds.attention_constant(layer.w_q, layer.w_k, layer.w_v, layer.w_o)
+    if switches.mlp:
+        slope = STEEPEST[spec.activation]
+        constant *= bounds.mlp_constant(layer.w_in, layer.w_out, slope, switches.mlp_skip)
+    return math.log10(constant) if constant else -math.inf
+
+
+def memory_needed(spec: NetworkSpec, variants: int) -> int:
+    """An upper estimate in bytes: a layer's weights, the states, what a layer holds on the way, logits by blocks."""
+    wide = 6 * spec.heads * spec.d + 4 * spec.hidden + (4 + 2 * variants) * spec.width
+    logits = spec.tokens**2 if spec.rounds else max(BLOCK_ELEMENTS, spec.tokens)
+    return 2 * spec.layer_bytes + 8 * (spec.tokens * wide + 8 * logits)

@@ -34,10 +34,11 @@ attn rank-collapse net.safetensors
 @app.command("network", cls=Command, epilog=NETWORK_EXAMPLES)
 @grouped
 def generate_network(
+    *,
     output: Target,
     seed: Seed = 0,
-    switches: SwitchOptions = SwitchOptions(),
-    network: NetworkOptions = NetworkOptions(),
+    switches: SwitchOptions,
+    network: NetworkOptions,
 ) -> int:
     """A network's weights and embeddings, in float64, for `attn rank-collapse FILE` and for other programs.
 

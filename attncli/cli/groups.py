@@ -14,7 +14,7 @@ def grouped(command: Callable[..., int]) -> Callable[..., int]:
     groups: dict[str, type] = {}
     for parameter in inspect.signature(command).parameters.values():
         kind = hints[parameter.name]
-        if dataclasses.is_dataclass(kind):
+        if isinstance(kind, type) and dataclasses.is_dataclass(kind):
             groups[parameter.name] = kind
             parameters += map(field_parameter, group_fields(kind))
         else:
@@ -39,8 +39,9 @@ def group_fields(group: Any) -> list[tuple[dataclasses.Field[Any], Any]]:
 
 def field_parameter(field_and_hint: tuple[dataclasses.Field[Any], Any]) -> inspect.Parameter:
     field, hint = field_and_hint
-    factory = field.default_factory
-    default = field.default if isinstance(factory, type(dataclasses.MISSING)) else factory()
+    default = field.default
+    if field.default_factory is not dataclasses.MISSING:
+        default = field.default_factory()
     return inspect.Parameter(
         field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint
     )

@@ -1,5 +1,6 @@
 """The entry: environment before heavy imports, and the one place where errors become a sentence and an exit code."""
 
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -89,10 +90,8 @@ def usage_sentence(error: Exception) -> str:
 
 
 def complain(sentence: str, code: int) -> int:
-    try:
+    with contextlib.suppress(BrokenPipeError):
         print(f"attn: {sentence}", file=sys.stderr)
-    except BrokenPipeError:
-        pass
     return code
 
 

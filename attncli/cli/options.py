@@ -1,6 +1,6 @@
 """Options shared by the commands, each declared once, in groups."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ DEFAULT_SEEDS = 5
 Option = partial(typer.Option, show_default=False)
 
 
-def separated(names: list[str]) -> list[str]:
+def separated(names: Iterable[str]) -> list[str]:
     """Repeated and comma-separated names as one list."""
     return [part.strip() for text in names for part in text.split(",") if part.strip()]
 

@@ -42,6 +42,7 @@ DEFAULT_SWEEP_METRICS = ("stable_rank", "log10_residual")
 
 @grouped
 def rank_collapse(
+    *,
     source: Annotated[
         str | None,
         typer.Argument(
@@ -51,13 +52,13 @@ def rank_collapse(
         ),
     ] = None,
     metric: Annotated[
-        list[str],
+        list[str] | None,
         Option(
             metavar="NAME,…",
             autocompletion=complete_metric,
             help="Columns, from `attn list metrics`. [default: log10_residual]",
         ),
-    ] = [],  # noqa: B006
+    ] = None,
     sweep: Annotated[
         str | None,
         Option(
@@ -66,11 +67,11 @@ def rank_collapse(
             "or FROM:TO:STEPS, or a list 1,2,4.",
         ),
     ] = None,
-    variants: VariantOptions = VariantOptions(),
-    switches: SwitchOptions = SwitchOptions(),
-    network: NetworkOptions = NetworkOptions(),
-    run: RunOptions = RunOptions(),
-    output: OutputOptions = OutputOptions(),
+    variants: VariantOptions,
+    switches: SwitchOptions,
+    network: NetworkOptions,
+    run: RunOptions,
+    output: OutputOptions,
 ) -> int:
     """How fast does the residual to rank 1 decay over layers, what holds it up, and at which order?
 
@@ -82,7 +83,7 @@ def rank_collapse(
 
     conditions = prepare(output)
     default = DEFAULT_METRICS if sweep is None else DEFAULT_SWEEP_METRICS
-    metrics = wanted_metrics(metric, default, conditions)
+    metrics = wanted_metrics(metric or default, conditions)
     choose = partial(variants.chosen, switches)
     if sweep is None:
         study = curve_study(source, choose, network, run)
@@ -97,14 +98,12 @@ def rank_collapse(
     return emit(with_provenance(report), output, conditions)
 
 
-def wanted_metrics(
-    given: Sequence[str], default: Sequence[str], conditions: Sequence[Condition]
-) -> list[str]:
+def wanted_metrics(given: Sequence[str], conditions: Sequence[Condition]) -> list[str]:
     """The columns asked for, and whatever the gates need; unknown names are refused before the work."""
     from attncli.metrics import METRICS
     from attncli.studies.rank_collapse import OWN_METRICS
 
-    names = separated(given) or list(default)
+    names = separated(given)
     for name in names:
         if name not in METRICS.names():
             raise unknown_name("metric", name, METRICS.names())

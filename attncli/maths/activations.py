@@ -2,7 +2,7 @@
 
 relu is piecewise linear and exact at any magnitude. gelu and silu are x·σ(s(x)); everything about them follows from
 
-    σ(a + r) - σ(a) = σ(a + r) σ(-a) (1 - e^-r)
+    σ(a + r) - σ(a) = σ(a + r) σ(-a) (1 - e^-r),    with a and a + r exchanged for negative r
 """
 
 from collections.abc import Callable
@@ -40,7 +40,7 @@ def relu(x: Parts) -> Parts:
 
 def silu(x: Parts) -> Parts:
     """x σ(x)"""
-    return self_gated(x, x)
+    return gated(x, x)
 
 
 GELU_SLOPE, GELU_CUBE = 2.0 * np.sqrt(2.0 / np.pi), 0.044715
@@ -51,7 +51,7 @@ def gelu(x: Parts) -> Parts:
     a = plain(x.common)
     total = a + plain(x.residual)
     steepness = 1.0 + GELU_CUBE * (a * a + a * total + total * total)
-    return self_gated(
+    return gated(
         x,
         Parts(
             scaled(GELU_SLOPE * (a + GELU_CUBE * a**3)),
@@ -66,27 +66,31 @@ STEEPEST = {"relu": 1.0, "gelu": 1.13, "silu": 1.1}
 """Upper bounds on the slope: gelu' peaks at 1.1290 (x = 1.42), silu' at 1.0998 (x = 2.40)."""
 
 
-def self_gated(x: Parts, argument: Parts) -> Parts:
-    """x σ(argument)"""
-    return multiplied(x, sigmoid(argument))
+def gated(x: Parts, argument: Parts) -> Parts:
+    """x σ(argument): with gate (g, h) the difference is (a + r)(g + h) - ag = a h + r (g + h).
 
-
-def multiplied(first: Parts, second: Parts) -> Parts:
-    """(a + r)(b + s) - ab = a s + (b + s) r"""
-    whole = scaled(plain(second.common) + plain(second.residual))
+    The gate is kept in logs, so that units far in its tail keep their relative size.
+    """
+    a, r = plain(argument.common), plain(argument.residual)
+    gate, whole_gate = (from_logs(np.ones(()), log_sigmoid(value)) for value in (a, a + r))
+    change = sigmoid_change(argument.residual, a, r)
     return Parts(
-        product(first.common, second.common),
-        plus(product(first.common, second.residual), product(whole, first.residual)),
+        product(x.common, gate),
+        plus(product(x.common, change), product(whole_gate, x.residual)),
     )
 
 
-def sigmoid(x: Parts) -> Parts:
-    """1/(1 + e^-x), its difference as sign(r) σ(a + r) σ(-a) e^max(-r, 0) (1 - e^-|r|)."""
-    a, r = plain(x.common), plain(x.residual)
-    logs = np.maximum(-r, 0.0) - np.logaddexp(0.0, -(a + r)) - np.logaddexp(0.0, a)
-    growth = expm1_scaled(Scaled(-np.abs(x.residual.mantissa), x.residual.exponent))
-    sign = -np.sign(x.residual.mantissa)
-    return Parts(scaled(np.exp(-np.logaddexp(0.0, -a))), product(from_logs(sign, logs), growth))
+def log_sigmoid(x: Array) -> Array:
+    result: Array = -np.logaddexp(0.0, -x)
+    return result
+
+
+def sigmoid_change(difference: Scaled, a: Array, r: Array) -> Scaled:
+    """σ(a + r) - σ(a) = sign(r) σ(high) σ(-low) (1 - e^-|r|), high and low the larger and smaller of a and a + r."""
+    high, low = np.maximum(a, a + r), np.minimum(a, a + r)
+    growth = expm1_scaled(Scaled(-np.abs(difference.mantissa), difference.exponent))
+    change = from_logs(-np.sign(difference.mantissa), log_sigmoid(high) + log_sigmoid(-low))
+    return product(change, growth)
 
 
 def plain(x: Scaled) -> Array:

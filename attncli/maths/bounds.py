@@ -24,7 +24,7 @@ def attention_constant(w_q: Array, w_k: Array, w_v: Array, w_o: Array) -> float:
         one_norm(w_q[head] @ w_k[head].T) * composite_norm(w_v[head] @ w_o[head])
         for head in range(heads)
     ]
-    return 4.0 * max(sizes) * heads / math.sqrt(d)
+    return 4.0 * max(sizes) * int(heads) / math.sqrt(d)
 
 
 def mlp_constant(w_in: Array, w_out: Array, slope: float, skip: bool) -> float:
@@ -42,6 +42,3 @@ def log10_bound(log10_constant: float, log10_start: float, layer: int) -> float:
         power = math.inf
     return float(np.float64(log10_constant) * (power - 1.0) / 2.0 + log10_start * power)
 
-
-def contraction_radius(constant: float) -> float:
-    return constant**-0.5

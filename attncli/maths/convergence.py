@@ -1,5 +1,6 @@
 """From a curve of log10 r over layers: the order of convergence, and the regime in words."""
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -15,9 +16,9 @@ def orders(curve: Sequence[float]) -> list[float | None]:
 
     3 is the doubly exponential law of pure attention, 1 a constant factor a layer.
     """
-    steps = [after - before for before, after in zip(curve, curve[1:], strict=False)]
+    steps = [after - before for before, after in itertools.pairwise(curve)]
     found: list[float | None] = [None, None]
-    for before, after in zip(steps, steps[1:], strict=False):
+    for before, after in itertools.pairwise(steps):
         steady = -math.inf < after <= STEADY and before <= STEADY
         found.append(after / before if steady else None)
     return found[: len(curve)]

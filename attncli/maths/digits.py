@@ -11,10 +11,9 @@ def number(value: float) -> str:
 
 def with_spread(value: float, spread: float) -> str:
     """`-77.3 ± 1.2`: two digits of the spread, never more of the value than it carries."""
-    if spread == 0.0:
-        return f"{number(value)} ± 0"
-    places = min(decimals(value, SIGNIFICANT), max(0, decimals(spread, 2)))
-    return f"{fixed(value, places)} ± {fixed(spread, places)}"
+    places = min(decimals(value, SIGNIFICANT), decimals(spread, 2))
+    plain = f"{spread:,.{places}f}" if spread < 1e9 else number(spread)
+    return f"{fixed(value, places)} ± {plain}"
 
 
 def decimals(value: float, digits: int) -> int:

@@ -33,8 +33,7 @@ def spectral_norm(matrix: Array) -> float:
 
 
 def singular_values(matrix: Array) -> Array:
-    values: Array = np.linalg.svd(matrix, compute_uv=False)
-    return values
+    return np.linalg.svd(matrix, compute_uv=False).astype(np.float64, copy=False)
 
 
 def log10_norm(matrix: Scaled, norm: Norm) -> float:

@@ -4,10 +4,12 @@ numpy has no bfloat16: its values are held as float32 with the last 16 bits zero
 product is what hardware does: exact products of bfloat16 inputs summed in float32, and the result rounded to bfloat16.
 """
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+Floats: TypeAlias = NDArray[np.floating[Any]]
 
 DTYPES = ("float64", "float32", "bfloat16")
 
@@ -15,7 +17,7 @@ MANTISSA_BITS = {"float64": 53, "float32": 24, "bfloat16": 8}
 """Significant bits, the implicit leading one included: rounding is off by at most 2^-bits of the number."""
 
 
-def rounded(array: NDArray[np.floating[Any]], dtype: str) -> NDArray[np.floating[Any]]:
+def rounded(array: Floats, dtype: str) -> Floats:
     """The array rounded to nearest, ties to even, held in the smallest numpy type that can."""
     if dtype == "float64":
         return array.astype(np.float64)
@@ -26,7 +28,7 @@ def rounded(array: NDArray[np.floating[Any]], dtype: str) -> NDArray[np.floating
     return single if dtype == "float32" else to_bfloat16(single)
 
 
-def to_bfloat16(single: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+def to_bfloat16(single: Floats) -> Floats:
     """float32 → the nearest bfloat16, ties to even: add half of the dropped part, minus one if even, then cut."""
     bits = np.ascontiguousarray(single, dtype=np.float32).view(np.uint32)
     odd = (bits >> np.uint32(16)) & np.uint32(1)
@@ -36,9 +38,9 @@ def to_bfloat16(single: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
 
 
 def product(
-    left: NDArray[np.floating[Any]], right: NDArray[np.floating[Any]], dtype: str
-) -> NDArray[np.floating[Any]]:
+    left: Floats, right: Floats, dtype: str
+) -> Floats:
     """left @ right as the type computes it; both must hold values of that type."""
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        result: NDArray[np.floating[Any]] = left @ right
+        result: Floats = left @ right
         return to_bfloat16(result) if dtype == "bfloat16" else result

@@ -87,8 +87,8 @@ def from_logs(sign: Array, log_magnitude: Array) -> Scaled:
     top = float(log_magnitude.max(initial=-math.inf))
     if top == -math.inf:
         return Scaled(np.zeros(log_magnitude.shape), 0)
-    exponent = math.floor(top / math.log(2.0))
-    return scaled(sign * np.exp(log_magnitude - exponent * math.log(2.0)), exponent)
+    fraction, exponent = math.modf(top / math.log(2.0))
+    return scaled(sign * np.exp(log_magnitude - top) * 2.0**fraction, int(exponent))
 
 
 def expm1_scaled(array: Scaled) -> Scaled:

@@ -6,9 +6,8 @@ logits that are constant along a row or a column drop out; with L = log(n P) onl
     L_ij = E_ij - f_i - g_j,    f_i = log mean_j e^(E_ij - g_j),    g_j = log mean_i e^(E_ij - f_i)
 
 where the very first f_i is the softmax normaliser, weighted with the reference row π instead of 1/n.
+Then P - 1/n = expm1(L)/n.
 """
-
-import math
 
 import numpy as np
 
@@ -45,23 +44,24 @@ def vanishing(logits: Logits, values: Scaled) -> Scaled:
 
 
 def doubly_normalised(block: Array, log_weights: Array, rounds: int) -> Array:
-    """log(n P) [query, key] from E and the log of the first normaliser's weights."""
-    tokens = len(block)
-    uniform = np.full(tokens, -math.log(tokens))
-    row = log_mean_exp(block, log_weights)
-    column = np.zeros(tokens)
+    """log(n P) [query, key] from E and the log of the first normaliser's weights.
+
+    Every step works on the normalised logs themselves: entries near P = 1/n stay of order one however large the
+    logits were, so nothing is lost to their rounding.
+    """
+    if np.abs(block).max() < EXPM1_BEST:
+        logs = block - np.log1p(np.expm1(block) @ np.exp(log_weights))[:, None]
+    else:  # from log P instead of log P - log π: the columns, normalised next, do not care
+        logs = mean_one(block + log_weights)
     for _ in range(rounds):
-        column = log_mean_exp(block.T - row, uniform)
-        row = log_mean_exp(block - column, uniform)
-    return block - row[:, None] - column
+        logs = mean_one(mean_one(logs.T).T)
+    return logs
 
 
-def log_mean_exp(array: Array, log_weights: Array) -> Array:
-    """log Σ_j w_j e^x_ij over the last axis, Σ_j w_j = 1."""
-    if np.abs(array).max() < EXPM1_BEST:
-        result: Array = np.log1p(np.expm1(array) @ np.exp(log_weights))
+def mean_one(logs: Array) -> Array:
+    """Logs shifted row by row so that every row of e^logs has mean 1."""
+    if np.abs(logs).max() < EXPM1_BEST:
+        result: Array = logs - np.log1p(np.expm1(logs).mean(axis=1, keepdims=True))
         return result
-    joint = array + log_weights
-    top = joint.max(axis=1, keepdims=True)
-    result = np.log(np.exp(joint - top).sum(axis=1)) + top[:, 0]
-    return result
+    shifted = logs - logs.max(axis=1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).mean(axis=1, keepdims=True))

@@ -170,8 +170,7 @@ def logarithmic(
         block = deviation(logits, some, rows)
         if logits.visible is not None:
             block = np.where(logits.visible(rows), block, -math.inf)
-        difference = log_ratio(block, log_reference[some])
-        piece = difference_of_exponentials(difference, log_reference[some], star[some])
+        piece = minus_reference(block, log_reference[some], star[some])
         pieces.append((some, rows, matmul(piece, values.mantissa[some])))
     top = common_exponent(*(piece for _, _, piece in pieces))
     for some, rows, piece in pieces:
@@ -179,23 +178,21 @@ def logarithmic(
     return scaled(result, top + values.exponent)
 
 
-def log_ratio(block: Array, log_reference: Array) -> Array:
-    """log P - log π, in place of E."""
-    joint = block + log_reference[:, None, :]
-    top = joint.max(axis=2, keepdims=True)
-    joint -= top
-    total = np.exp(joint, out=joint).sum(axis=2, keepdims=True)
-    block -= top + np.log(total)
-    return block
+def minus_reference(block: Array, log_reference: Array, star: NDArray[np.intp]) -> Scaled:
+    """P - π from E and log π; the star's column, which meets a zero value row, is 0.
 
-
-def difference_of_exponentials(
-    difference: Array, log_reference: Array, star: NDArray[np.intp]
-) -> Scaled:
-    """P - π from log P - log π and log π; the star's column, which meets a zero value row, is 0."""
-    sign = np.sign(difference)
-    larger = np.maximum(difference, 0.0) + log_reference[:, None, :]
+    log P comes from the logits' distance to their row maximum, which is exact, and log P - log π from E: neither
+    suffers from the rounding of huge logits.
+    """
+    logits = block + log_reference[:, None, :]
+    top = logits.max(axis=2, keepdims=True)
+    logits -= top
+    total = np.log(np.exp(logits).sum(axis=2, keepdims=True))
+    logits -= total
+    block -= top + total
+    sign = np.sign(block)
+    larger = np.maximum(logits, log_reference[:, None, :], out=logits)
     with np.errstate(divide="ignore"):  # log 0 = -inf where P = π
-        larger += np.log(-np.expm1(-np.abs(difference, out=difference), out=difference))
+        larger += np.log(-np.expm1(-np.abs(block, out=block), out=block))
     larger[np.arange(len(star)), :, star] = -math.inf
     return from_logs(sign, larger)

@@ -29,7 +29,7 @@ class Parts(NamedTuple):
     common: Scaled
     residual: Scaled
 
-    def __matmul__(self, weights: Array) -> "Parts":  # type: ignore[override]
+    def __matmul__(self, weights: Array) -> "Parts":
         return Parts(matmul(self.common, weights), matmul(self.residual, weights))
 
 

@@ -10,6 +10,7 @@ The kinds of the network's parts are strings in the metadata. Logits carry 1/√
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -42,6 +43,8 @@ def tensors(network: Network) -> dict[str, Array]:
 def metadata(network: Network, variant: str) -> dict[str, str]:
     spec = network.spec
     kinds = {name: getattr(spec, name) for name in KINDS}
+    if spec.rounds:
+        kinds["attention"] = f"sinkhorn:{spec.rounds}"  # other programs need not know our default
     return {
         "format": FORMAT,
         "version": "1",
@@ -58,10 +61,7 @@ class FileNetwork:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
-            self.file = safe_open(path, framework="numpy")
-        except (SafetensorError, OSError) as error:
-            raise InputError(f"{path} cannot be read as safetensors: {reason(error)}.") from None
+        self.file = opened(path)
         self.metadata: Mapping[str, str] = self.file.metadata() or {}
         if self.metadata.get("format") != FORMAT:
             raise InputError(
@@ -153,6 +153,13 @@ class FileNetwork:
                 name = tensor_name(index, weight)
                 if name in self.names or weight not in OPTIONAL or needed(weight, spec):
                     yield name, expected
+
+
+def opened(path: Path) -> Any:
+    try:
+        return safe_open(path, framework="numpy")
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"{path} cannot be read as safetensors: {reason(error)}.") from None
 
 
 def needed(weight: str, spec: NetworkSpec) -> bool:

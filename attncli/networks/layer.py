@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 
 from attncli.errors import InputError
-from attncli.maths.activations import ACTIVATIONS, multiplied, sigmoid
+from attncli.maths.activations import ACTIVATIONS, gated
 from attncli.maths.logits import Logits
 from attncli.maths.scaled import Array, Scaled, matmul, plus, scaled, times
 from attncli.maths.sinkhorn import sinkhorn_deviation
@@ -74,7 +74,7 @@ def attention(state: Split, layer: Layer, spec: NetworkSpec, remove_outlier: boo
 def merged(heads: Parts, state: Split, layer: Layer) -> Parts:
     """The heads' outputs [head, …, value], gated where the layer has gates, through W_O."""
     if layer.w_g is not None:
-        heads = multiplied(heads, sigmoid(per_head(state.parts, layer.w_g)))
+        heads = gated(heads, per_head(state.parts, layer.w_g))
     width = layer.w_o.shape[-1]
     w_o = layer.w_o.reshape(-1, width)
     common = heads.common.mantissa.reshape(-1)

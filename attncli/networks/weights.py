@@ -69,7 +69,7 @@ class GeneratedNetwork:
         stream = self.stream(index + 1)
 
         def gaussian(fan_in: int, *shape: int) -> Array:
-            return stream.standard_normal(shape) * (spec.init_scale / np.sqrt(fan_in))
+            return stream.standard_normal(shape) * float(spec.init_scale / np.sqrt(fan_in))
 
         inward = (spec.heads, spec.width, spec.d)
         return Layer(

@@ -150,7 +150,7 @@ def bound_rows(
 ) -> Iterator[Row]:
     """The start, the radius, and the bound at every state."""
     starts = [trajectory.measured[RESIDUAL_NORM][0] for trajectory in trajectories]
-    at = {"keys": keys, "variant": variant}
+    at: dict[str, Any] = {"keys": keys, "variant": variant}
     yield summary_row("residual_start", "norm", [ten_to(start) for start in starts], BEYOND, **at)
     if not applies:
         yield summary_row("contraction_radius", "norm", [], NOT_COVERED, **at)

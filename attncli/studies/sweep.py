@@ -53,7 +53,8 @@ def sweep(
 
 
 def at(spec: NetworkSpec, parameter: str, point: float) -> NetworkSpec:
-    return replace(spec, **{parameter.replace("-", "_"): point})
+    change: dict[str, Any] = {parameter.replace("-", "_"): point}
+    return replace(spec, **change)
 
 
 def part_of(progress: Progress, index: int, total: int) -> Progress:
@@ -86,8 +87,8 @@ def ends(rows: Sequence[Row], variant: str, parameter: str, metrics: Sequence[st
     for metric in metrics:
         mine = [row for row in rows if row.variant == variant and row.metric == metric]
         last = {row.axis(parameter): row.value for row in mine}  # later layers overwrite earlier
-        first_value, last_value = list(last.values())[0], list(last.values())[-1]
-        texts.append(f"{metric} {word(first_value)} → {word(last_value)}")
+        values = list(last.values())
+        texts.append(f"{metric} {word(values[0])} → {word(values[-1])}")
     return ", ".join(texts)
 
 

@@ -1,0 +1,61 @@
+"""Fixed unit-norm keys: one vector for each token, far from one another, that know nothing of any pattern."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attncli.errors import unknown_name
+
+Array = NDArray[np.float64]
+
+KINDS = ("gaussian", "spread")
+SPREAD_LIMIT = 4096
+"""Tokens above which spreading the keys would cost more than the fit: each round is quadratic."""
+ROUNDS = 150
+
+
+def code(kind: str, length: int, d: int, rng: np.random.Generator) -> Array:
+    """[token, d] unit vectors: `gaussian` in random directions, `spread` pushed apart (d = 2: the circle)."""
+    if kind not in KINDS:
+        raise unknown_name("keys", kind, KINDS)
+    if kind == "spread" and d == 2:
+        return circle(length, 1)
+    start = unit(rng.normal(size=(length, d)))
+    return spread(start) if kind == "spread" and 2 < d and length <= SPREAD_LIMIT else start
+
+
+def unit(vectors: Array) -> Array:
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def circle(length: int, harmonics: int) -> Array:
+    """(cos t, sin t, …, cos kt, sin kt) at t = 2π token / length: the trigonometric moment curve."""
+    angle = 2.0 * np.pi * np.arange(length) / length
+    waves = np.outer(angle, np.arange(1, harmonics + 1))
+    return np.stack([np.cos(waves), np.sin(waves)], axis=2).reshape(length, 2 * harmonics)
+
+
+def spread(points: Array) -> Array:
+    """Push points on the sphere apart: repulsion ∝ e^{β cos}, β rising until only nearest neighbours count.
+
+    Each point moves away from the softmax mean of the others by a shrinking part of the typical distance
+    n^{-1/(d-1)}; the sharpness β follows that distance, so that a neighbour at it weighs as much at every n.
+    """
+    length, d = points.shape
+    distance = 2.0 * length ** (-1.0 / (d - 1))
+    for step in range(ROUNDS):
+        progress = step / ROUNDS
+        sharpness = (1.0 + 15.0 * progress) / distance**2
+        points = unit(points + 0.5 * (1.0 - progress) * distance * away(points, sharpness))
+    return points
+
+
+def away(points: Array, sharpness: float) -> Array:
+    """Unit-size directions from the weighted mean of the neighbours to the point."""
+    cosine = points @ points.T
+    np.fill_diagonal(cosine, -np.inf)
+    nearest = cosine.max()
+    weights = np.exp(sharpness * (cosine - nearest))
+    total = weights.sum(axis=1, keepdims=True)
+    push = total * points - weights @ points
+    size = np.linalg.norm(push, axis=1, keepdims=True)
+    return push / max(float(size.max()), 1e-300)

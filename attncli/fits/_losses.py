@@ -1,0 +1,96 @@
+"""Losses of all queries and keys at once, with their gradients, for quasi-Newton steps.
+
+`likelihood`: Σ_i KL(A_i ‖ M_i), which is smooth from a random start. `margin`: the objective of `_rows`, Σ_i
+softplus(φ_i + 1) + μ/2 Σ_s (e_s - c_i)², in which a row that meets the request weighs nothing, so that the keys move
+for the rows that do not.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.sparse import csr_array
+
+from attncli.fits._rows import threshold
+from attncli.fits._types import FitRequest
+
+Array = NDArray[np.float64]
+
+STIFFNESS = 4.0
+"""μ: soft here, since the rows' own Newton steps settle the ratios exactly."""
+
+
+class Setting(NamedTuple):
+    """What the losses need of the target."""
+
+    target: csr_array
+    row: NDArray[np.intp]
+    counts: Array
+    threshold: Array
+    causal: bool
+    decay: float
+    """λ of λ (‖Q‖² + ‖K‖²): keeps logits from growing once the rows are apart."""
+
+
+Loss = Callable[[Array, Setting], tuple[float, Array]]
+"""(logits, setting) → the loss and its gradient [query, key]; may overwrite the logits."""
+
+
+def setting(target: csr_array, request: FitRequest, decay: float) -> Setting:
+    counts = np.diff(target.indptr)
+    limit = threshold(request, np.log(target.data), target.indptr[:-1])
+    row = np.repeat(np.arange(len(counts)), counts)
+    return Setting(target, row, counts.astype(float), limit, request.causal, decay)
+
+
+def descend(loss: Loss, both: Array, about: Setting, steps: int) -> Array:
+    """L-BFGS on [queries, keys] together, shape [2, token, d]."""
+
+    def value_and_slope(flat: Array) -> tuple[float, Array]:
+        queries, keys = flat.reshape(both.shape)
+        logits = queries @ keys.T
+        if about.causal:
+            logits[np.triu_indices(len(logits), 1)] = -np.inf
+        value, slope = loss(logits, about)
+        gradient = np.stack([slope @ keys, slope.T @ queries]).ravel()
+        return value + about.decay * float(flat @ flat), gradient + 2.0 * about.decay * flat
+
+    options = {"maxiter": steps, "maxfun": 10 * steps, "ftol": 0.0, "gtol": 1e-9}
+    found = minimize(value_and_slope, both.ravel(), jac=True, method="L-BFGS-B", options=options)
+    result: Array = found.x.reshape(both.shape)
+    return result
+
+
+def likelihood(logits: Array, about: Setting) -> tuple[float, Array]:
+    """Σ_i KL(A_i ‖ M_i) up to a constant; slope M - A."""
+    place = about.row, about.target.indices
+    on = logits[place]
+    top = logits.max(axis=1, keepdims=True)
+    logits -= top
+    np.exp(logits, out=logits)
+    total = logits.sum(axis=1, keepdims=True)
+    value = float((np.log(total) + top).sum() - about.target.data @ on)
+    logits /= total
+    logits[place] -= about.target.data
+    return value, logits
+
+
+def margin(logits: Array, about: Setting) -> tuple[float, Array]:
+    """Σ_i softplus(φ_i + 1) + μ/2 Σ_s (e_s - c_i)²; slope: the off-support softmax against the mean of the support."""
+    place, starts = (about.row, about.target.indices), about.target.indptr[:-1]
+    error = logits[place] - np.log(about.target.data)
+    centre = np.add.reduceat(error, starts) / about.counts
+    error -= centre[about.row]
+    logits[place] = -np.inf
+    top = np.maximum(logits.max(axis=1), -1e30)  # no key off the support: no leak
+    logits -= top[:, None]
+    np.exp(logits, out=logits)
+    total = np.maximum(logits.sum(axis=1), 1e-300)
+    leak = np.log(total) + top - centre - about.threshold + 1.0
+    loss = np.logaddexp(0.0, leak)
+    push = np.exp(leak - loss)
+    logits *= (push / total)[:, None]
+    logits[place] = STIFFNESS * error - (push / about.counts)[about.row]
+    return float(loss.sum() + 0.5 * STIFFNESS * (error @ error)), logits

@@ -1,0 +1,205 @@
+"""The best query of every row for given keys: a convex problem of d unknowns each, by batched Newton steps.
+
+For row i with support S, wanted logits ℓ_s = log A_is, errors e_s = q·k_s - ℓ_s and their mean c, minimise
+
+    softplus(φ(q) + 1) + μ/2 Σ_s (e_s - c)² + λ/2 ‖q‖²,    φ(q) = log Σ_{j∉S} e^{q·k_j} - c - threshold
+
+φ is convex (a log-sum-exp minus a linear function), so all of it is. The quadratic keeps ratios on the support, φ < 0
+means that what leaks off it is below the threshold of the request. λ falls step by step, and a row is frozen as soon
+as it meets the request, so that logits stay near the smallest that will do. Our own derivation.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from attncli.fits._types import FitRequest
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+FIRST_LAMBDA, LAMBDA_DECAY, LAST_LAMBDA = 1e-2, 0.6, 1e-9
+STEPS = 40
+LONGEST_STEP = 4.0
+"""Largest change of any logit in one Newton step: keeps the quadratic model honest."""
+SAFETY = {"float64": 0.98, "float32": 0.95, "bfloat16": 0.4}
+"""Rows are frozen this far inside the request, so that rounding the queries and logits does not push them out."""
+BLOCK = 1 << 21
+"""Logits, and Hessian entries, held at once."""
+
+
+class Problem(NamedTuple):
+    """What all rows share."""
+
+    keys: Array
+    """[key, d]; about unit length, which gives λ its meaning."""
+    pairs: Array
+    """[key, d (d + 1) / 2]: products of two features, so that all Hessians are one matrix product."""
+    upper: tuple[Index, Index]
+    """Which two features each column of `pairs` multiplies."""
+    request: FitRequest
+    stiffness: float
+    """μ."""
+
+
+class Support(NamedTuple):
+    """The nonzeros of some rows, flat: for each its row and key; `starts` is for reduceat."""
+
+    weights: csr_array
+    row: Index
+    key: Index
+    starts: Index
+    counts: Array
+    index: Index
+    """Which query of the whole pattern each row is."""
+
+
+class State(NamedTuple):
+    """The rows at their present queries."""
+
+    leak: Array
+    """φ + threshold: log of the off-support mass, in units of the mass on the support."""
+    top: Array
+    """The largest off-support logit minus c."""
+    share: Array
+    """[row, key]: softmax over the off-support keys."""
+    error: Array
+    """e_s - c, flat."""
+
+
+class Solved(NamedTuple):
+    queries: Array
+    met: NDArray[np.bool_]
+    """Which rows meet the request, in float64."""
+
+
+def best_queries(
+    keys: Array, target: csr_array, request: FitRequest, start: Array | None = None
+) -> Solved:
+    """A query for every row of the target, from `start` or from zero."""
+    length, d = keys.shape
+    upper = np.triu_indices(d)
+    pairs = keys[:, upper[0]] * keys[:, upper[1]]
+    slack = min(request.log_ratio, 2.0 * request.total_variation) / 4.0
+    problem = Problem(keys, pairs, upper, request, 1.0 / slack**2)
+    queries = np.zeros((length, d)) if start is None else start.copy()
+    met = np.zeros(length, dtype=bool)
+    size = max(1, min(BLOCK // length, 2 * BLOCK // d**2))
+    for first in range(0, length, size):
+        improve(problem, target, np.arange(first, min(first + size, length)), queries, met)
+    return Solved(queries, met)
+
+
+def improve(
+    problem: Problem, target: csr_array, rows: Index, queries: Array, met: NDArray[np.bool_]
+) -> None:
+    """Newton steps on some rows, in place, until all meet the request or the steps are used up."""
+    penalty = FIRST_LAMBDA
+    for _ in range(STEPS):
+        support = support_of(target, rows)
+        state = evaluate(problem, support, queries[rows])
+        fine = satisfied(problem.request, support, state)
+        met[rows[fine]] = True
+        if fine.all():
+            return
+        step = newton_step(problem, support, state, queries[rows], penalty)
+        rows = rows[~fine]
+        queries[rows] += step[~fine]
+        penalty = max(LAST_LAMBDA, LAMBDA_DECAY * penalty)
+
+
+def support_of(target: csr_array, rows: Index) -> Support:
+    part = target[rows]
+    counts = np.diff(part.indptr)
+    row = np.repeat(np.arange(len(rows)), counts)
+    return Support(part, row, part.indices, part.indptr[:-1], counts.astype(float), rows)
+
+
+def evaluate(problem: Problem, support: Support, queries: Array) -> State:
+    logits = queries @ problem.keys.T
+    error = logits[support.row, support.key] - np.log(support.weights.data)
+    centre = np.add.reduceat(error, support.starts) / support.counts
+    logits -= centre[:, None]
+    logits[support.row, support.key] = -np.inf
+    if problem.request.causal:
+        logits[np.arange(logits.shape[1]) > support.index[:, None]] = -np.inf
+    top = logits.max(axis=1)
+    base = np.where(np.isfinite(top), top, 0.0)  # no key off the support: no leak
+    logits -= base[:, None]
+    share = np.exp(logits, out=logits)
+    total = share.sum(axis=1)
+    share /= np.maximum(total, 1.0)[:, None]
+    with np.errstate(divide="ignore"):  # log 0 = -inf: no leak
+        leak = base + np.log(total)
+    return State(leak, top, share, error - centre[support.row])
+
+
+def satisfied(request: FitRequest, support: Support, state: State) -> NDArray[np.bool_]:
+    """The three conditions of the request, a little inside."""
+    safety = SAFETY[request.dtype]
+    highest = np.maximum.reduceat(state.error, support.starts)
+    lowest = np.minimum.reduceat(state.error, support.starts)
+    weight = support.weights.data
+    floor = np.minimum.reduceat(state.error + np.log(weight), support.starts)
+    on = weight * np.exp(state.error)
+    off = np.exp(state.leak)
+    total = np.add.reduceat(on, support.starts) + off
+    moved = np.abs(on / total[support.row] - weight)
+    variation = 0.5 * (np.add.reduceat(moved, support.starts) + off / total)
+    result: NDArray[np.bool_] = (
+        (highest - lowest <= safety * request.log_ratio)
+        & (state.top <= floor + np.log(safety * request.off_support))
+        & (variation <= safety * request.total_variation)
+    )
+    return result
+
+
+def threshold(request: FitRequest, log_weight: Array, starts: Index) -> Array:
+    """The leak that meets both the off-support ratio (as a sum: a little stricter) and the total variation."""
+    least = np.minimum.reduceat(log_weight, starts) + np.log(request.off_support)
+    return np.minimum(least, request.log_leak) - 0.1
+
+
+def newton_step(
+    problem: Problem, support: Support, state: State, queries: Array, penalty: float
+) -> Array:
+    """-H^-1 g for every row, shortened where a logit would move too far."""
+    limit = threshold(problem.request, np.log(support.weights.data), support.starts)
+    push = 1.0 / (1.0 + np.exp(np.minimum(limit - state.leak - 1.0, 700.0)))  # softplus'
+    ones = like(support.weights, np.ones_like(state.error))
+    mean_on = (ones @ problem.keys) / support.counts[:, None]
+    mean_off = state.share @ problem.keys
+    slope = mean_off - mean_on
+    pull = problem.stiffness * (like(support.weights, state.error) @ problem.keys)
+    gradient = push[:, None] * slope + pull + penalty * queries
+    flat = push[:, None] * (state.share @ problem.pairs)
+    flat += problem.stiffness * (ones @ problem.pairs)
+    hessian = symmetric(flat, problem.upper, queries.shape[1])
+    hessian -= outer(mean_off, push)
+    hessian += outer(slope, push * (1.0 - push))
+    hessian -= outer(mean_on, problem.stiffness * support.counts)
+    diagonal = np.arange(queries.shape[1])
+    hessian[:, diagonal, diagonal] += penalty
+    step = -np.linalg.solve(hessian, gradient[:, :, None])[:, :, 0]
+    reach = np.abs(step @ problem.keys.T).max(axis=1)
+    return step * np.minimum(1.0, LONGEST_STEP / np.maximum(reach, 1e-300))[:, None]
+
+
+def like(pattern: csr_array, data: Array) -> csr_array:
+    """Other numbers on the same support."""
+    return csr_array((data, pattern.indices, pattern.indptr), shape=pattern.shape)
+
+
+def symmetric(flat: Array, upper: tuple[Index, Index], d: int) -> Array:
+    """[row, d (d + 1) / 2] → [row, d, d]."""
+    full = np.empty((len(flat), d, d))
+    full[:, upper[0], upper[1]] = flat
+    full[:, upper[1], upper[0]] = flat
+    return full
+
+
+def outer(vectors: Array, factors: Array) -> Array:
+    """factor · v v^T for every row."""
+    return (factors[:, None] * vectors)[:, :, None] * vectors[:, None, :]

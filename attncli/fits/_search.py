@@ -1,0 +1,193 @@
+"""The smallest width at which a method meets a request, and the narrowest method.
+
+Every probe is decided by the verification of the rounded module. A search that fails proves nothing.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from attncli.fits import FITS
+from attncli.fits._types import Cannot, Fit, FitRequest, FittedModule
+from attncli.fits._verify import Evidence, verify
+from attncli.registry import call_spec
+
+AUTO = ("cyclic", "learned", "convex", "certificate")
+"""What `auto` tries; the later two only where the earlier ones find nothing."""
+DENSE_LIMIT = 8192
+"""Tokens above which a search takes the first width that works, unrefined: each probe is quadratic in n."""
+
+Watch = Callable[[str], None]
+"""Called before each probe with what is tried."""
+
+
+def unwatched(what: str) -> None:
+    """Shows nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One method on one pattern: the best module it gave, and how much was tried."""
+
+    method: str
+    fit: FittedModule | None
+    evidence: Evidence | None
+    met: bool
+    probes: int
+    """Modules made and verified."""
+    seeds: int
+    """Different seeds among them."""
+    reason: str | None = None
+    """Why there is no module, or none that meets the request."""
+    tried: tuple[int, int] | None = None
+    """Smallest and largest width tried by a search."""
+
+
+def try_width(
+    method: str, target: csr_array, request: FitRequest, seeds: Sequence[int], watch: Watch = unwatched
+) -> Attempt:
+    """The method at one width, seed after seed until one meets the request; else the nearest."""
+    best: Attempt | None = None
+    for count, seed in enumerate(seeds, start=1):
+        watch(f"{method} d={request.d} seed {seed}")
+        fit = one_fit(method, target, request, seed)
+        if isinstance(fit, Cannot):
+            return best or Attempt(method, None, None, False, 0, 0, fit.reason)
+        evidence = verify(fit, target)
+        attempt = Attempt(method, fit, evidence, evidence.meets(request), count, count)
+        if attempt.met:
+            return attempt
+        if best is None or nearer(evidence, best.evidence):
+            best = attempt
+        best = replace(best, probes=count, seeds=count)
+    assert best is not None
+    assert best.evidence is not None
+    return replace(best, reason=shortfall(best.evidence, request))
+
+
+def one_fit(method: str, target: csr_array, request: FitRequest, seed: int) -> Fit:
+    """A method from its text, such as `jl:projection=sign`."""
+    rng = np.random.default_rng([seed, request.d])
+    fit: Fit = call_spec(FITS, method, target=target, request=request, rng=rng)
+    return fit
+
+
+def nearer(evidence: Evidence, other: Evidence | None) -> bool:
+    return other is None or not evidence.total_variation >= other.total_variation
+
+
+def shortfall(evidence: Evidence, request: FitRequest) -> str:
+    """Which limits are missed, measured against wanted."""
+    if np.isnan(evidence.total_variation):
+        return f"logits leave the range of {request.dtype}"
+    pairs = {
+        "ratio error": (evidence.ratio_error, request.ratio_error),
+        "off-support ratio": (evidence.off_support_ratio, request.off_support),
+        "total variation": (evidence.total_variation, request.total_variation),
+        "logit scale": (evidence.logit_scale, request.logit_budget),
+    }
+    missed = [f"{name} {got:.2g} > {limit:.2g}" for name, (got, limit) in pairs.items() if got > limit]
+    return "misses: " + ", ".join(missed)
+
+
+def find_width(
+    method: str,
+    target: csr_array,
+    request: FitRequest,
+    seeds: Sequence[int],
+    widest: int,
+    watch: Watch = unwatched,
+) -> Attempt:
+    """The smallest width that any seed makes work: doubling from a guess, then halving the interval.
+
+    Success is not strictly monotone in d, so it is the smallest *found*.
+    """
+    tried: dict[int, Attempt] = {}
+
+    def probe(d: int) -> bool:
+        if d not in tried:
+            tried[d] = try_width(method, target, request.at(d), seeds, watch)
+        return tried[d].met
+
+    low, high = bracket(probe, widths(method, target, widest))
+    if high is not None and target.shape[0] <= DENSE_LIMIT:
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if probe(middle) else (middle, high)
+    return summed_up(method, tried, high)
+
+
+def bracket(probe: Callable[[int], bool], ladder: Iterator[int]) -> tuple[int, int | None]:
+    """The last width of the ladder that failed (0 if none) and the first that worked (None if none)."""
+    low = 0
+    for d in ladder:
+        if probe(d):
+            return low, d
+        low = d
+    return low, None
+
+
+def widths(method: str, target: csr_array, widest: int) -> Iterator[int]:
+    """Where a search starts, and its steps: known for `cyclic`, near k ln n for fixed keys, doubling from 2 else."""
+    most = int(np.diff(target.indptr).max())
+    name = method.partition(":")[0]
+    if name == "cyclic":
+        yield 2 * most
+        return
+    fixed = name in ("convex", "certificate")
+    d = max(2, round(2.0 * most * np.log(target.shape[0]))) if fixed else 2
+    while d < widest:
+        yield d
+        d = max(d + 1, round(1.5 * d)) if fixed else 2 * d
+    yield widest
+
+
+def summed_up(method: str, tried: dict[int, Attempt], found: int | None) -> Attempt:
+    """The attempt at the width found, or at the widest tried, with the counts of the whole search."""
+    probes = sum(attempt.probes for attempt in tried.values())
+    seeds = max(attempt.seeds for attempt in tried.values())
+    chosen = tried[max(tried) if found is None else found]
+    reason = chosen.reason
+    if found is None and chosen.fit is not None:
+        reason = f"not found up to d = {max(tried)} in {probes} probes ({reason})"
+    return replace(
+        chosen, probes=probes, seeds=seeds, reason=reason, tried=(min(tried), max(tried))
+    )
+
+
+def narrowest(
+    target: csr_array,
+    request: FitRequest | None,
+    wanted: FitRequest,
+    seeds: Sequence[int],
+    widest: int,
+    watch: Watch = unwatched,
+) -> Attempt:
+    """`auto`: the narrowest module of several methods, or at a given width the first that meets the request."""
+    attempts: list[Attempt] = []
+    for method in AUTO:
+        if method in AUTO[2:] and any(attempt.met for attempt in attempts):
+            break
+        if request is None:
+            attempts.append(find_width(method, target, wanted, seeds, widest, watch))
+        else:
+            attempts.append(try_width(method, target, request, seeds, watch))
+            if attempts[-1].met:
+                break
+    return best_of(attempts)
+
+
+def best_of(attempts: Sequence[Attempt]) -> Attempt:
+    """The narrowest that met the request, else the nearest; with the counts of all."""
+    good = [attempt for attempt in attempts if attempt.met and attempt.fit]
+    some = [attempt for attempt in attempts if attempt.evidence]
+    if good:
+        chosen = min(good, key=lambda attempt: attempt.fit.d if attempt.fit else 0)
+    elif some:
+        chosen = min(some, key=lambda a: a.evidence.total_variation if a.evidence else np.inf)
+    else:
+        reasons = "; ".join(attempt.reason or "" for attempt in attempts)
+        chosen = replace(attempts[0], reason=reasons)
+    return replace(chosen, probes=sum(attempt.probes for attempt in attempts))

@@ -1,0 +1,109 @@
+"""What a fit is asked for, and what it gives back."""
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from attncli.errors import UsageError, unknown_name
+from attncli.maths.rounding import DTYPES, Floats, rounded
+
+
+@dataclass(frozen=True, slots=True)
+class FitRequest:
+    """How wide the module may be, and how exactly it must reproduce the pattern after rounding."""
+
+    d: int
+    """Query and key width."""
+    causal: bool = False
+    ratio_error: float = 0.2
+    """ε2: in-row ratios of nonzero weights within a factor 1 + ε2."""
+    off_support: float = 0.2
+    """ε1: a weight off the support is at most ε1 times the smallest on it, in the same row."""
+    total_variation: float = 0.01
+    """Largest ½ Σ_j |M_ij - A_ij| of a row."""
+    logit_budget: float = math.inf
+    """Largest |logit| allowed."""
+    dtype: str = "float64"
+    """In which the finished module is evaluated."""
+    effort: int = 2
+    """How long searches go on before they give up, 1 … 4."""
+
+    def __post_init__(self) -> None:
+        for name in ("ratio_error", "off_support", "total_variation", "logit_budget"):
+            if not getattr(self, name) > 0.0:
+                flag = name.replace("_", "-")
+                raise UsageError(f"--{flag} must be a positive number, not {getattr(self, name)}.")
+        if self.dtype not in DTYPES:
+            raise unknown_name("--dtype", self.dtype, DTYPES)
+        if self.d < 1:
+            raise UsageError(f"--width must be at least 1, not {self.d}.")
+
+    def at(self, d: int) -> "FitRequest":
+        """The same at another width."""
+        return replace(self, d=d)
+
+    @property
+    def log_ratio(self) -> float:
+        """How far the errors of two logits on the support may be apart."""
+        return math.log1p(self.ratio_error)
+
+    @property
+    def log_leak(self) -> float:
+        """log of the off-support mass, in units of the mass on it, that the total variation leaves room for."""
+        if self.total_variation >= 1.0:
+            return math.inf
+        return math.log(self.total_variation / (1.0 - self.total_variation))
+
+
+@dataclass(frozen=True)
+class FittedModule:
+    """softmax(x w_q w_k^T x^T), no further scale: w_q and w_k depend on d alone, only x on the pattern."""
+
+    x: Floats
+    """[token, 2 d]: queries and keys side by side, rounded to `dtype` (bfloat16 is held as float32)."""
+    dtype: str
+    causal: bool
+
+    @cached_property
+    def d(self) -> int:
+        """Query and key width."""
+        return self.x.shape[1] // 2
+
+    @property
+    def w_q(self) -> Floats:
+        """[I_d; 0]: exact in every dtype."""
+        return np.eye(2 * self.d, self.d, dtype=self.x.dtype)
+
+    @property
+    def w_k(self) -> Floats:
+        """[0; I_d]."""
+        return np.eye(2 * self.d, self.d, -self.d, dtype=self.x.dtype)
+
+    def padded(self, d: int) -> "FittedModule":
+        """The same map at a larger width: the further features are zero."""
+        queries, keys = self.x[:, : self.d], self.x[:, self.d :]
+        return module(widened(queries, d), widened(keys, d), self.dtype, self.causal)
+
+
+def module(
+    queries: Floats, keys: Floats, dtype: str, causal: bool
+) -> FittedModule:
+    """The module with these queries and keys [token, d], rounded."""
+    return FittedModule(rounded(np.concatenate([queries, keys], axis=1), dtype), dtype, causal)
+
+
+def widened(array: Floats, d: int) -> Floats:
+    """Zero columns up to width d."""
+    return np.pad(array, ((0, 0), (0, d - array.shape[1])))
+
+
+@dataclass(frozen=True, slots=True)
+class Cannot:
+    """Why a method has nothing to offer at these sizes; other methods may."""
+
+    reason: str
+
+
+Fit = FittedModule | Cannot

@@ -1,0 +1,131 @@
+"""The independent check of a finished module, block of rows by block of rows.
+
+Nothing of a fit is believed: the module's rounded x, w_q and w_k are multiplied again in the dtype in which it will be
+used, and compared with the stored target. bfloat16 products sum exact products in float32 and round the result, the
+softmax runs in float32 then, as eager attention does. No token × token array is held: memory is 32 MB beside x.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from attncli.fits._types import FitRequest, FittedModule
+from attncli.maths.rounding import Floats, product, rounded
+
+BLOCK = 1 << 22
+"""Logits held at once."""
+
+Progress = Callable[[int, int, str], None]
+
+
+def silent(done: int, total: int, what: str) -> None:
+    """Shows nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the finished module does, measured. NaN where its logits left the dtype's range; NaN never passes."""
+
+    ratio_error: float
+    """Definition (ii): the largest factor between in-row ratios of M and A on the support, minus 1."""
+    off_support_ratio: float
+    """Definition (i): the largest M_ij1 / M_ij2 with A_ij1 = 0 < A_ij2."""
+    total_variation: float
+    """The largest ½ Σ_j |M_ij - A_ij| of a row."""
+    total_variation_mean: float
+    logit_scale: float
+    """The largest |logit| of a visible pair."""
+    worst_row: int
+    """The row with the largest total variation."""
+
+    def meets(self, request: FitRequest) -> bool:
+        return (
+            self.ratio_error <= request.ratio_error
+            and self.off_support_ratio <= request.off_support
+            and self.total_variation <= request.total_variation
+            and self.logit_scale <= request.logit_budget
+        )
+
+    def bits(self, ratio_error: float) -> float:
+        """log2(2 · logit scale / ln(1 + ε2)): significant bits that keep logits to half the tolerance (our own definition)."""
+        if self.logit_scale == 0.0:
+            return 0.0
+        return max(0.0, math.log2(2.0 * self.logit_scale / math.log1p(ratio_error)))
+
+
+def verify(fit: FittedModule, target: csr_array, progress: Progress = silent) -> Evidence:
+    """Evaluate the module in its dtype and compare every row with the target (rows sum to one)."""
+    w_q, w_k, x = (rounded(part, fit.dtype) for part in (fit.w_q, fit.w_k, fit.x))
+    queries, keys = product(x, w_q, fit.dtype), product(x, w_k, fit.dtype)
+    length = len(x)
+    parts = []
+    for rows in row_blocks(length):
+        logits = product(queries[rows], keys.T, fit.dtype)
+        parts.append(compare(logits, target[rows], rows.start if fit.causal else None))
+        progress(rows.stop, length, "rows")
+    with np.errstate(over="ignore"):
+        spread, leak = (max_of(part[i] for part in parts) for i in (0, 1))
+        errors = np.concatenate([part[2] for part in parts])
+        return Evidence(
+            ratio_error=float(np.expm1(spread)),
+            off_support_ratio=float(np.exp(leak)),
+            total_variation=float(errors.max()),
+            total_variation_mean=float(errors.mean()),
+            logit_scale=max_of(part[3] for part in parts),
+            worst_row=int(errors.argmax()),
+        )
+
+
+def row_blocks(length: int) -> Iterator[slice]:
+    """Row ranges of at most BLOCK logits."""
+    size = max(1, BLOCK // length)
+    for start in range(0, length, size):
+        yield slice(start, min(start + size, length))
+
+
+def max_of(values: Iterator[float]) -> float:
+    """The maximum; NaN if any value is."""
+    return float(np.max(np.fromiter(values, dtype=np.float64)))
+
+
+def compare(
+    logits: Floats, target: csr_array, first_row: int | None
+) -> tuple[float, float, Floats, float]:
+    """Largest spread of log(M / A) on a row's support, largest log M_off - log M_on, row errors, largest |logit|.
+
+    `logits` is overwritten. `first_row` is the index of the first row under the causal mask, None without it.
+    """
+    counts = np.diff(target.indptr)
+    starts, row = target.indptr[:-1], np.repeat(np.arange(len(counts)), counts)
+    on = logits[row, target.indices]
+    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
+        if first_row is not None:
+            hide_future(logits, first_row)
+        scale = float(max(logits.max(), -logits.min(where=logits > -np.inf, initial=0.0)))
+        if not np.isfinite(on).all() or np.isnan(logits).any() or scale == np.inf:
+            return np.nan, np.nan, np.full(len(counts), np.nan), np.nan
+        error = on.astype(np.float64) - np.log(target.data)
+        spread = np.maximum.reduceat(error, starts) - np.minimum.reduceat(error, starts)
+        logits[row, target.indices] = -np.inf
+        off_top = logits.max(axis=1)
+        leak = off_top.astype(np.float64) - np.minimum.reduceat(on, starts)
+        top = np.maximum(off_top, np.maximum.reduceat(on, starts))
+        logits -= top[:, None]
+        off = np.exp(logits, out=logits).sum(axis=1)
+        weights = np.exp(on - np.repeat(top, counts))
+        total = off + np.add.reduceat(weights, starts)
+        differences = np.abs(weights / np.repeat(total, counts) - target.data)
+        errors = 0.5 * (np.add.reduceat(differences, starts) + off / total)
+    return float(spread.max()), float(leak.max()), errors, scale
+
+
+def hide_future(logits: Floats, first_row: int) -> None:
+    """-inf at the keys ahead of each query."""
+    rows, columns = logits.shape
+    for start in range(first_row + 1, columns, 1024):  # narrow strips: no mask of the whole block
+        strip = np.arange(start, min(start + 1024, columns))
+        ahead = strip > np.arange(first_row, first_row + rows)[:, None]
+        logits[:, start : start + 1024][ahead] = -np.inf

@@ -1,0 +1,27 @@
+"""Fixed keys, the best query for each row."""
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from attncli.fits._codes import code
+from attncli.fits._rows import best_queries
+from attncli.fits._types import Cannot, Fit, FitRequest, module
+from attncli.maths.rounding import rounded
+
+LIMIT = 8192
+
+
+def convex(
+    target: csr_array, request: FitRequest, rng: np.random.Generator, *, keys: str = "spread"
+) -> Fit:
+    """Fixed unit-norm keys; each query solves its own convex problem (batched Newton).
+
+    The keys (`spread` or `gaussian`) know nothing of the pattern. They are rounded to the dtype of evaluation first,
+    so that the queries make up for it. Cost n² d² / 2 a step.
+    """
+    length = target.shape[0]
+    if length > LIMIT:
+        return Cannot(f"convex takes n² d² operations a step: n = {length} is above {LIMIT}")
+    chosen = rounded(code(keys, length, request.d, rng), request.dtype).astype(np.float64)
+    solved = best_queries(chosen, target, request)
+    return module(solved.queries, chosen, request.dtype, request.causal)

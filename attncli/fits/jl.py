@@ -1,0 +1,155 @@
+"""The paper's algorithm."""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from attncli.errors import unknown_name
+from attncli.fits._codes import unit
+from attncli.fits._types import Cannot, Fit, FitRequest, FittedModule, module
+from attncli.fits._verify import Evidence, row_blocks, verify
+from attncli.limits import require_memory
+
+Array = NDArray[np.float64]
+
+PROJECTIONS = ("gaussian", "orthogonal", "sign")
+FACTORS = ("svd", "codebook")
+SVD_LIMIT = 2048
+OFFSETS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 9.0)
+"""Multiples of the paper's log((1 + ε2) / ε1) that are tried: the logit scale is left free."""
+
+
+def jl(
+    target: csr_array,
+    request: FitRequest,
+    rng: np.random.Generator,
+    *,
+    projection: str = "gaussian",
+    factors: str = "svd",
+    draws: int = 4,
+) -> Fit:
+    """The paper's construction: log targets, SVD factors, a Johnson-Lindenstrauss projection, redrawn until it fits.
+
+    B_ij = log A_ij - log min_row + b on the support, 0 off it; B = (U S^½)(V S^½)^T; queries U S^½ G, keys V S^½ G with
+    E[G G^T] = I (Likhosherstov, Choromanski and Weller 2021). `factors=codebook` takes B and I instead, with rows of G
+    of unit length: queries B G, keys G. The offset b starts at log((1 + ε2) / ε1) and is left free (our own constants).
+    """
+    if projection not in PROJECTIONS:
+        raise unknown_name("projection", projection, PROJECTIONS)
+    if factors not in FACTORS:
+        raise unknown_name("factors", factors, FACTORS)
+    length = target.shape[0]
+    if factors == "svd" and length > SVD_LIMIT:
+        return Cannot(f"the SVD of n = {length} tokens takes n³ operations: use jl:factors=codebook")
+    if projection == "orthogonal" and request.d > length:
+        return Cannot(f"an orthogonal projection has d ≤ n = {length}, not {request.d}")
+    require_memory(
+        8 * length * (request.d * 6 + (4 * length if factors == "svd" else 0)),
+        f"jl at d = {request.d}", "choose a smaller width or length",
+    )
+    pairs = list(factorings(target, request, factors))
+    best: tuple[float, FittedModule] | None = None
+    for _ in range(draws):
+        drawn = draw(projection, length, request.d, rng)
+        matrix = unit(drawn) if factors == "codebook" else drawn
+        for fit in candidates(pairs, matrix, target, request):
+            evidence = verify(fit, target)
+            if evidence.meets(request):
+                return fit
+            excess = miss(evidence, request)
+            if best is None or excess < best[0]:
+                best = excess, fit
+    assert best is not None
+    return best[1]
+
+
+def miss(evidence: Evidence, request: FitRequest) -> float:
+    """How far a module is from the request: the largest quotient of an error and its limit."""
+    quotients = (
+        evidence.ratio_error / request.ratio_error,
+        evidence.off_support_ratio / request.off_support,
+        evidence.total_variation / request.total_variation,
+    )
+    return float(np.nan_to_num(max(quotients), nan=np.inf))
+
+
+def draw(projection: str, length: int, d: int, rng: np.random.Generator) -> Array:
+    """G [token, d] with E[G G^T] = I."""
+    if projection == "sign":
+        return rng.choice([-1.0, 1.0], size=(length, d)) / np.sqrt(d)
+    gaussian = rng.normal(size=(length, d))
+    if projection == "gaussian":
+        return gaussian / np.sqrt(d)
+    return np.linalg.qr(gaussian)[0] * np.sqrt(length / d)
+
+
+def factorings(
+    target: csr_array, request: FitRequest, factors: str
+) -> Iterator[tuple[Any, Any]]:
+    """(left, right) with left right^T = B, one for each offset that is tried.
+
+    Where all weights of a row are equal B is proportional to b, and one factoring serves every offset.
+    """
+    starts, counts = target.indptr[:-1], np.diff(target.indptr)
+    log_weight = np.log(target.data)
+    relative = log_weight - np.repeat(np.minimum.reduceat(log_weight, starts), counts)
+    base = request.log_ratio - np.log(request.off_support)
+    for offset in OFFSETS if np.ptp(relative) > 1e-12 else (1.0,):
+        wanted = csr_array(
+            (relative + offset * base, target.indices, target.indptr), shape=target.shape
+        )
+        yield (wanted, None) if factors == "codebook" else balanced(*as_bytes(wanted))
+
+
+def as_bytes(matrix: csr_array) -> tuple[int, bytes, bytes, bytes]:
+    """A sparse matrix that can be looked up: a search for the width factors the same few matrices at every probe."""
+    parts = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data
+    return matrix.shape[0], parts[0].tobytes(), parts[1].tobytes(), parts[2].tobytes()
+
+
+@lru_cache(maxsize=len(OFFSETS))
+def balanced(length: int, indptr: bytes, indices: bytes, data: bytes) -> tuple[Array, Array]:
+    """U S^½ and V S^½."""
+    parts = np.frombuffer(data), np.frombuffer(indices, np.int64), np.frombuffer(indptr, np.int64)
+    left, values, right = np.linalg.svd(csr_array(parts, shape=(length, length)).toarray())
+    root = np.sqrt(values)
+    return left * root, right.T * root
+
+
+def candidates(
+    pairs: list[tuple[Any, Any]], drawn: Array, target: csr_array, request: FitRequest
+) -> Iterator[FittedModule]:
+    """The modules of one draw: every offset, or, with one factoring, the scales between its two conditions."""
+    for left, right in pairs:
+        queries, keys = left @ drawn, drawn if right is None else right @ drawn
+        scales = free_scales(queries, keys, target, request) if len(pairs) == 1 else np.ones(1)
+        for scale in scales:
+            yield module(scale * queries, keys, request.dtype, request.causal)
+
+
+def free_scales(queries: Array, keys: Array, target: csr_array, request: FitRequest) -> Array:
+    """Logit scales, smallest first: (i) asks for at least ln(1/ε1) / gap, (ii) for at most ln(1 + ε2) / spread.
+
+    Uniform weights only; the total variation may need any scale between the two.
+    """
+    gap, spread = np.inf, 0.0
+    for rows in row_blocks(len(keys)):
+        logits = queries[rows] @ keys.T
+        part = target[rows]
+        starts, row = part.indptr[:-1], np.repeat(np.arange(part.shape[0]), np.diff(part.indptr))
+        on = logits[row, part.indices]
+        lowest = np.minimum.reduceat(on, starts)
+        spread = max(spread, float((np.maximum.reduceat(on, starts) - lowest).max()))
+        logits[row, part.indices] = -np.inf
+        if request.causal:
+            logits[np.arange(len(keys)) > np.arange(rows.start, rows.stop)[:, None]] = -np.inf
+        gap = min(gap, float((lowest - logits.max(axis=1)).min()))
+    least = -np.log(request.off_support) / gap if gap > 0.0 else 1.0
+    most = request.log_ratio / spread if spread > 0.0 else np.inf
+    if not 0.0 < 1.01 * least < 0.99 * most:
+        return np.array([max(least, 1e-3)])
+    return np.geomspace(1.01 * least, min(0.99 * most, 16.0 * max(least, 1e-3)), 5)

@@ -1,0 +1,75 @@
+"""Queries and keys made for the one pattern."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from attncli.errors import UsageError
+from attncli.fits._losses import descend, likelihood, margin, setting
+from attncli.fits._rows import best_queries
+from attncli.fits._types import Cannot, Fit, FitRequest, FittedModule, module
+from attncli.fits._verify import verify
+from attncli.limits import require_memory
+from attncli.maths.rounding import rounded
+
+Array = NDArray[np.float64]
+
+LIMIT = 8192
+SCHEDULE = (60, 200, 700, 2000)
+"""Likelihood steps of each round; `effort` says how many rounds there are."""
+SHARPENINGS = 3
+LAVISH, FRUGAL = (1e-4,), (3e-2, 3e-3, 1e-4)
+"""Weight decays that are tried: more of it keeps the logits small, which bfloat16 and a logit budget ask for."""
+SHARPENING_STEPS = 60
+
+
+def learned(
+    target: csr_array, request: FitRequest, rng: np.random.Generator, *, spread: float = 1.0
+) -> Fit:
+    """Queries and keys fitted to the pattern itself: the practical lower envelope of the width.
+
+    L-BFGS on the likelihood of all queries and keys, then on the margins of the rows that miss the request, then each
+    row's own convex problem at the keys as rounded; longer rounds follow while rows are left. A failed search
+    proves nothing: the problem is NP-hard. `spread` is the size of the random start. Cost n² d a step.
+    """
+    length = target.shape[0]
+    if not spread > 0.0:
+        raise UsageError(f"method 'learned': spread must be positive, not {spread}.")
+    if length > LIMIT:
+        return Cannot(f"learned takes n² d operations a step: n = {length} is above {LIMIT}")
+    require_memory(32 * length**2, f"learned at n = {length}", "choose a smaller length or certificate")
+    start = spread * rng.normal(size=(2, length, request.d)) / request.d**0.25
+    best: tuple[int, FittedModule] | None = None
+    for both in attempts(start, target, request):
+        keys, queries = scaled_keys(both, request.dtype)
+        solved = best_queries(keys, target, request, queries)
+        fit = module(solved.queries, keys, request.dtype, request.causal)
+        left = int((~solved.met).sum())
+        if best is None or left < best[0]:
+            best = left, fit
+        if verify(fit, target).meets(request):
+            return fit
+    assert best is not None
+    return best[1]
+
+
+def attempts(start: Array, target: csr_array, request: FitRequest) -> Iterator[Array]:
+    """Longer and longer likelihood fits, each sharpened a few times; with small logits first where those are asked for."""
+    frugal = request.dtype == "bfloat16" or np.isfinite(request.logit_budget)
+    settings = [setting(target, request, decay) for decay in (FRUGAL if frugal else LAVISH)]
+    progress = [start for _ in settings]
+    for steps in SCHEDULE[: request.effort]:
+        for index, about in enumerate(settings):
+            progress[index] = sharpened = descend(likelihood, progress[index], about, steps)
+            for _ in range(SHARPENINGS):
+                sharpened = descend(margin, sharpened, about, SHARPENING_STEPS)
+                yield sharpened
+
+
+def scaled_keys(both: Array, dtype: str) -> tuple[Array, Array]:
+    """Keys of root mean square length 1, rounded, and queries scaled the other way."""
+    queries, keys = both
+    size = float(np.sqrt((keys**2).sum(axis=1).mean())) or 1.0
+    return rounded(keys / size, dtype).astype(np.float64), queries * size

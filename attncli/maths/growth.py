@@ -1,0 +1,88 @@
+"""How a width grows with the length: constant, a + b ln n, or c n^e, told apart by AIC."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+
+Array = NDArray[np.float64]
+
+ROUNDING = 1.0 / 12.0
+"""Variance of rounding to whole widths: residuals below it say nothing, and a perfect fit is not infinitely likely."""
+
+
+@dataclass(frozen=True, slots=True)
+class Law:
+    """One law, fitted."""
+
+    name: str
+    text: str
+    parameters: tuple[float, ...]
+    slope_error: float | None
+    """Standard error of b (or of the exponent); None where there is none or no freedom is left."""
+    aic: float
+    """m ln(residual variance) + 2 · parameters; the smallest is the most credible, e^{Δ/2} times the next."""
+
+
+def fit_laws(lengths: Sequence[float], widths: Sequence[float]) -> list[Law]:
+    """The three laws, most credible first; points may repeat a length (several seeds)."""
+    n, d = np.asarray(lengths, dtype=float), np.asarray(widths, dtype=float)
+    if len(np.unique(n)) < 3:
+        raise ValueError("`lengths` needs at least three different values")
+    laws = [constant_law(d), log_law(n, d), power_law(n, d)]
+    return sorted(laws, key=lambda law: law.aic)
+
+
+def akaike(residual: Array, parameters: int) -> float:
+    variance = max(float(np.mean(residual**2)), ROUNDING)
+    return len(residual) * math.log(variance) + 2.0 * parameters
+
+
+def constant_law(d: Array) -> Law:
+    mean = float(d.mean())
+    return Law("constant", f"d = {mean:.3g}", (mean,), None, akaike(d - mean, 1))
+
+
+def log_law(n: Array, d: Array) -> Law:
+    design = np.stack([np.ones_like(n), np.log(n)], axis=1)
+    (a, b), error = least_squares(design, d)
+    residual = d - design @ np.array([a, b])
+    return Law("log", f"d = {a:.3g} + {b:.3g} ln n", (a, b), error, akaike(residual, 2))
+
+
+def power_law(n: Array, d: Array) -> Law:
+    """Least squares in d itself, so that its AIC compares with the others'."""
+
+    def at(exponent: float) -> tuple[float, Array]:
+        powers = np.exp(exponent * (np.log(n) - np.log(n).mean()))
+        factor = float(powers @ d / (powers @ powers))
+        return factor, d - factor * powers
+
+    best = minimised(lambda exponent: float(np.sum(at(exponent)[1] ** 2)))
+    factor, residual = at(best)
+    c = factor * math.exp(-best * float(np.log(n).mean()))
+    slopes = (d - residual) * (np.log(n) - np.log(n).mean())
+    freedom = len(d) - 2
+    error = math.sqrt(float(residual @ residual) / freedom / max(float(slopes @ slopes), 1e-300))
+    return Law("power", f"d = {c:.3g} n^{best:.3g}", (c, best), error, akaike(residual, 2))
+
+
+def minimised(loss: Callable[[float], float]) -> float:
+    """The best exponent between -1 and 4: a grid first, since the loss may have flat parts."""
+    grid = np.linspace(-1.0, 4.0, 101)
+    near = grid[int(np.argmin([loss(float(exponent)) for exponent in grid]))]
+    return float(minimize_scalar(loss, bounds=(near - 0.05, near + 0.05), method="bounded").x)
+
+
+def least_squares(design: Array, d: Array) -> tuple[Array, float | None]:
+    """Coefficients, and the standard error of the last."""
+    solved = np.linalg.lstsq(design, d)[0]
+    freedom = len(d) - design.shape[1]
+    residual = d - design @ solved
+    if freedom < 1:
+        return solved, None
+    covariance = np.linalg.inv(design.T @ design) * float(residual @ residual) / freedom
+    return solved, float(np.sqrt(covariance[-1, -1]))

@@ -1,0 +1,44 @@
+"""Target patterns: one file each, a function `(length, rng, causal, *, …) -> csr_array` of nonnegative weights.
+
+`build` makes one from text: `window:3`, a sum `global:2+window:3`, or a file. What it returns is a row-stochastic
+sparse matrix in which every query has a key, and, under the causal mask, no key ahead of it.
+"""
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from attncli.errors import UsageError
+from attncli.patterns._files import is_file, read_pattern
+from attncli.patterns._sparse import row_normalised, union, visible_part, with_self_where_empty
+from attncli.registry import Registry, call_spec
+
+PATTERNS = Registry("pattern", "attncli.patterns")
+
+
+def build(
+    text: str, length: int | None, rng: np.random.Generator, causal: bool = False
+) -> csr_array:
+    """The pattern that `text` names, at `length` tokens (None: as long as the file it names).
+
+    Under the causal mask keys ahead of the query are dropped from built-in patterns (a file with such keys is
+    refused), and a query left without any key attends to itself.
+    """
+    if is_file(text):
+        return row_normalised(read_pattern(text, length, causal))
+    if length is None or length < 1:
+        raise UsageError(f"pattern '{text}' needs a length of at least 1 token (--length).")
+    parts = [
+        call_spec(PATTERNS, part, length=length, rng=rng, causal=causal) for part in split_sum(text)
+    ]
+    total = parts[0]
+    for part in parts[1:]:
+        total = union(total, part)
+    return row_normalised(with_self_where_empty(visible_part(total) if causal else total))
+
+
+def split_sum(text: str) -> list[str]:
+    """`global:2+window:3` → its parts."""
+    parts = [part.strip() for part in text.split("+")]
+    if not all(parts):
+        raise UsageError(f"pattern '{text}' has an empty part: write NAME or NAME+NAME.")
+    return parts

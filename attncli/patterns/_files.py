@@ -1,0 +1,250 @@
+"""Patterns from files: .npy, .npz (dense or scipy sparse), .mtx, .csv, .safetensors.
+
+`PATH`, `PATH:LAYER.HEAD` for a head of saved attention maps, and either followed by `:top=K` (keep the K largest
+weights of each row) or `:above=T` (keep weights above T): maps of real heads are dense.
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.io import mmread
+from scipy.sparse import coo_array, csr_array, load_npz
+
+from attncli.errors import InputError, UsageError
+
+SPEC = re.compile(
+    r"(?P<path>.+\.(?:npy|npz|mtx|csv|safetensors))"
+    r"(?::(?P<layer>\d+)\.(?P<head>\d+))?(?::(?:top=(?P<top>\d+)|above=(?P<above>[\d.eE+-]+)))?"
+)
+
+
+def is_file(text: str) -> bool:
+    """Whether the text names a file rather than a built-in pattern."""
+    return SPEC.fullmatch(text) is not None
+
+
+def read_pattern(text: str, length: int | None, causal: bool) -> csr_array:
+    """The pattern in a file, checked; weights as they stand there."""
+    spec = SPEC.fullmatch(text)
+    assert spec is not None
+    path = Path(spec["path"])
+    head = None if spec["layer"] is None else (int(spec["layer"]), int(spec["head"]))
+    if head and path.suffix != ".safetensors":
+        raise UsageError(
+            f"'{text}': only .safetensors files have heads, '{path.name}' has one pattern."
+        )
+    check_numbers(path, raw := load(path, head))
+    check_shape(path, raw.shape, length)
+    pattern = strongest(raw, int(spec["top"])) if spec["top"] else raw
+    if spec["above"]:
+        pattern = heavier(raw, threshold(text, spec["above"]))
+    pattern.eliminate_zeros()
+    check_rows(path, pattern, causal)
+    return pattern
+
+
+def load(path: Path, head: tuple[int, int] | None) -> csr_array:
+    """The file's matrix; every way in which reading can fail becomes one sentence."""
+    if not path.is_file():
+        raise InputError(f"{path} does not exist or is not a file: check the path.")
+    try:
+        if path.suffix == ".safetensors":
+            return read_safetensors(path, head)
+        return READERS[path.suffix](path)
+    except InputError:
+        raise
+    except MemoryError:
+        raise
+    except Exception as error:  # numpy, scipy and safetensors raise a dozen different types here
+        reason = str(error).strip().splitlines()
+        raise InputError(
+            f"{path} cannot be read as {path.suffix[1:]}: {reason[0] if reason else type(error).__name__}"
+        ) from None
+
+
+def from_dense(path: Path, matrix: Any) -> csr_array:
+    """A dense array as sparse; NaN counts as nonzero and is found later."""
+    array = np.asarray(matrix)
+    if array.ndim != 2:
+        raise InputError(
+            f"{path} holds an array of shape {array.shape}: a pattern is [query, key]."
+        )
+    if not (np.issubdtype(array.dtype, np.number) or array.dtype == np.bool_) or np.iscomplexobj(
+        array
+    ):
+        raise InputError(f"{path} holds {array.dtype} values: a pattern needs real numbers.")
+    return csr_array(array.astype(np.float64))
+
+
+def read_npy(path: Path) -> csr_array:
+    return from_dense(path, np.load(path, mmap_mode="r", allow_pickle=False))
+
+
+def read_npz(path: Path) -> csr_array:
+    """A scipy sparse matrix, or the only array of the archive."""
+    with np.load(path, allow_pickle=False) as archive:
+        names = list(archive.files)
+        if "format" not in names:
+            if len(names) != 1:
+                raise InputError(
+                    f"{path} holds {len(names)} arrays ({', '.join(names)}): save one pattern alone."
+                )
+            return from_dense(path, archive[names[0]])
+    return without_duplicates(path, coo_array(load_npz(path)))
+
+
+def read_mtx(path: Path) -> csr_array:
+    matrix = mmread(path)
+    return (
+        without_duplicates(path, matrix) if hasattr(matrix, "tocoo") else from_dense(path, matrix)
+    )
+
+
+def read_csv(path: Path) -> csr_array:
+    """Rows of comma-separated numbers, no header; the first cell that is no number is named."""
+    rows: list[list[float]] = []
+    for number, line in enumerate(path.read_text().splitlines(), start=1):
+        if not line.strip():
+            continue
+        rows.append(
+            [
+                cell_value(path, number, column, cell)
+                for column, cell in enumerate(line.split(","), 1)
+            ]
+        )
+        if len(rows[-1]) != len(rows[0]):
+            raise InputError(
+                f"{path} line {number} has {len(rows[-1])} cells, the first has {len(rows[0])}: "
+                "a pattern is a square table."
+            )
+    return from_dense(path, np.array(rows, ndmin=2))
+
+
+def cell_value(path: Path, line: int, column: int, cell: str) -> float:
+    try:
+        return float(cell)
+    except ValueError:
+        raise InputError(
+            f"{path} line {line}, column {column}: '{cell.strip()[:40]}' is not a number; "
+            "a .csv pattern has numbers only, no header."
+        ) from None
+
+
+def read_safetensors(path: Path, head: tuple[int, int] | None) -> csr_array:
+    """A head of saved maps, a target of a saved fit, or the only matrix of the file."""
+    from safetensors import safe_open
+
+    with safe_open(path, framework="numpy") as file:
+        names = list(file.keys())
+        if head is not None:
+            name = f"layers.{head[0]}.attention"
+            if name not in names or head[1] >= file.get_slice(name).get_shape()[0]:
+                raise InputError(
+                    f"{path} has no head {head[0]}.{head[1]}: it holds {listed(names)}."
+                )
+            return from_dense(path, file.get_slice(name)[head[1]])
+        if len(names) != 1:
+            raise InputError(
+                f"{path} holds {len(names)} tensors ({listed(names)}): name a head of saved maps, "
+                f"as in {path.name}:0.0."
+            )
+        return from_dense(path, file.get_tensor(names[0]))
+
+
+READERS: dict[str, Callable[[Path], csr_array]] = {
+    ".npy": read_npy,
+    ".npz": read_npz,
+    ".mtx": read_mtx,
+    ".csv": read_csv,
+}
+
+
+def listed(names: list[str]) -> str:
+    """The first few names."""
+    return ", ".join(names[:4]) + (", …" if len(names) > 4 else "") if names else "nothing"
+
+
+def without_duplicates(path: Path, matrix: Any) -> csr_array:
+    """Refuse a matrix that gives the same entry twice: adding and replacing would both be guesses."""
+    pairs = coo_array(matrix)
+    if np.iscomplexobj(pairs.data):
+        raise InputError(f"{path} holds complex values: a pattern needs real numbers.")
+    rows, columns = (index.astype(np.int64) for index in pairs.coords)
+    place, count = np.unique(rows * pairs.shape[1] + columns, return_counts=True)
+    if (count > 1).any():
+        row, column = divmod(int(place[count > 1][0]), pairs.shape[1])
+        raise InputError(
+            f"{path} gives entry ({row + 1}, {column + 1}) {int(count.max())} times (counting from 1): "
+            "a weight must stand there once."
+        )
+    return csr_array(coo_array((pairs.data.astype(np.float64), (rows, columns)), pairs.shape))
+
+
+def check_shape(path: Path, shape: tuple[int, int], length: int | None) -> None:
+    if shape[0] != shape[1] or shape[0] == 0:
+        raise InputError(
+            f"{path} is {shape[0]} × {shape[1]}: a pattern is a square matrix [query, key]."
+        )
+    if length is not None and length != shape[0]:
+        raise UsageError(f"{path} has {shape[0]} tokens, but --length says {length}: leave it out.")
+
+
+def check_numbers(path: Path, pattern: csr_array) -> None:
+    """NaN, infinite and negative weights, with their place."""
+    bad = ~np.isfinite(pattern.data) | (pattern.data < 0)
+    if bad.any():
+        pairs = pattern.tocoo()
+        row, column, value = (part[bad][0] for part in (pairs.row, pairs.col, pairs.data))
+        kind = "negative" if value < 0 and np.isfinite(value) else "not finite"
+        raise InputError(
+            f"{path} has a weight that is {kind} at row {row}, column {column} (counting from 0): {value:g}; "
+            "weights must be zero or positive."
+        )
+
+
+def check_rows(path: Path, pattern: csr_array, causal: bool) -> None:
+    """Rows without a key, and keys ahead of a causal query."""
+    empty = np.flatnonzero(np.diff(pattern.indptr) == 0)
+    if empty.size:
+        raise InputError(
+            f"{path} row {empty[0]} has no weight ({empty.size} such rows, counting from 0): "
+            "every query must attend to a key."
+        )
+    pairs = pattern.tocoo()
+    ahead = np.flatnonzero(pairs.col > pairs.row)
+    if causal and ahead.size:
+        row, column = pairs.row[ahead[0]], pairs.col[ahead[0]]
+        raise InputError(
+            f"{path} has a weight at row {row}, column {column}, which the causal mask hides "
+            f"({ahead.size} such weights): leave out --causal or cut them."
+        )
+
+
+def threshold(text: str, number: str) -> float:
+    try:
+        return float(number)
+    except ValueError:
+        raise UsageError(f"'{text}': above must be a number, not '{number}'.") from None
+
+
+def strongest(pattern: csr_array, count: int) -> csr_array:
+    """The `count` largest weights of each row."""
+    rows = np.repeat(np.arange(pattern.shape[0]), np.diff(pattern.indptr))
+    order = np.lexsort((-pattern.data, rows))
+    rank = np.arange(len(order)) - pattern.indptr[rows[order]]
+    kept = order[rank < count]
+    return csr_array(
+        coo_array((pattern.data[kept], (rows[kept], pattern.indices[kept])), pattern.shape)
+    )
+
+
+def heavier(pattern: csr_array, limit: float) -> csr_array:
+    """The weights above a limit."""
+    pairs = pattern.tocoo()
+    kept = pairs.data > limit
+    return csr_array(
+        coo_array((pairs.data[kept], (pairs.row[kept], pairs.col[kept])), pattern.shape)
+    )

@@ -1,0 +1,78 @@
+"""Building blocks of patterns: pairs and offsets to sparse matrices in O(nonzeros) memory."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import coo_array, csr_array
+
+from attncli.errors import LimitError, UsageError
+
+Index = NDArray[np.int64]
+
+LARGEST = 200_000_000
+"""Stored weights above which a pattern is refused: 12 bytes each, 2.4 GB."""
+
+
+def at_least(pattern: str, name: str, value: int, smallest: int) -> None:
+    """Refuse a parameter below its smallest meaningful value."""
+    if value < smallest:
+        raise UsageError(f"pattern '{pattern}': {name} must be at least {smallest}, not {value}.")
+
+
+def affordable(pattern: str, nonzeros: float) -> None:
+    """Refuse a pattern that would not fit in memory, before it is made."""
+    if nonzeros > LARGEST:
+        raise LimitError(
+            f"pattern '{pattern}' has {nonzeros:.3g} weights ({12e-9 * nonzeros:.1f} GB): "
+            "choose a smaller length or a sparser pattern."
+        )
+
+
+def from_pairs(length: int, query: ArrayLike, key: ArrayLike, weight: ArrayLike = 1.0) -> csr_array:
+    """The matrix with `weight` at (query, key); pairs outside are dropped, the last of equal pairs counts."""
+    query, key = (
+        np.asarray(part, dtype=np.int64).ravel() for part in np.broadcast_arrays(query, key)
+    )
+    weight = np.broadcast_to(np.asarray(weight, dtype=np.float64), query.shape)
+    inside = (key >= 0) & (key < length) & (query >= 0) & (query < length)
+    place = query[inside] * length + key[inside]
+    place, first = np.unique(place[::-1], return_index=True)
+    chosen = weight[inside][::-1][first]
+    return csr_array(coo_array((chosen, (place // length, place % length)), (length, length)))
+
+
+def from_offsets(length: int, offsets: Sequence[int] | Index, causal: bool) -> csr_array:
+    """Every query i attends to the keys i + offset that exist (and, if causal, do not lie ahead)."""
+    usable = np.array([o for o in offsets if -length < o < length and not (causal and o > 0)])
+    affordable("offsets", float(len(usable)) * length)
+    tokens = np.arange(length)[:, None]
+    return from_pairs(length, tokens, tokens + usable.astype(np.int64))
+
+
+def union(first: csr_array, second: csr_array) -> csr_array:
+    """Both patterns; where they overlap the larger weight counts."""
+    return csr_array(first.maximum(second))
+
+
+def visible_part(pattern: csr_array) -> csr_array:
+    """The keys that a causal query can see: those at or before it."""
+    pairs = pattern.tocoo()
+    seen = pairs.col <= pairs.row
+    kept = (pairs.data[seen], (pairs.row[seen], pairs.col[seen]))
+    return csr_array(coo_array(kept, pattern.shape))
+
+
+def with_self_where_empty(pattern: csr_array) -> csr_array:
+    """A query without any key attends to itself."""
+    empty = np.flatnonzero(np.diff(pattern.indptr) == 0)
+    if not empty.size:
+        return pattern
+    return union(pattern, from_pairs(pattern.shape[0], empty, empty))
+
+
+def row_normalised(pattern: csr_array) -> csr_array:
+    """Rows that sum to one."""
+    sums = np.asarray(pattern.sum(axis=1)).ravel()
+    weights = pattern.data / np.repeat(sums, np.diff(pattern.indptr))
+    return csr_array((weights, pattern.indices, pattern.indptr), shape=pattern.shape)

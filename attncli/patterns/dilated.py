@@ -1,0 +1,19 @@
+"""Dilated sliding window."""
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from attncli.patterns._sparse import at_least, from_offsets
+
+
+def dilated(
+    length: int, rng: np.random.Generator, causal: bool, *, size: int = 4, dilation: int = 2
+) -> csr_array:
+    """Sliding window with gaps: `size` keys, `dilation` apart (Beltagy et al. 2020).
+
+    Offsets are dilation · m, for m as in `window`: centred on the query, or (causal) ending at it.
+    """
+    at_least("dilated", "size", size, 1)
+    at_least("dilated", "dilation", dilation, 1)
+    start = 1 - size if causal else -(size // 2)
+    return from_offsets(length, [dilation * m for m in range(start, start + size)], causal)

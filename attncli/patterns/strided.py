@@ -1,0 +1,16 @@
+"""Strided attention."""
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from attncli.patterns._sparse import at_least, from_offsets
+
+
+def strided(length: int, rng: np.random.Generator, causal: bool, *, stride: int = 8) -> csr_array:
+    """Every `stride`-th key, counted from the query: j with i - j divisible by `stride` (Child et al. 2019).
+
+    The number of keys per query grows with the length: length / stride.
+    """
+    at_least("strided", "stride", stride, 1)
+    ahead = np.arange(0, length, stride)
+    return from_offsets(length, np.concatenate([-ahead[:0:-1], ahead]), causal)

@@ -11,21 +11,13 @@ from scipy.sparse import csr_array
 
 from attncli.fits import FITS
 from attncli.fits._types import Cannot, Fit, FitRequest, FittedModule
-from attncli.fits._verify import Evidence, verify
+from attncli.fits._verify import Evidence, Progress, silent, verify
 from attncli.registry import call_spec
 
 AUTO = ("cyclic", "learned", "convex", "certificate")
 """What `auto` tries; the later two only where the earlier ones find nothing."""
 DENSE_LIMIT = 8192
 """Tokens above which a search takes the first width that works, unrefined: each probe is quadratic in n."""
-
-Watch = Callable[[str], None]
-"""Called before each probe with what is tried."""
-
-
-def unwatched(what: str) -> None:
-    """Shows nothing."""
-
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
@@ -46,16 +38,15 @@ class Attempt:
 
 
 def try_width(
-    method: str, target: csr_array, request: FitRequest, seeds: Sequence[int], watch: Watch = unwatched
+    method: str, target: csr_array, request: FitRequest, seeds: Sequence[int], watch: Progress = silent
 ) -> Attempt:
     """The method at one width, seed after seed until one meets the request; else the nearest."""
     best: Attempt | None = None
     for count, seed in enumerate(seeds, start=1):
-        watch(f"{method} d={request.d} seed {seed}")
         fit = one_fit(method, target, request, seed)
         if isinstance(fit, Cannot):
             return best or Attempt(method, None, None, False, 0, 0, fit.reason)
-        evidence = verify(fit, target)
+        evidence = verify(fit, target, watch)
         attempt = Attempt(method, fit, evidence, evidence.meets(request), count, count)
         if attempt.met:
             return attempt
@@ -98,7 +89,7 @@ def find_width(
     request: FitRequest,
     seeds: Sequence[int],
     widest: int,
-    watch: Watch = unwatched,
+    watch: Progress = silent,
 ) -> Attempt:
     """The smallest width that any seed makes work: doubling from a guess, then halving the interval.
 
@@ -159,23 +150,21 @@ def summed_up(method: str, tried: dict[int, Attempt], found: int | None) -> Atte
 
 def narrowest(
     target: csr_array,
-    request: FitRequest | None,
-    wanted: FitRequest,
+    request: FitRequest,
     seeds: Sequence[int],
-    widest: int,
-    watch: Watch = unwatched,
+    widest: int | None,
+    watch: Progress = silent,
 ) -> Attempt:
-    """`auto`: the narrowest module of several methods, or at a given width the first that meets the request."""
+    """`auto`: the narrowest module of several methods, or (`widest` None) the first that meets the request at its d."""
     attempts: list[Attempt] = []
     for method in AUTO:
-        if method in AUTO[2:] and any(attempt.met for attempt in attempts):
+        done = any(attempt.met for attempt in attempts)
+        if done and (widest is None or method in AUTO[2:]):
             break
-        if request is None:
-            attempts.append(find_width(method, target, wanted, seeds, widest, watch))
-        else:
+        if widest is None:
             attempts.append(try_width(method, target, request, seeds, watch))
-            if attempts[-1].met:
-                break
+        else:
+            attempts.append(find_width(method, target, request, seeds, widest, watch))
     return best_of(attempts)
 
 

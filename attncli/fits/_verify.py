@@ -8,17 +8,34 @@ softmax runs in float32 then, as eager attention does. No token × token array i
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.fits._types import FitRequest, FittedModule
+from attncli.fits._types import FitRequest
 from attncli.maths.rounding import Floats, product, rounded
 
 BLOCK = 1 << 22
 """Logits held at once."""
 
 Progress = Callable[[int, int, str], None]
+
+
+@runtime_checkable
+class Module(Protocol):
+    """What is verified: a fit, or what a file holds."""
+
+    @property
+    def w_q(self) -> Floats: ...
+    @property
+    def w_k(self) -> Floats: ...
+    @property
+    def x(self) -> Floats: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def causal(self) -> bool: ...
 
 
 def silent(done: int, total: int, what: str) -> None:
@@ -56,7 +73,7 @@ class Evidence:
         return max(0.0, math.log2(2.0 * self.logit_scale / math.log1p(ratio_error)))
 
 
-def verify(fit: FittedModule, target: csr_array, progress: Progress = silent) -> Evidence:
+def verify(fit: Module, target: csr_array, progress: Progress = silent) -> Evidence:
     """Evaluate the module in its dtype and compare every row with the target (rows sum to one)."""
     w_q, w_k, x = (rounded(part, fit.dtype) for part in (fit.w_q, fit.w_k, fit.x))
     queries, keys = product(x, w_q, fit.dtype), product(x, w_k, fit.dtype)

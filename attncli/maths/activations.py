@@ -1,4 +1,4 @@
-"""Token-wise functions on (common, residual): f(c) and f(c + R) - f(c), the difference without cancellation.
+"""Token-wise functions on (common, varying): f(c) and f(c + R) - f(c), the difference without cancellation.
 
 relu is piecewise linear and exact at any magnitude. gelu and silu are x·σ(s(x)); everything about them follows from
 
@@ -29,12 +29,12 @@ LARGEST_INPUT = 1e90
 
 def relu(x: Parts) -> Parts:
     """max(x, 0)"""
-    common, residual = x
-    a, r = aligned(common, residual.exponent), residual.mantissa
+    common, varying = x
+    a, r = aligned(common, varying.exponent), varying.mantissa
     difference = np.where(a > 0.0, np.maximum(r, -a), np.maximum(a + r, 0.0))
     return Parts(
         scaled(np.maximum(common.mantissa, 0.0), common.exponent),
-        scaled(difference, residual.exponent),
+        scaled(difference, varying.exponent),
     )
 
 
@@ -48,14 +48,14 @@ GELU_SLOPE, GELU_CUBE = 2.0 * np.sqrt(2.0 / np.pi), 0.044715
 
 def gelu(x: Parts) -> Parts:
     """x/2 (1 + tanh(√(2/π)(x + 0.044715 x³))) = x σ(2√(2/π)(x + 0.044715 x³))"""
-    a = plain(x.common)
-    total = a + plain(x.residual)
+    a = in_cube_range(x.common)
+    total = a + in_cube_range(x.varying)
     steepness = 1.0 + GELU_CUBE * (a * a + a * total + total * total)
     return gated(
         x,
         Parts(
             scaled(GELU_SLOPE * (a + GELU_CUBE * a**3)),
-            times(x.residual, GELU_SLOPE * steepness),
+            times(x.varying, GELU_SLOPE * steepness),
         ),
     )
 
@@ -71,12 +71,12 @@ def gated(x: Parts, argument: Parts) -> Parts:
 
     The gate is kept in logs, so that units far in its tail keep their relative size.
     """
-    a, r = plain(argument.common), plain(argument.residual)
+    a, r = in_cube_range(argument.common), in_cube_range(argument.varying)
     gate, whole_gate = (from_logs(np.ones(()), log_sigmoid(value)) for value in (a, a + r))
-    change = sigmoid_change(argument.residual, a, r)
+    change = sigmoid_change(argument.varying, a, r)
     return Parts(
         product(x.common, gate),
-        plus(product(x.common, change), product(whole_gate, x.residual)),
+        plus(product(x.common, change), product(whole_gate, x.varying)),
     )
 
 
@@ -93,7 +93,7 @@ def sigmoid_change(difference: Scaled, a: Array, r: Array) -> Scaled:
     return product(change, growth)
 
 
-def plain(x: Scaled) -> Array:
+def in_cube_range(x: Scaled) -> Array:
     values = x.value()
     if not np.abs(values).max(initial=0.0) < LARGEST_INPUT:
         raise InputError(

@@ -41,4 +41,3 @@ def log10_bound(log10_constant: float, log10_start: float, layer: int) -> float:
     except OverflowError:
         power = math.inf
     return float(np.float64(log10_constant) * (power - 1.0) / 2.0 + log10_start * power)
-

@@ -37,9 +37,7 @@ def to_bfloat16(single: Floats) -> Floats:
     return kept.view(np.float32)
 
 
-def product(
-    left: Floats, right: Floats, dtype: str
-) -> Floats:
+def product(left: Floats, right: Floats, dtype: str) -> Floats:
     """left @ right as the type computes it; both must hold values of that type."""
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         result: Floats = left @ right

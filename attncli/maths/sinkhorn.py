@@ -9,6 +9,8 @@ where the very first f_i is the softmax normaliser, weighted with the reference 
 Then P - 1/n = expm1(L)/n.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from attncli.maths.logits import Logits, deviation, largest_deviation, reference_row
@@ -19,17 +21,29 @@ EXPM1_BEST = 1.0
 """Below this, log mean e^x is taken as log1p(mean expm1(x)), which keeps the digits of small x."""
 
 
+def sinkhorn_output(logits: Logits, values: Scaled, rounds: int) -> Scaled:
+    """P V [head, query, value] for values [head, key, value]."""
+    return applied(np.exp, logits, values, rounds)
+
+
 def sinkhorn_deviation(logits: Logits, values: Scaled, rounds: int) -> Scaled:
-    """(P - 11^T/n) V [head, query, value] for values [head, key, value]."""
-    heads, tokens, _ = values.mantissa.shape
+    """(P - 11^T/n) V"""
     if largest_deviation(logits) < NEGLIGIBLE and logits.bias is None:
         return vanishing(logits, values)
+    return applied(np.expm1, logits, values, rounds)
+
+
+def applied(
+    weight: Callable[[Array], Array], logits: Logits, values: Scaled, rounds: int
+) -> Scaled:
+    """weight(L)/n V, one head at a time."""
+    heads, tokens, _ = values.mantissa.shape
     result = np.empty(values.mantissa.shape)
     log_weights = log_softmax(reference_row(logits))
     for head in range(heads):
         block = deviation(logits, slice(head, head + 1), slice(None))[0]
-        log_ratio = doubly_normalised(block, log_weights[head], rounds)
-        result[head] = np.expm1(log_ratio, out=log_ratio) @ values.mantissa[head] / tokens
+        logs = doubly_normalised(block, log_weights[head], rounds)
+        result[head] = weight(logs) @ values.mantissa[head] / tokens
     return scaled(result, values.exponent)
 
 
@@ -62,6 +76,7 @@ def mean_one(logs: Array) -> Array:
     """Logs shifted row by row so that every row of e^logs has mean 1."""
     if np.abs(logs).max() < EXPM1_BEST:
         result: Array = logs - np.log1p(np.expm1(logs).mean(axis=1, keepdims=True))
-        return result
-    shifted = logs - logs.max(axis=1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).mean(axis=1, keepdims=True))
+    else:
+        result = logs - logs.max(axis=1, keepdims=True)
+        result -= np.log(np.exp(result).mean(axis=1, keepdims=True))
+    return result

@@ -1,4 +1,4 @@
-"""(P - 1π^T) V for softmax attention P and its reference row π, exact however small the result is.
+"""Softmax attention: P V, and (P - 1π^T) V with its reference row π, exact however small that is.
 
 With m_ij = expm1(E_ij) and m̄_i = Σ_j π_j m_ij,
 
@@ -144,19 +144,40 @@ def factored(
     return scaled(numerator / (1.0 + means), values.exponent)
 
 
-def masked(logits: Logits, weights: Array, values: Scaled) -> Scaled:
-    """Plain softmax over the visible keys, minus the reference."""
-    assert logits.visible is not None
-    heads, tokens, width = values.mantissa.shape
-    right = weighted_values(weights, values.mantissa)
-    moments = np.empty((heads, tokens, width + 1))
+def softmax_output(logits: Logits, values: Scaled, minus: float = 0.0) -> Scaled:
+    """P V [head, query, value], as anyone would compute it; `minus` is taken from every entry of P."""
+    heads, tokens, _ = values.mantissa.shape
+    reference = reference_row(logits)
+    huge = largest_deviation(logits) > MODERATE or np.abs(reference).max() > 2.0**MODERATE
+    result = np.empty(values.mantissa.shape)
     for some, rows in blocks(heads, tokens, tokens):
         block = deviation(logits, some, rows)
+        block += reference[some, None, :]
+        if huge:
+            block = masked_logits(block, logits, rows)
+            block -= block.max(axis=2, keepdims=True)
         np.exp(block, out=block)
-        block *= logits.visible(rows)
-        moments[some, rows] = block @ right[some]
+        if logits.visible is not None and not huge:
+            block *= logits.visible(rows)
+        block /= block.sum(axis=2, keepdims=True)
+        if minus:
+            block -= minus
+        result[some, rows] = block @ values.mantissa[some]
+    return scaled(result, values.exponent)
+
+
+def masked_logits(block: Array, logits: Logits, rows: slice) -> Array:
+    """-inf where the mask hides a key."""
+    if logits.visible is None:
+        return block
+    return np.where(logits.visible(rows), block, -math.inf)
+
+
+def masked(logits: Logits, weights: Array, values: Scaled) -> Scaled:
+    """Plain softmax over the visible keys, minus the reference."""
+    output = softmax_output(logits, values)
     reference = weights[:, None, :] @ values.mantissa
-    return scaled(moments[:, :, :-1] / moments[:, :, -1:] - reference, values.exponent)
+    return scaled(aligned(output, values.exponent) - reference, values.exponent)
 
 
 def logarithmic(
@@ -167,9 +188,7 @@ def logarithmic(
     result = np.zeros((heads, logits.queries.mantissa.shape[1], width))
     pieces = []
     for some, rows in blocks(heads, result.shape[1], tokens):
-        block = deviation(logits, some, rows)
-        if logits.visible is not None:
-            block = np.where(logits.visible(rows), block, -math.inf)
+        block = masked_logits(deviation(logits, some, rows), logits, rows)
         piece = minus_reference(block, log_reference[some], star[some])
         pieces.append((some, rows, matmul(piece, values.mantissa[some])))
     top = common_exponent(*(piece for _, _, piece in pieces))

@@ -1,43 +1,55 @@
-"""One block of a synthetic network as a map of (common, residual) to (common, residual)."""
+"""One block of a synthetic network as a map of split states."""
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 
 from attncli.errors import InputError
 from attncli.maths.activations import ACTIVATIONS, gated
-from attncli.maths.logits import Logits
+from attncli.maths.logits import Logits, largest_deviation
 from attncli.maths.scaled import Array, Scaled, matmul, plus, scaled, times
-from attncli.maths.sinkhorn import sinkhorn_deviation
-from attncli.maths.softmax import reference_offset, softmax_deviation
+from attncli.maths.sinkhorn import sinkhorn_deviation, sinkhorn_output
+from attncli.maths.softmax import reference_offset, softmax_deviation, softmax_output
 from attncli.maths.split import Parts, Split, normalised, together, with_bias
 from attncli.networks.positions import rotated, rotation_since_start, visible_rows
 from attncli.networks.spec import NORM_EPSILON, NetworkSpec
 from attncli.networks.variants import Switches
 from attncli.networks.weights import Layer
 
+APART = -10
+"""log2 of the residual relative to X above which tokens differ much: the plain form loses nothing."""
+
+SAFE = -20
+"""log2 of the relative residual above which a plain result still has ten digits."""
+
+SubBlock = Callable[[Split], Parts]
+
 
 def block(state: Split, layer: Layer, spec: NetworkSpec, switches: Switches) -> Split:
     """Attention, then the MLP, each with its skip and norm where the variant has them."""
-    update = attention(before(state, spec), layer, spec, switches.remove_outlier)
-    state = after(state, update, switches.skip, spec)
+    attend = partial(attention, layer=layer, spec=spec, remove_outlier=switches.remove_outlier)
+    state = sub_block(state, attend, switches.skip, spec)
     if switches.mlp:
-        state = after(state, mlp(before(state, spec), layer, spec), switches.mlp_skip, spec)
+        state = sub_block(state, partial(mlp, layer=layer, spec=spec), switches.mlp_skip, spec)
     return state
 
 
-def before(state: Split, spec: NetworkSpec) -> Split:
-    """What a sub-block reads."""
-    return norm(state, spec) if spec.norm_position == "pre" else state
+def sub_block(state: Split, part: SubBlock, skip: bool, spec: NetworkSpec) -> Split:
+    """In plain form where tokens differ before and after, else in split form."""
+    if state.log2_spread > APART:
+        result = through(state.joined(), part, skip, spec)
+        if result.log2_spread > SAFE:
+            return result
+    return through(state.split(), part, skip, spec)
 
 
-def after(state: Split, update: Parts, skip: bool, spec: NetworkSpec) -> Split:
-    """What a sub-block leaves."""
-    state = together(state, update) if skip else Split(*update)
+def through(state: Split, part: SubBlock, skip: bool, spec: NetworkSpec) -> Split:
+    """Pre-norm, the part itself, the skip, post-norm."""
+    update = part(norm(state, spec) if spec.norm_position == "pre" else state)
+    state = together(state, update) if skip else Split(*update, state.plain)
     if not state.is_finite():
-        raise InputError(
-            "the network's values leave float range: lower --init-scale or add a --norm."
-        )
+        raise InputError("values leave float range: lower --init-scale or add a --norm.")
     return norm(state, spec) if spec.norm_position == "post" else state
 
 
@@ -53,22 +65,46 @@ def mlp(state: Split, layer: Layer, spec: NetworkSpec) -> Parts:
 
 
 def attention(state: Split, layer: Layer, spec: NetworkSpec, remove_outlier: bool) -> Parts:
-    """Σ_h P_h X W_V,h W_O,h + b as common and residual parts.
-
-    P X = 1 (c + π^T R)^T + (P - 1π^T) R, where π^T R = (π - 1/n)^T R because R is centred. Without the outlier,
-    (P - 11^T/n) X has the same residual and only (π - 1/n)^T R as its common part.
-    """
+    """Σ_h P_h X W_V,h W_O,h + b, as common and varying parts; without the outlier, P_h - 11^T/n in place of P_h."""
     values = per_head(state.parts, layer.w_v)
     logits = attention_logits(state, layer, spec)
-    common = scaled(np.zeros(values.common.mantissa.shape))
-    if spec.rounds:
-        residual = sinkhorn_deviation(logits, values.residual, spec.rounds)
+    if state.plain and (sharp(logits) or not remove_outlier):
+        varying = plain_output(logits, values.varying, spec.rounds, remove_outlier)
+        heads = Parts(scaled(np.zeros_like(values.common.mantissa)), varying)
     else:
-        residual = softmax_deviation(logits, values.residual)
-        common = weighted_sum(reference_offset(logits.reference), values.residual)
+        heads = split_output(logits, values.varying, spec.rounds)
     if not remove_outlier:
-        common = plus(common, with_head_bias(values.common, layer.b_v))
-    return merged(Parts(common, residual), state, layer)
+        own = with_head_bias(values.common, layer.b_v)
+        heads = heads._replace(common=plus(heads.common, own))
+    return merged(heads, state, layer)
+
+
+def sharp(logits: Logits) -> bool:
+    """Whether attention is far enough from uniform that P - 11^T/n may be formed by subtraction."""
+    return largest_deviation(logits) > 0.0
+
+
+def plain_output(logits: Logits, values: Scaled, rounds: int, remove_outlier: bool) -> Scaled:
+    """P V, or (P - 11^T/n) V."""
+    if rounds:
+        output = sinkhorn_deviation if remove_outlier else sinkhorn_output
+        return output(logits, values, rounds)
+    tokens = values.mantissa.shape[1]
+    return softmax_output(logits, values, minus=1.0 / tokens if remove_outlier else 0.0)
+
+
+def split_output(logits: Logits, values: Scaled, rounds: int) -> Parts:
+    """(π - 1/n)^T V and (P - 1π^T) V: together (P - 11^T/n) V, which is all of P V where V is centred.
+
+    Sinkhorn attention has the uniform row as its reference.
+    """
+    if rounds:
+        return Parts(
+            scaled(np.zeros_like(values.mantissa[:, :1])),
+            sinkhorn_deviation(logits, values, rounds),
+        )
+    common = weighted_sum(reference_offset(logits.reference), values)
+    return Parts(common, softmax_deviation(logits, values))
 
 
 def merged(heads: Parts, state: Split, layer: Layer) -> Parts:
@@ -78,8 +114,8 @@ def merged(heads: Parts, state: Split, layer: Layer) -> Parts:
     width = layer.w_o.shape[-1]
     w_o = layer.w_o.reshape(-1, width)
     common = heads.common.mantissa.reshape(-1)
-    residual = heads.residual.mantissa.swapaxes(0, 1).reshape(state.tokens, -1)
-    joined = Parts(Scaled(common, heads.common.exponent), Scaled(residual, heads.residual.exponent))
+    varying = heads.varying.mantissa.swapaxes(0, 1).reshape(state.tokens, -1)
+    joined = Parts(Scaled(common, heads.common.exponent), Scaled(varying, heads.varying.exponent))
     return with_bias(joined @ w_o, layer.b_o)
 
 
@@ -88,7 +124,7 @@ def attention_logits(state: Split, layer: Layer, spec: NetworkSpec) -> Logits:
     queries = per_head(state.parts, layer.w_q)
     keys = per_head(state.parts, layer.w_k)
     common_query = with_head_bias(queries.common, layer.b_q)
-    query_side, key_side = queries.residual, keys.residual
+    query_side, key_side = queries.varying, keys.varying
     if spec.positions == "rope":
         # The rotated common key differs from row to row, so c no longer drops out of the softmax.
         common_key = with_head_bias(keys.common, layer.b_k)
@@ -107,9 +143,9 @@ def attention_logits(state: Split, layer: Layer, spec: NetworkSpec) -> Logits:
 
 
 def per_head(parts: Parts, weights: Array) -> Parts:
-    """Projections: common [head, 1, width], residual [head, token, width]."""
+    """Projections: common [head, 1, width], varying [head, token, width]."""
     common = Scaled(parts.common.mantissa[None, None, :], parts.common.exponent)
-    return Parts(matmul(common, weights), matmul(parts.residual, weights))
+    return Parts(matmul(common, weights), matmul(parts.varying, weights))
 
 
 def with_head_bias(common: Scaled, bias: Array | None) -> Scaled:

@@ -1,0 +1,138 @@
+"""Fitted modules in safetensors files.
+
+`w_q`, `w_k` [hidden, d]; per pattern i `x.{i}` [token, hidden] and its sparse target `target.{i}.row`, `.col`, `.value`.
+bfloat16 values stand as float32, which holds them exactly. The map is softmax(x w_q w_k^T x^T), no further scale; under
+`causal = true` in the metadata the keys after the query are masked.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from scipy.sparse import coo_array, csr_array
+
+from attncli.errors import InputError, UsageError
+from attncli.fits._types import FitRequest
+from attncli.maths.rounding import Floats
+
+FORMAT = "attn-fit"
+LIMITS = ("causal", "ratio_error", "off_support", "total_variation", "logit_budget", "dtype")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredModule:
+    """Any w_q, w_k and x, as a file has them: not necessarily made here."""
+
+    w_q: Floats
+    w_k: Floats
+    x: Floats
+    dtype: str
+    causal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SavedFit:
+    """One pattern of a file."""
+
+    pattern: str
+    method: str
+    module: StoredModule
+    target: csr_array
+
+
+def tensors(fits: Sequence[SavedFit]) -> dict[str, NDArray[Any]]:
+    """What the file holds; all fits have the same w_q and w_k."""
+    first = fits[0].module
+    held: dict[str, NDArray[Any]] = {"w_q": first.w_q, "w_k": first.w_k}
+    for index, fit in enumerate(fits):
+        pairs = fit.target.tocoo()
+        held[f"x.{index}"] = np.ascontiguousarray(fit.module.x)
+        held[f"target.{index}.row"] = pairs.row.astype(np.int64)
+        held[f"target.{index}.col"] = pairs.col.astype(np.int64)
+        held[f"target.{index}.value"] = pairs.data
+    return held
+
+
+def metadata(fits: Sequence[SavedFit], request: FitRequest) -> dict[str, str]:
+    """The request that the fits were made for, and their names."""
+    limits = {name: value for name, value in asdict(request).items() if name in LIMITS}
+    return {
+        "format": FORMAT,
+        "version": "1",
+        "request": json.dumps(limits | {"logit_budget": repr(request.logit_budget)}),
+        "patterns": json.dumps([fit.pattern for fit in fits]),
+        "methods": json.dumps([fit.method for fit in fits]),
+    }
+
+
+def read_fits(path: Path) -> tuple[list[SavedFit], FitRequest]:
+    """All patterns of a file, checked, and the request they were made for."""
+    if not path.is_file():
+        raise UsageError(f"{path} does not exist or is not a file: check the path.")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            held = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            described = file.metadata() or {}
+    except (SafetensorError, OSError, TypeError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"{path} cannot be read as safetensors: {reason}.") from None
+    if described.get("format") != FORMAT or not {"w_q", "w_k", "x.0"} <= held.keys():
+        raise InputError(f"{path} is no fitted module: write one with attn approximate -o FILE.safetensors.")
+    request = stored_request(path, described, held["w_q"])
+    names = [listed(path, described, key) for key in ("patterns", "methods")]
+    count = sum(name.startswith("x.") for name in held)
+    if any(len(part) != count for part in names):
+        raise InputError(f"{path} names {len(names[0])} patterns but holds {count}: write it again.")
+    both = enumerate(zip(*names, strict=True))
+    return [one_fit(path, held, request, index, *name) for index, name in both], request
+
+
+def listed(path: Path, described: Mapping[str, str], key: str) -> list[str]:
+    try:
+        return [str(name) for name in json.loads(described[key])]
+    except (KeyError, ValueError, TypeError):
+        raise InputError(f"{path} has no '{key}' in its metadata: write it again.") from None
+
+
+def stored_request(path: Path, described: Mapping[str, str], w_q: Floats) -> FitRequest:
+    try:
+        limits = json.loads(described["request"])
+        limits["logit_budget"] = float(limits["logit_budget"])
+        return FitRequest(d=w_q.shape[1], **limits)
+    except (KeyError, ValueError, TypeError, IndexError, UsageError):
+        raise InputError(f"{path} has no readable request in its metadata: write it again.") from None
+
+
+def one_fit(
+    path: Path,
+    held: Mapping[str, NDArray[Any]],
+    request: FitRequest,
+    index: int,
+    pattern: str,
+    method: str,
+) -> SavedFit:
+    """Pattern `index` of the file, its shapes and numbers checked."""
+    try:
+        x, w_q, w_k = held[f"x.{index}"], held["w_q"], held["w_k"]
+        row, col, value = (held[f"target.{index}.{part}"] for part in ("row", "col", "value"))
+        length = len(x)
+        target = csr_array(coo_array((value.astype(np.float64), (row, col)), (length, length)))
+    except (KeyError, ValueError, TypeError) as error:
+        raise InputError(f"{path}: pattern {index} is incomplete or out of range ({error}).") from None
+    if w_q.shape != w_k.shape or w_q.ndim != 2 or x.ndim != 2 or x.shape[1] != len(w_q):
+        raise InputError(
+            f"{path}: w_q {w_q.shape}, w_k {w_k.shape} and x.{index} {x.shape} do not fit together."
+        )
+    if not all(np.isfinite(part).all() for part in (x, w_q, w_k)):
+        raise InputError(f"{path}: w_q, w_k or x.{index} holds a number that is not finite.")
+    sums = np.asarray(target.sum(axis=1)).ravel()
+    if not (value > 0.0).all() or np.abs(sums - 1.0).max() > 1e-6 or target.nnz != len(value):
+        raise InputError(
+            f"{path}: the rows of target {index} must be positive, given once, and sum to one."
+        )
+    return SavedFit(pattern, method, StoredModule(w_q, w_k, x, request.dtype, request.causal), target)

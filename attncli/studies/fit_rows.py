@@ -1,0 +1,124 @@
+"""The rows of `attn approximate`: what is known about one method on one pattern."""
+
+import math
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from attncli.fits._search import Attempt
+from attncli.fits._types import FitRequest
+from attncli.maths import widths
+from attncli.records import Definition, Row, Scalar, View
+
+FIT_METRICS: Mapping[str, Definition] = {
+    "length": Definition("tokens", "Queries and keys of the pattern, n."),
+    "k": Definition("keys", "The largest number of keys in a row (and the theorem's k, with columns)."),
+    "d": Definition("features", "Query and key width of the module."),
+    "d_min": Definition("features", "The smallest width found at which the method meets the request; a search that fails proves nothing."),
+    "hidden": Definition("features", "Token width the module needs: queries and keys side by side, 2d."),
+    "meets": Definition("0 or 1", "Whether the rounded module meets every limit of the request."),
+    "logit_scale": Definition("logit", "The largest |logit| of a visible pair."),
+    "logit_bits": Definition("bits", "log2(2 · logit scale / ln(1 + ε2)): significant bits that keep logits to half the tolerance (our own definition)."),
+    "ratio_error": Definition("1", "Worst factor between in-row ratios of the map and the target on the support, minus 1 (ε2)."),
+    "off_support_ratio": Definition("1", "Worst map weight off the support over one on it, in the same row (ε1)."),
+    "total_variation": Definition("1", "Largest ½ Σ_j |M_ij - A_ij| of a row: 0 exact, 1 disjoint."),
+    "total_variation_mean": Definition("1", "Mean over the rows of ½ Σ_j |M_ij - A_ij|."),
+    "sufficient_d": Definition("features", "The theorem's sufficient width at these ε1, ε2, k, n and weight ratio (constants reconstructed)."),
+    "all_supports_d": Definition("features", "min(2k, n - 1): below it no keys serve all sets of k keys; one pattern may need less."),
+    "counting_d": Definition("features", "⌈k / 2⌉: what most patterns with k keys a row need, even with keys made for them."),
+    "fixed_keys_d": Definition("features", "ln C(n, k) / ln(1 + 2R / ln(1/ε1)): lower limit for unit keys that do not know the pattern, at this logit scale R."),
+    "probes": Definition("modules", "Modules made and verified."),
+    "seeds_tried": Definition("seeds", "Different random seeds among them."),
+    "seconds": Definition("s", "CPU time, the search included."),
+}  # fmt: skip
+
+MEASURED = ("ratio_error", "off_support_ratio", "total_variation", "total_variation_mean", "logit_scale")  # fmt: skip
+OUT_OF_RANGE = "logits leave the range of the dtype"
+
+FITS_VIEW = View(
+    title="Fits, each verified after rounding",
+    down="fit",
+    metrics=("length", "k", "d", "hidden", *MEASURED, "logit_bits", "sufficient_d", "all_supports_d", "counting_d", "fixed_keys_d", "probes", "seconds"),
+    findings=True,
+)  # fmt: skip
+
+
+def fit_keys(pattern: str, method: str) -> dict[str, Scalar]:
+    """The coordinates of a fit's rows."""
+    return {"fit": f"{pattern} {method}", "pattern": pattern, "method": method}
+
+
+def fit_rows(
+    pattern: str, target: csr_array, attempt: Attempt, request: FitRequest, searched: bool
+) -> Iterator[Row]:
+    """Everything about one attempt; what could not be had is null with the reason."""
+    keys = fit_keys(pattern, attempt.method)
+    width = attempt.fit.d if attempt.fit else None
+    values = size_values(target, request) | measured_values(attempt, request)
+    values |= {
+        "d": width,
+        "hidden": 2 * width if width else None,
+        "meets": float(attempt.met),
+        "probes": attempt.probes,
+        "seeds_tried": attempt.seeds,
+        "fixed_keys_d": fixed_keys_value(attempt, target, request),
+    }
+    if searched:
+        values["d_min"] = width if attempt.met else None
+    for metric, definition in FIT_METRICS.items():
+        if metric in values:
+            yield one_row(metric, values[metric], definition.unit, attempt.reason, keys)
+
+
+def one_row(
+    metric: str, value: float | None, unit: str, reason: str | None, keys: Mapping[str, Scalar]
+) -> Row:
+    if value is None or not math.isfinite(value):
+        return Row(metric, None, unit, note=reason or OUT_OF_RANGE, keys=keys)
+    return Row(metric, float(value), unit, keys=keys)
+
+
+def size_values(target: csr_array, request: FitRequest) -> dict[str, float | None]:
+    """What follows from the pattern and the request alone."""
+    length = target.shape[0]
+    k = most_keys(target)
+    theorem_k = max(k, int(np.bincount(target.indices).max()))
+    sufficient = widths.sufficient_width(
+        length, theorem_k, request.ratio_error, request.off_support, largest_ratio(target)
+    )
+    return {
+        "length": length,
+        "k": k,
+        "sufficient_d": sufficient,
+        "all_supports_d": widths.all_supports_limit(length, k),
+        "counting_d": widths.counting_limit(k),
+    }
+
+
+def measured_values(attempt: Attempt, request: FitRequest) -> dict[str, float | None]:
+    """What the verification saw."""
+    if attempt.evidence is None:
+        return dict.fromkeys((*MEASURED, "logit_bits"))
+    values: dict[str, float | None] = {name: getattr(attempt.evidence, name) for name in MEASURED}
+    values["logit_bits"] = attempt.evidence.bits(request.ratio_error)
+    return values
+
+
+def fixed_keys_value(attempt: Attempt, target: csr_array, request: FitRequest) -> float | None:
+    if attempt.evidence is None or math.isnan(attempt.evidence.logit_scale):
+        return None
+    scale = attempt.evidence.logit_scale
+    k = most_keys(target)
+    return widths.fixed_keys_limit(target.shape[0], k, request.off_support, scale)
+
+
+def most_keys(target: csr_array) -> int:
+    return int(np.diff(target.indptr).max())
+
+
+def largest_ratio(target: csr_array) -> float:
+    """γ: the largest quotient of two weights of one row."""
+    starts = target.indptr[:-1]
+    highest = np.maximum.reduceat(target.data, starts)
+    return float((highest / np.minimum.reduceat(target.data, starts)).max())

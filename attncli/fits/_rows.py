@@ -26,6 +26,8 @@ LONGEST_STEP = 4.0
 """Largest change of any logit in one Newton step: keeps the quadratic model honest."""
 SAFETY = {"float64": 0.98, "float32": 0.95, "bfloat16": 0.4}
 """Rows are frozen this far inside the request, so that rounding the queries and logits does not push them out."""
+SINGULAR = 1e-13
+"""Added to the Hessian's diagonal, in units of its largest entry."""
 BLOCK = 1 << 21
 """Logits, and Hessian entries, held at once."""
 
@@ -82,7 +84,7 @@ def best_queries(
     length, d = keys.shape
     upper = np.triu_indices(d)
     pairs = keys[:, upper[0]] * keys[:, upper[1]]
-    slack = min(request.log_ratio, 2.0 * request.total_variation) / 4.0
+    slack = max(min(request.log_ratio, 2.0 * request.total_variation) / 4.0, 1e-5)
     problem = Problem(keys, pairs, upper, request, 1.0 / slack**2)
     queries = np.zeros((length, d)) if start is None else start.copy()
     met = np.zeros(length, dtype=bool)
@@ -96,17 +98,19 @@ def improve(
     problem: Problem, target: csr_array, rows: Index, queries: Array, met: NDArray[np.bool_]
 ) -> None:
     """Newton steps on some rows, in place, until all meet the request or the steps are used up."""
-    penalty = FIRST_LAMBDA
+    penalty, now = FIRST_LAMBDA, queries[rows]
+    least = np.full(len(rows), np.inf)
     for _ in range(STEPS):
         support = support_of(target, rows)
-        state = evaluate(problem, support, queries[rows])
-        fine = satisfied(problem.request, support, state)
+        state = evaluate(problem, support, now)
+        fine, variation = satisfied(problem.request, support, state)
+        better = fine | (variation < least)
+        queries[rows[better]] = now[better]  # a row that is never met keeps its nearest query
         met[rows[fine]] = True
         if fine.all():
             return
-        step = newton_step(problem, support, state, queries[rows], penalty)
-        rows = rows[~fine]
-        queries[rows] += step[~fine]
+        now = (now + newton_step(problem, support, state, now, penalty))[~fine]
+        rows, least = rows[~fine], np.minimum(least, variation)[~fine]
         penalty = max(LAST_LAMBDA, LAMBDA_DECAY * penalty)
 
 
@@ -136,8 +140,10 @@ def evaluate(problem: Problem, support: Support, queries: Array) -> State:
     return State(leak, top, share, error - centre[support.row])
 
 
-def satisfied(request: FitRequest, support: Support, state: State) -> NDArray[np.bool_]:
-    """The three conditions of the request, a little inside."""
+def satisfied(
+    request: FitRequest, support: Support, state: State
+) -> tuple[NDArray[np.bool_], Array]:
+    """Which rows meet the three conditions of the request, a little inside, and every row's total variation."""
     safety = SAFETY[request.dtype]
     highest = np.maximum.reduceat(state.error, support.starts)
     lowest = np.minimum.reduceat(state.error, support.starts)
@@ -148,12 +154,12 @@ def satisfied(request: FitRequest, support: Support, state: State) -> NDArray[np
     total = np.add.reduceat(on, support.starts) + off
     moved = np.abs(on / total[support.row] - weight)
     variation = 0.5 * (np.add.reduceat(moved, support.starts) + off / total)
-    result: NDArray[np.bool_] = (
+    fine: NDArray[np.bool_] = (
         (highest - lowest <= safety * request.log_ratio)
         & (state.top <= floor + np.log(safety * request.off_support))
         & (variation <= safety * request.total_variation)
     )
-    return result
+    return fine, variation
 
 
 def threshold(request: FitRequest, log_weight: Array, starts: Index) -> Array:
@@ -181,7 +187,9 @@ def newton_step(
     hessian += outer(slope, push * (1.0 - push))
     hessian -= outer(mean_on, problem.stiffness * support.counts)
     diagonal = np.arange(queries.shape[1])
-    hessian[:, diagonal, diagonal] += penalty
+    curvature = hessian[:, diagonal, diagonal]
+    floor = SINGULAR * curvature.max(axis=1, keepdims=True)  # more keys than features: μ leaves rounding errors
+    hessian[:, diagonal, diagonal] = curvature + penalty + floor
     step = -np.linalg.solve(hessian, gradient[:, :, None])[:, :, 0]
     reach = np.abs(step @ problem.keys.T).max(axis=1)
     return step * np.minimum(1.0, LONGEST_STEP / np.maximum(reach, 1e-300))[:, None]

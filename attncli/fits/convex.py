@@ -12,7 +12,7 @@ LIMIT = 8192
 
 
 def convex(
-    target: csr_array, request: FitRequest, rng: np.random.Generator, *, keys: str = "spread"
+    target: csr_array, request: FitRequest, rng: np.random.Generator, *, keys: str = "gaussian"
 ) -> Fit:
     """Fixed unit-norm keys; each query solves its own convex problem (batched Newton).
 

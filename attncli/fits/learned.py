@@ -41,16 +41,16 @@ def learned(
         return Cannot(f"learned takes n² d operations a step: n = {length} is above {LIMIT}")
     require_memory(32 * length**2, f"learned at n = {length}", "choose a smaller length or certificate")
     start = spread * rng.normal(size=(2, length, request.d)) / request.d**0.25
-    best: tuple[int, FittedModule] | None = None
+    best: tuple[float, FittedModule] | None = None
     for both in attempts(start, target, request):
         keys, queries = scaled_keys(both, request.dtype)
         solved = best_queries(keys, target, request, queries)
         fit = module(solved.queries, keys, request.dtype, request.causal)
-        left = int((~solved.met).sum())
-        if best is None or left < best[0]:
-            best = left, fit
-        if verify(fit, target).meets(request):
+        evidence = verify(fit, target)
+        if evidence.meets(request):
             return fit
+        if best is None or evidence.total_variation < best[0]:
+            best = evidence.total_variation, fit
     assert best is not None
     return best[1]
 
@@ -60,9 +60,13 @@ def attempts(start: Array, target: csr_array, request: FitRequest) -> Iterator[A
     frugal = request.dtype == "bfloat16" or np.isfinite(request.logit_budget)
     settings = [setting(target, request, decay) for decay in (FRUGAL if frugal else LAVISH)]
     progress = [start for _ in settings]
-    for steps in SCHEDULE[: request.effort]:
+    schedule = SCHEDULE[: request.effort]
+    longest = schedule[-1]
+    for steps in schedule:
         for index, about in enumerate(settings):
             progress[index] = sharpened = descend(likelihood, progress[index], about, steps)
+            if steps == longest:
+                yield sharpened  # where sharpening fails, no row is given up for the others
             for _ in range(SHARPENINGS):
                 sharpened = descend(margin, sharpened, about, SHARPENING_STEPS)
                 yield sharpened

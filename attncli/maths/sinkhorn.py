@@ -64,7 +64,7 @@ def doubly_normalised(block: Array, log_weights: Array, rounds: int) -> Array:
     logits were, so nothing is lost to their rounding.
     """
     if np.abs(block).max() < EXPM1_BEST:
-        logs = block - np.log1p(np.expm1(block) @ np.exp(log_weights))[:, None]
+        logs: Array = block - np.log1p(np.expm1(block) @ np.exp(log_weights))[:, None]
     else:  # from log P instead of log P - log π: the columns, normalised next, do not care
         logs = mean_one(block + log_weights)
     for _ in range(rounds):

@@ -85,7 +85,8 @@ def read_npy(path: Path) -> csr_array:
 
 def read_npz(path: Path) -> csr_array:
     """A scipy sparse matrix, or the only array of the archive."""
-    with np.load(path, allow_pickle=False) as archive:
+    # opened here: numpy leaves its own handle open when the archive is torn
+    with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
         names = list(archive.files)
         if "format" not in names:
             if len(names) != 1:

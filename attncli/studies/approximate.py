@@ -70,9 +70,12 @@ def solve(
         attempts, seconds = [], []
         watch = progress if target.shape[0] > DENSE_LIMIT else no_progress
         for method in methods:
-            progress(len(solved) * len(methods) + len(attempts), total, "fits")
+            progress(len(solved) * len(methods) + methods.index(method), total, "fits")
             began = time.process_time()
-            attempts.append(attempt_one(method, target, request, seeds, search, widest, watch))
+            attempt = attempt_one(method, target, request, seeds, search, widest, watch)
+            if attempt.method in (other.method for other in attempts):
+                continue  # `auto` chose a method that was asked for by name too
+            attempts.append(attempt)
             seconds.append(time.process_time() - began)
         solved.append(Solved(pattern, target, tuple(attempts), best_of(attempts), tuple(seconds)))
     progress(total, total, "fits")

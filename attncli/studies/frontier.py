@@ -18,6 +18,8 @@ from attncli.studies.fit_rows import FIT_METRICS, most_keys
 TIGHTENING = 0.7
 """Each success is followed by a search under this share of its logit scale."""
 ROUNDS = 8
+GENEROUS = 1e15
+"""The first budget: finite, so that methods look for small logits from the start."""
 
 FRONTIER_METRICS = {
     "logit_scale": Definition("logit", "The smallest verified logit scale found at this width; a search proves no lower limit."),
@@ -73,6 +75,7 @@ def quietest(
     """Tighten the logit budget until no method follows."""
     best: Attempt | None = None
     probes, why = 0, "no method applies"
+    request = replace(request, logit_budget=min(request.logit_budget, GENEROUS))
     for _ in range(ROUNDS):
         attempt, tried, reason = any_method(target, request, seeds)
         probes += tried

@@ -140,8 +140,9 @@ def in_words(laws: Sequence[Law], widths: dict[int, list[int]], widest: int) -> 
     best = laws[0]
     error = f" ± {number(best.slope_error)}" if best.slope_error else ""
     others = ", ".join(f"{law.name} {number(law.aic - best.aic)}" for law in laws[1:])
-    close = " (not told apart)" if laws[1].aic - best.aic < 2.0 else ""
-    return f"{best.text}{error}; AIC behind it: {others}{close}"
+    close = [law.name for law in laws[1:] if law.aic - best.aic < 2.0]
+    tie = f"; not told apart from {', '.join(close)}" if close else ""
+    return f"{best.text}{error} (AIC behind it: {others}{tie})"
 
 
 def views() -> tuple[View, ...]:

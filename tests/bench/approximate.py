@@ -1,0 +1,148 @@
+"""Cost of `attn approximate`, measured in one run: against tuned Adam, at narrow width, in memory, and in length.
+
+    python tests/bench/approximate.py            all parts
+    python tests/bench/approximate.py adam long  some of: adam, narrow, long, window, growth
+
+Set OPENBLAS_NUM_THREADS=1 for steady CPU times; CPU seconds are compared, so threads do not flatter either side.
+"""
+
+import resource
+import sys
+import time
+
+import numpy as np
+from attncli.fits import FitRequest, FittedModule
+from attncli.fits._search import Attempt, find_width, try_width
+from attncli.fits._verify import verify
+from attncli.patterns import build
+from scipy.sparse import csr_array
+
+VARIATION_ONLY = {"ratio_error": 1e6, "off_support": 1e6}
+"""Limits so wide that the total variation alone decides, as for Adam."""
+STEPS, CHECK = 1500, 20
+RATES = (0.03, 0.1)
+
+
+def adam(target: csr_array, d: int, rate: float, wanted: float, seed: int) -> tuple[float, float, int]:
+    """Adam with cosine decay on queries and keys (torch, float32): CPU seconds, worst-row total variation, steps."""
+    import torch
+
+    torch.set_num_threads(1)
+    torch.manual_seed(seed)
+    wanted_map = torch.from_numpy(target.toarray()).float()
+    both = [torch.randn(len(wanted_map), d).div_(d**0.25).requires_grad_() for _ in range(2)]
+    optimiser = torch.optim.Adam(both, lr=rate)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, STEPS)
+    began, worst = time.process_time(), 1.0
+    for step in range(1, STEPS + 1):
+        optimiser.zero_grad()
+        log_map = torch.log_softmax(both[0] @ both[1].T, dim=1)
+        (-(wanted_map * log_map).sum()).backward()
+        optimiser.step()
+        schedule.step()
+        if step % CHECK == 0:
+            worst = float((log_map.detach().exp() - wanted_map).abs().sum(dim=1).max()) / 2
+            if worst <= wanted:
+                break
+    return time.process_time() - began, worst, step
+
+
+def ours(target: csr_array, request: FitRequest, seed: int) -> tuple[float, Attempt]:
+    """CPU seconds of fit and verification together."""
+    began = time.process_time()
+    attempt = try_width("learned", target, request, [seed])
+    return time.process_time() - began, attempt
+
+
+def against_adam() -> None:
+    """n = 512, k = 4, Dirichlet weights, d = 16, worst-row total variation 1e-3; wanted: at most a third."""
+    print("Adam: n = 512, k = 4, Dirichlet, d = 16, total variation of the worst row ≤ 1e-3")
+    request = FitRequest(d=16, total_variation=1e-3, dtype="float32", **VARIATION_ONLY)
+    ratios = []
+    for seed in range(3):
+        target = build("random:k=4,weights=dirichlet", 512, np.random.default_rng(seed))
+        runs = {rate: adam(target, 16, rate, 1e-3, seed) for rate in RATES}
+        arrived = [run for run in runs.values() if run[1] <= 1e-3] or list(runs.values())
+        theirs = min(arrived)
+        seconds, attempt = ours(target, request, seed)
+        assert attempt.evidence is not None
+        ratios.append(seconds / theirs[0])
+        print(
+            f"  seed {seed}: attn {seconds:.2f} s, variation {attempt.evidence.total_variation:.1e}, met {attempt.met}; "
+            + ", ".join(f"Adam {r}: {t:.2f} s, {v:.1e}, {n} steps" for r, (t, v, n) in runs.items())
+            + f"; ratio {ratios[-1]:.2f}"
+        )
+    print(f"  ratio of CPU times: mean {np.mean(ratios):.2f}, largest {max(ratios):.2f} (wanted ≤ 0.33)")
+
+
+def narrow() -> None:
+    """d = 2k = 8: how small the worst row's total variation gets."""
+    print("Narrow: n = 512, k = 4, Dirichlet, d = 8")
+    for seed in range(3):
+        target = build("random:k=4,weights=dirichlet", 512, np.random.default_rng(seed))
+        request = FitRequest(d=8, total_variation=1e-3, effort=4, dtype="float32", **VARIATION_ONLY)
+        seconds, attempt = ours(target, request, seed)
+        exact = try_width("cyclic", target, FitRequest(d=8, total_variation=1e-3), [0])
+        theirs = [adam(target, 8, rate, 1e-3, seed) for rate in RATES]
+        print(
+            f"  seed {seed}: learned (float32) {described(attempt)} in {seconds:.1f} s; "
+            f"cyclic (float64) {described(exact)}; Adam "
+            + ", ".join(f"{variation:.2g} in {spent:.1f} s" for spent, variation, _ in theirs)
+        )
+
+
+def described(attempt: Attempt) -> str:
+    if attempt.evidence is None:
+        return attempt.reason or "nothing"
+    return f"{attempt.evidence.total_variation:.2g}, logits to {attempt.evidence.logit_scale:.3g}"
+
+
+def long() -> None:
+    """n = 4096, k = 4: time and peak memory (wanted: under 4 GiB)."""
+    target = build("random:k=4,weights=dirichlet", 4096, np.random.default_rng(0))
+    seconds, attempt = ours(target, FitRequest(d=20, dtype="float32"), 0)
+    print(f"Long: n = 4096, k = 4, d = 20, float32: met {attempt.met}, {seconds:.0f} s CPU, peak {peak():.2f} GiB")
+
+
+def window() -> None:
+    """n = 50 000, window of 3: fitted, then verified in bounded memory."""
+    before = peak()
+    target = build("window:3", 50_000, np.random.default_rng(0))
+    began = time.process_time()
+    attempt = find_width("certificate", target, FitRequest(d=1, dtype="float32"), [0], 512)
+    fit = attempt.fit
+    assert isinstance(fit, FittedModule)
+    middle = time.process_time()
+    calls: list[int] = []
+    found = verify(fit, target, lambda done, total, what: calls.append(done))
+    print(
+        f"Window: n = 50 000, d = {fit.d}, met {attempt.met} after {attempt.probes} probes, "
+        f"{middle - began:.0f} s CPU; verified once more in {time.process_time() - middle:.0f} s, {len(calls)} progress calls, "
+        f"variation {found.total_variation:.2g}, logits to {found.logit_scale:.3g}, "
+        f"peak {peak():.2f} GiB (before {before:.2f})"
+    )
+
+
+def growth() -> None:
+    """CPU seconds of one fit against the length."""
+    print("Growth: k = 4, Dirichlet, float32; CPU seconds (met)")
+    for method, d in (("certificate", 140), ("convex", 48), ("learned", 20)):
+        cells = []
+        for length in (256, 512, 1024, 2048):
+            target = build("random:k=4,weights=dirichlet", length, np.random.default_rng(0))
+            began = time.process_time()
+            attempt = try_width(method, target, FitRequest(d=d, dtype="float32"), [0])
+            cells.append(f"{length}: {time.process_time() - began:.2f} ({attempt.met})")
+        print(f"  {method} d = {d}: " + ", ".join(cells))
+
+
+def peak() -> float:
+    """Peak resident memory of this process in GiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+PARTS = {"window": window, "long": long, "adam": against_adam, "narrow": narrow, "growth": growth}
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or PARTS:
+        PARTS[name]()

@@ -1,0 +1,212 @@
+"""What every exit code means, and the sentence that comes with it."""
+
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from commands import ATTN, ONE, PLAIN, SMALL, attn, attn_program, files_in
+
+from attncli import limits
+
+SAN_FALLS = "log10_residual[SAN, layer=-1] < -0.01"
+NEVER = "log10_residual > 1e6"
+
+
+def test_0_and_nothing_on_stderr() -> None:
+    outcome = attn("rank-collapse", *SMALL)
+    assert outcome.code == 0
+    assert outcome.err == ""
+    assert outcome.out.startswith("SAN")
+
+
+@pytest.mark.parametrize(
+    ("gates", "code"),
+    [((SAN_FALLS,), 1), ((NEVER,), 0), ((NEVER, SAN_FALLS), 1), ((NEVER, NEVER), 0)],
+)
+@pytest.mark.parametrize("format", ["table", "markdown", "json", "csv"])
+def test_1_is_the_verdict_that_is_printed(gates: tuple[str, ...], code: int, format: str) -> None:
+    options = [part for gate in gates for part in ("--fail-if", gate)]
+    outcome = attn("rank-collapse", *SMALL, *options, "--format", format)
+    assert outcome.code == code
+    told = outcome.out if format in ("table", "markdown") else outcome.err
+    mark = "❌" if format == "markdown" else "FAIL  "
+    assert told.count(mark) == code
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["rank-colapse"], "Did you mean 'rank-collapse'?"),
+        (["rank-collapse", "--laers", "3"], "--layers"),
+        (["rank-collapse", "--layers"], "requires an argument"),
+        (["rank-collapse", "--layers", "x"], "invalid value for '--layers'"),
+        (["rank-collapse", "--layers", "0"], "--layers must be at least 1, not 0."),
+        (["rank-collapse", "--tokens", "-4"], "--tokens must be at least 1, not -4."),
+        (["rank-collapse", "--seeds", "0"], "--seeds at least 1"),
+        (["rank-collapse", "--seed", "-1"], "--seed must be at least 0"),
+        (["rank-collapse", "--init-scale", "nan"], "--init-scale must be a positive number"),
+        (["rank-collapse", "--width", "10"], "--heads 4 does not divide --width 10"),
+        (["rank-collapse", "--positions", "rope", "--key-width", "3"], "must be even"),
+        (["rank-collapse", "--metric", "stable_rnk"], "did you mean 'stable_rank'?"),
+        (["rank-collapse", "--variants", "SAM"], "did you mean 'SAN'?"),
+        (["rank-collapse", "--norm", "laer"], "did you mean 'layer'?"),
+        (["rank-collapse", "--mask", "window"], "window:W"),
+        (["rank-collapse", "--attention", "sinkhorn", "--mask", "causal"], "needs --mask none"),
+        (["rank-collapse", "--format", "jsn"], "did you mean 'json'?"),
+        (["rank-collapse", "--no-skip", "--variants", "SAN"], "not both"),
+        (["rank-collapse", "--no-mlp", "--mlp-skip"], "drop one of them"),
+        (["rank-collapse", "--fail-if", "log10_residul < 3"], "did you mean 'log10_residual'?"),
+        (["rank-collapse", "--fail-if", "order"], "write it like"),
+        (["rank-collapse", *ONE, "--fail-if", "order[SAM] < 3"], "there are SAN, SAN+MLP"),
+        (["rank-collapse", "--sweep", "layer=2:8"], "tokens, heads, width, layers, init-scale"),
+        (["rank-collapse", "--sweep", "tokens=8:2"], "the range must go up"),
+        (["rank-collapse", "--sweep", "tokens=2:8", "--tokens", "3"], "leave it out"),
+        (["rank-collapse", "--plot=x.jpg"], "must end in .png, .svg or .pdf"),
+        (["generate", "netwrk"], "Did you mean 'network'?"),
+        (["generate", "maps", "-o", "x"], "--map"),
+        (["generate", "maps", "--map", "unifrm", "-o", "x"], "did you mean 'uniform'?"),
+        (["generate", "maps", "--map", "window:0", "-o", "x"], "size must be"),
+        (["generate", "maps", "--map", "iid", "--tokens", "0", "-o", "x"], "at least 1"),
+        (["list", "metrcs"], "did you mean 'metrics'?"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_2_is_a_usage_error_and_says_what_would_do(
+    arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    outcome = attn(*arguments)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith("attn: ")
+    assert outcome.err.count("\n") == 1
+    assert said in outcome.err
+    assert not files_in(tmp_path)
+
+
+@pytest.mark.parametrize("source", ["no-such-file", ".", "/dev/null"])
+def test_3_is_an_input_that_cannot_be_analysed(source: str) -> None:
+    outcome = attn("rank-collapse", source)
+    assert (outcome.code, outcome.out) == (3, "")
+    assert outcome.err.startswith("attn: there is no file")
+
+
+def test_3_is_also_a_network_that_leaves_float_range() -> None:
+    outcome = attn("rank-collapse", *ONE, "--init-scale", "1e300")
+    assert outcome.code == 3
+    assert "float range: lower --init-scale or add a --norm." in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["rank-collapse"],
+        ["generate", "maps", "--map", "iid", "-o", "x"],
+        ["generate", "network", "-o", "x"],
+    ],
+)
+def test_4_is_said_before_the_work(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "meminfo").write_text("MemTotal: 9 kB\nMemAvailable: 1 kB\n")
+    monkeypatch.setattr(limits, "MEMINFO", tmp_path / "meminfo")
+    outcome = attn(*arguments)
+    assert (outcome.code, outcome.out) == (4, "")
+    assert "GiB are free: lower --" in outcome.err
+    assert files_in(tmp_path) == ["meminfo"]
+
+
+def test_4_is_also_memory_that_runs_out_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    def exhausted(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("attncli.studies.rank_collapse.run", exhausted)
+    outcome = attn("rank-collapse", *ONE)
+    assert (outcome.code, outcome.out) == (4, "")
+    assert outcome.err.startswith("attn: out of memory: lower")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--seeds", "99999999999999999999"],
+        ["--layers", "99999999999999999999999"],
+        ["--tokens", "99999999999999999999999"],
+        ["--width", "4" + 23 * "0"],
+        ["--layers", "1", "--mask", "window:99999999999999999999999"],
+    ],
+    ids=" ".join,
+)
+def test_numbers_beyond_every_machine_are_refused_or_do_no_harm(arguments: list[str]) -> None:
+    assert attn("rank-collapse", *arguments).code in (0, 2, 4)
+
+
+@pytest.mark.slow
+def test_a_sweep_with_too_many_steps_is_refused_before_it_fills_memory() -> None:
+    """Killed after a few seconds where it is not."""
+    with subprocess.Popen(
+        [*ATTN, "rank-collapse", *ONE, "--sweep", "width=4:8:99999999999"],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        preexec_fn=limited_memory,
+        env=PLAIN,
+    ) as process:
+        try:
+            assert process.wait(timeout=4) in (2, 4)
+        finally:
+            process.kill()
+
+
+def limited_memory() -> None:
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_AS, (2**31, 2**31))
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        ["--tokens", "1", "--width", "8"],
+        ["--width", "1", "--heads", "1"],
+        ["--tokens", "1", "--width", "1", "--heads", "1", "--layers", "1"],
+        ["--layers", "1", "--seeds", "1"],
+        ["--key-width", "1", "--heads", "3", "--width", "7"],
+        ["--layers", "700", "--variants", "SAN", "--width", "8", "--tokens", "5", "--seeds", "1"],
+        ["--init-scale", "1e-300"],
+        ["--mask", "window:1"],
+        ["--sweep", "tokens=1:4"],
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("format", ["table", "json"])
+def test_odd_sizes_are_sizes(sizes: list[str], format: str) -> None:
+    network = [] if "--sweep" in sizes else ["--layers", "3"]
+    outcome = attn("rank-collapse", *network, "--seeds", "2", *sizes, "--format", format)
+    assert (outcome.code, outcome.err) == (0, "")
+
+
+def test_130_is_an_interrupt_and_leaves_no_partial_file(tmp_path: Path) -> None:
+    (tmp_path / "kept.json").write_text("before")
+    command = [*ATTN, "rank-collapse", "--layers", "9999", "-o", str(tmp_path / "kept.json")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=PLAIN) as process:
+        time.sleep(0.8)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert err == "attn: interrupted.\n"
+    assert files_in(tmp_path) == ["kept.json"]
+    assert (tmp_path / "kept.json").read_text() == "before"
+
+
+def test_debug_shows_where_an_error_comes_from() -> None:
+    for arguments in (
+        ["--debug", "rank-collapse", "nothing"],
+        ["rank-collapse", "nothing", "--debug"],
+    ):
+        process = attn_program(*arguments)
+        assert process.stderr.startswith("Traceback")
+        assert "InputError: there is no file nothing" in process.stderr
+    assert "Traceback" not in attn_program("rank-collapse", "nothing").stderr

@@ -1,0 +1,157 @@
+"""What is promised in words: help, lists, completion, and the set of options as a golden file."""
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+from commands import attn, attn_program
+
+import attncli
+from attncli.cli.app import app
+from attncli.networks.variants import SETS, VARIANTS
+from attncli.registry import Registry
+
+OPTIONS = Path(__file__).with_name("options.txt")
+
+
+def commands(
+    command: Any = None, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every command and group with the words that reach it."""
+    command = command or typer.main.get_command(app)
+    yield path, command
+    for name, member in getattr(command, "commands", {}).items():
+        yield from commands(member, (*path, name))
+
+
+COMMANDS = list(commands())
+LEAVES = [(path, command) for path, command in COMMANDS if not hasattr(command, "commands")]
+each_command = pytest.mark.parametrize(
+    ("path", "command"), COMMANDS, ids=[" ".join(path) or "attn" for path, _ in COMMANDS]
+)
+each_leaf = pytest.mark.parametrize(
+    ("path", "command"), LEAVES, ids=[" ".join(path) for path, _ in LEAVES]
+)
+
+
+def surface() -> Iterator[str]:
+    """One line for every argument and option of every command."""
+    for path, command in COMMANDS:
+        for parameter in command.params:
+            names = "/".join([*parameter.opts, *parameter.secondary_opts])
+            many = " …" if parameter.multiple or parameter.nargs != 1 else ""
+            needed = " required" if parameter.required else ""
+            yield f"{' '.join(['attn', *path])} {names}{many}{needed}\n"
+
+
+def test_the_set_of_options_is_the_golden_file() -> None:
+    """A changed option is a changed line of options.txt: write `"".join(surface())` there if it is meant."""
+    assert "".join(surface()) == OPTIONS.read_text()
+
+
+@each_command
+def test_help_is_help(path: tuple[str, ...], command: Any) -> None:
+    for flag in ("--help", "-h"):
+        outcome = attn(*path, flag)
+        assert (outcome.code, outcome.err) == (0, "")
+        assert outcome.out.startswith(f"Usage: {' '.join(['attn', *path])} ")
+
+
+@each_command
+def test_every_command_says_what_it_answers(path: tuple[str, ...], command: Any) -> None:
+    assert command.help
+    assert command.help.partition("\n\n")[0].rstrip().endswith((".", "?"))
+
+
+@each_leaf
+def test_every_command_has_examples(path: tuple[str, ...], command: Any) -> None:
+    _, _, examples = attn(*path, "--help").out.partition("Examples\n")
+    assert any(line.startswith(f"  attn {' '.join(path)}") for line in examples.splitlines())
+
+
+@each_command
+def test_every_option_has_help(path: tuple[str, ...], command: Any) -> None:
+    for parameter in command.params:
+        assert getattr(parameter, "help", None), parameter.opts
+
+
+@each_command
+def test_every_default_that_help_mentions_is_in_brackets(
+    path: tuple[str, ...], command: Any
+) -> None:
+    out = attn(*path, "--help").out
+    assert "None" not in out
+    assert "dynamic" not in out
+
+
+@pytest.mark.parametrize("path", [(), ("generate",)], ids=["attn", "attn generate"])
+def test_a_group_alone_shows_its_help_as_it_is(path: tuple[str, ...]) -> None:
+    outcome = attn(*path)
+    shown = outcome.out + outcome.err
+    assert attn(*path, "--help").out in shown
+    assert outcome.code in (0, 2)
+
+
+def test_help_and_version_are_not_the_only_things_at_the_top() -> None:
+    for name, member in dict(typer.main.get_command(app).commands).items():  # type: ignore[attr-defined]
+        assert f"  {name} " in attn("--help").out
+        assert member.help
+
+
+REGISTRIES = {
+    id(thing): thing
+    for module in pkgutil.walk_packages(attncli.__path__, "attncli.")
+    if module.ispkg
+    for thing in vars(importlib.import_module(module.name)).values()
+    if isinstance(thing, Registry)
+}
+
+
+@pytest.mark.parametrize("registry", REGISTRIES.values(), ids=lambda registry: registry.kind)
+def test_list_shows_every_entry_with_its_own_first_line(registry: Registry) -> None:
+    shown = [" ".join(line.split()) for line in attn("list").out.splitlines()]
+    assert registry.names()
+    for name in registry.names():
+        assert " ".join(f"{name} {registry.summary(name)}".split()) in shown
+
+
+def test_list_shows_every_variant_and_set() -> None:
+    first_words = [line.split()[0] for line in attn("list", "variants").out.splitlines()]
+    assert first_words == ["variants", *VARIANTS, *SETS]
+
+
+def test_list_of_one_kind_is_that_part_of_the_whole() -> None:
+    whole = attn("list").out
+    for kind in ("metrics", "maps", "formats", "variants"):
+        part = attn("list", kind).out
+        assert part.startswith(f"{kind}\n")
+        assert part in whole
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        (("rank-collapse", "--metric", "st"), {"stable_rank"}),
+        (("rank-collapse", "--metric", "log10_residual_"), {"log10_residual_norm"}),
+        (("rank-collapse", "--variants", "SAN+"), {"SAN+MLP", "SAN+skip"}),
+        (("rank-collapse", "--format", "j"), {"json", "jsonl"}),
+        (("generate", "maps", "--map", "u"), {"uniform"}),
+        (("rank",), {"rank-collapse"}),
+        (("rank-collapse", "--init"), {"--init-scale"}),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_completion(typed: tuple[str, ...], found: set[str], shell: str) -> None:
+    line = " ".join(["attn", *typed])
+    env = {"_ATTN_COMPLETE": f"complete_{shell}"}
+    if shell == "bash":
+        env |= {"COMP_WORDS": line, "COMP_CWORD": str(len(typed))}
+    else:
+        env |= {"_TYPER_COMPLETE_ARGS": line}
+    shown = attn_program(env=env).stdout.replace('"', " ").replace("(", " ").replace(")", " ")
+    assert found <= set(shown.split())

@@ -1,0 +1,17 @@
+"""Harsher rules than users meet: floating errors raise, and property tests are the same in every run."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+settings.register_profile("attn", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("attn")
+
+
+@pytest.fixture(autouse=True)
+def floating_errors_raise() -> Iterator[None]:
+    """Underflow stays silent: exponentials of very negative logits are meant to vanish."""
+    with np.errstate(divide="raise", over="raise", invalid="raise"):
+        yield

@@ -1,0 +1,330 @@
+"""Gates: what the grammar reads, which rows it selects, and that verdict and exit code are one decision."""
+
+import math
+import operator
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from reports import VARIANTS, names, rows
+
+from attncli.errors import UsageError
+from attncli.gates import decide, exit_code, parse
+from attncli.records import Report, Row, Scalar
+from attncli.render import FORMATS
+
+
+def report(*made: Row) -> Report:
+    return Report("example", "", made, {}, {})
+
+
+def curve(values: Sequence[float | None], variant: str = "SAN") -> list[Row]:
+    why = "too early"
+    return [
+        Row("order", value, "1", variant, layer, note=None if value is not None else why)
+        for layer, value in enumerate(values)
+    ]
+
+
+def failed(condition: str, *made: Row) -> bool:
+    (verdict,) = decide(report(*made), [parse(condition)])
+    return verdict.failed
+
+
+RISING = curve([0.0, 1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    ("condition", "fails"),
+    [
+        ("order < 0", False),
+        ("order <= 0", True),
+        ("order > 3", False),
+        ("order >= 3", True),
+        ("order == 2", True),
+        ("order == 2.5", False),
+        ("order[layer=2] != 2", False),
+        ("order[layer=2] != 1", True),
+    ],
+)
+def test_every_operator(condition: str, fails: bool) -> None:
+    assert failed(condition, *RISING) is fails
+
+
+@pytest.mark.parametrize(
+    ("condition", "fails"),
+    [
+        ("min(order) > -1", True),
+        ("min(order) > 0", False),
+        ("max(order) < 4", True),
+        ("max(order) < 3", False),
+        ("mean(order) == 1.5", True),
+        ("any(order) > 2", True),
+        ("any(order) > 3", False),
+        ("all(order) >= 0", True),
+        ("all(order) >= 1", False),
+        ("order > 2", True),
+        (" mean ( order [ layer = 1 : 2 ] ) == 1.5 ", True),
+        ("all(order[2:])>=2", True),
+    ],
+)
+def test_every_aggregate(condition: str, fails: bool) -> None:
+    assert failed(condition, *RISING) is fails
+
+
+HEADS = (
+    Row("sink", 0.0, "1", layer=0, head=0),
+    Row("sink", 1.0, "1", layer=0, head=1),
+    Row("sink", 2.0, "1", layer=1, head=0),
+    Row("sink", 3.0, "1", layer=1, head=1),
+)
+SWEPT = (
+    Row("sink", 0.0, "1", "SAN", 2, keys={"tokens": 16, "init-scale": 0.5, "pattern": "a"}),
+    Row("sink", 1.0, "1", "SAN", 2, keys={"tokens": 32, "init-scale": 1.5, "pattern": "b"}),
+    Row("sink", 2.0, "1", "SAN+skip", 2, keys={"tokens": 64, "init-scale": 2.5, "pattern": "a"}),
+)
+
+
+@pytest.mark.parametrize(
+    ("made", "selectors", "mean"),
+    [
+        (RISING, "", 1.5),
+        (RISING, "[]", 1.5),
+        (RISING, "[layer=1]", 1.0),
+        (RISING, "[1]", 1.0),
+        (RISING, "[layer=-1]", 3.0),
+        (RISING, "[-1]", 3.0),
+        (RISING, "[layer=-4]", 0.0),
+        (RISING, "[layer=1:2]", 1.5),
+        (RISING, "[layer=-2:-1]", 2.5),
+        (RISING, "[1:]", 2.0),
+        (RISING, "[:1]", 0.5),
+        (RISING, "[SAN]", 1.5),
+        (RISING, "[variant=SAN, layer=3]", 3.0),
+        (RISING, "[SAN,2]", 2.0),
+        (RISING, "[2,SAN]", 2.0),
+        (HEADS, "[head=1]", 2.0),
+        (HEADS, "[head=-2]", 1.0),
+        (HEADS, "[layer=-1, head=-1]", 3.0),
+        (SWEPT, "[tokens=16]", 0.0),
+        (SWEPT, "[tokens=32:]", 1.5),
+        (SWEPT, "[init-scale=0.5:1.5]", 0.5),
+        (SWEPT, "[pattern=a]", 1.0),
+        (SWEPT, "[SAN, pattern=b]", 1.0),
+        (SWEPT, "[SAN+skip]", 2.0),
+    ],
+)
+def test_every_selector(made: Sequence[Row], selectors: str, mean: float) -> None:
+    metric = made[0].metric
+    assert failed(f"mean({metric}{selectors}) == {mean}", *made)
+
+
+def test_the_order_of_selectors_does_not_matter() -> None:
+    """Two depths in one report, as in a sweep over layers: `-1` is the last layer of what the other selectors leave."""
+    swept = [
+        Row("order", float(depth), "1", layer=layer, keys={"layers": depth})
+        for depth in (2, 4)
+        for layer in range(depth + 1)
+    ]
+    assert failed("order[layers=2, layer=-1] == 2", *swept)
+    assert failed("order[layer=-1, layers=2] == 2", *swept)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "order",
+        "order <",
+        "< 3",
+        "order < x",
+        "order < nan",
+        "order > inf",
+        "order => 3",
+        "order = 3",
+        "min order) < 3",
+        "min(order < 3",
+        "order) < 3",
+        "median(order) < 3",
+        "order[layer=] < 3",
+        "order[=3] < 3",
+        "order[layer=3 < 3",
+        "order < 3 4",
+        "order < 3\nand more",
+    ],
+)
+def test_what_is_no_gate_is_refused_with_an_example_or_the_reason(text: str) -> None:
+    with pytest.raises(UsageError, match=r"write it like|write axis=value|is not a number"):
+        parse(text)
+
+
+@pytest.mark.parametrize(
+    ("condition", "said"),
+    [
+        ("ordre < 3", "did you mean 'order'?"),
+        ("xyz < 3", "there are: order."),
+        ("order[transformer] < 3", "there are SAN, SAN+skip."),
+        ("order[layer=9] < 3", "there are 0, 1, 2."),
+        ("order[layer=-9] < 3", "there are 0, 1, 2."),
+        ("order[layer=2:1] < 3", "there are 0, 1, 2."),
+        ("order[layer=x] < 3", "there are 0, 1, 2."),
+        ("order[head=0] < 3", "its rows have variant, layer."),
+        ("order[length=3] < 3", "its rows have variant, layer."),
+    ],
+)
+def test_a_gate_that_matches_nothing_says_what_there_is(condition: str, said: str) -> None:
+    made = report(*curve([1, 2, 3]), *curve([1, 2, 3], "SAN+skip"))
+    with pytest.raises(UsageError) as refusal:
+        decide(made, [parse(condition)])
+    assert str(refusal.value).endswith(said)
+
+
+def test_many_layers_are_listed_as_a_range() -> None:
+    with pytest.raises(UsageError, match=r"there are 0 … 12\.$"):
+        decide(report(*curve([1.0] * 13)), [parse("order[layer=13] < 3")])
+
+
+@pytest.mark.parametrize("condition", ["order < 2", "all(order) < 2", "mean(order) < 2"])
+def test_nulls_are_left_out_of_what_is_tested(condition: str) -> None:
+    assert failed(condition, *curve([None, 1.0]))
+    assert not failed(condition, *curve([None, 3.0]))
+
+
+@pytest.mark.parametrize("aggregate", ["min", "max", "mean", "any", "all"])
+def test_nulls_alone_fail_and_say_why(aggregate: str) -> None:
+    made = report(*curve([None, None]))
+    (verdict,) = decide(made, [parse(f"{aggregate}(order) < -1e300")])
+    assert verdict.failed
+    assert verdict.text == "no number to test: too early"
+
+
+def test_the_verdict_shows_the_number_that_decided() -> None:
+    made = report(*RISING, *HEADS, *SWEPT)
+    conditions = [
+        "order > 1",
+        "order > 9",
+        "mean(order) > 1",
+        "sink[head=0] < 1",
+        "sink[tokens=64] > 1",
+    ]
+    texts = [verdict.text for verdict in decide(made, map(parse, conditions))]
+    assert texts == [
+        "2 of 4 values; SAN, layer 3: 3",
+        "0 of 4 values; SAN, layer 3: 3",
+        "1.5 over 4 values",
+        "1 of 2 values; layer 0, head 0: 0",
+        "1 of 1 value; SAN+skip, layer 2, tokens 64, init-scale 2.5, pattern a: 2",
+    ]
+
+
+class Gate(NamedTuple):
+    """A condition before it is text, for an evaluator that never sees the text."""
+
+    aggregate: str | None
+    metric: str
+    exact: dict[str, Scalar]
+    layers: tuple[int, int] | None
+    """Both ends included; negative = from the end."""
+    op: str
+    number: float
+
+    def text(self, space: str) -> str:
+        selectors = [f"{axis}={value}" for axis, value in self.exact.items()]
+        if self.layers is not None:
+            first, last = self.layers
+            selectors.append(f"layer={first}" + (f":{last}" if last != first else ""))
+        inside = f"[{space}{(',' + space).join(selectors)}]" if selectors else ""
+        subject = self.metric + inside
+        if self.aggregate:
+            subject = f"{self.aggregate}({space}{subject}{space})"
+        return f"{subject}{space}{self.op}{space}{self.number!r}"
+
+
+quarters = st.integers(-8, 8).map(lambda quarter: quarter / 4)
+
+gates = st.builds(
+    Gate,
+    aggregate=st.sampled_from([None, "min", "max", "mean", "any", "all"]),
+    metric=names,
+    exact=st.fixed_dictionaries(
+        {},
+        optional={
+            "variant": st.sampled_from(VARIANTS),
+            "tokens": st.integers(1, 4),
+            "head": st.integers(0, 2),
+        },
+    ),
+    layers=st.none()
+    | st.integers(-3, 4).map(lambda layer: (layer, layer))
+    | st.tuples(st.integers(-3, 4), st.integers(-3, 4)),
+    op=st.sampled_from(["<", "<=", ">", ">=", "==", "!="]),
+    number=quarters,
+)
+
+
+def chosen(made: Sequence[Row], gate: Gate) -> list[Row]:
+    left = [row for row in made if row.metric == gate.metric]
+    for axis, value in gate.exact.items():
+        left = [row for row in left if row.flat().get(axis) == value]
+    if gate.layers is None:
+        return left
+    numbered = [row for row in left if row.layer is not None]
+    end = 1 + max((row.layer or 0 for row in numbered), default=0)
+    first, last = (layer + end if layer < 0 else layer for layer in gate.layers)
+    return [row for row in numbered if row.layer in range(first, last + 1)]
+
+
+def evaluated(values: Sequence[float], gate: Gate) -> bool:
+    """Whether the build fails, in exact arithmetic."""
+    holds = {
+        "<": operator.lt,
+        "<=": operator.le,
+        ">": operator.gt,
+        ">=": operator.ge,
+        "==": operator.eq,
+        "!=": operator.ne,
+    }[gate.op]
+    exact = [Fraction(value) for value in values]
+    if gate.aggregate == "mean":
+        return bool(holds(float(sum(exact) / len(exact)), gate.number))
+    if gate.aggregate in ("min", "max"):
+        extreme = sorted(exact)[0 if gate.aggregate == "min" else -1]
+        return bool(holds(extreme, gate.number))
+    kept = [value for value in exact if holds(value, gate.number)]
+    return len(kept) == len(exact) if gate.aggregate == "all" else len(kept) > 0
+
+
+@given(
+    made=st.lists(rows(quarters), max_size=25),
+    asked=st.lists(gates, min_size=1, max_size=3),
+    space=st.sampled_from(["", " "]),
+)
+def test_verdict_exit_code_and_what_is_printed_agree_with_a_slow_evaluator(
+    made: list[Row], asked: list[Gate], space: str
+) -> None:
+    conditions = [parse(gate.text(space)) for gate in asked]
+    picked = [chosen(made, gate) for gate in asked]
+    if not all(picked):
+        with pytest.raises(UsageError):
+            decide(report(*made), conditions)
+        return
+    judged = report(*made).with_verdicts(decide(report(*made), conditions))
+    numbers = [[row.value for row in some if row.value is not None] for some in picked]
+    fails = [not some or evaluated(some, gate) for some, gate in zip(numbers, asked, strict=True)]
+    assert [verdict.failed for verdict in judged.verdicts] == fails
+    assert exit_code(judged) == int(any(fails))
+    assert FORMATS["markdown"](judged).count("❌") == sum(fails)
+
+
+def test_the_property_above_meets_gates_that_fail_pass_and_match_nothing() -> None:
+    """The slow evaluator is not vacuous."""
+    gate = Gate("mean", "order", {"variant": "SAN"}, (-2, -1), ">", 2.0)
+    assert gate.text(" ") == "mean( order[ variant=SAN, layer=-2:-1] ) > 2.0"
+    assert evaluated([2.0, 3.0], gate)
+    assert not evaluated([2.0, 2.0], gate)
+    assert chosen(RISING, gate) == RISING[2:]
+    assert not chosen(RISING, gate._replace(layers=(7, 9)))
+    assert math.isclose(float(gate.text("").split(">")[1]), 2.0)

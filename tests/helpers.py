@@ -1,0 +1,76 @@
+"""Small things that several tests need."""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from attncli.maths.split import Split
+from attncli.networks.files import FileNetwork, metadata, tensors
+from attncli.networks.layer import block
+from attncli.networks.spec import NetworkSpec
+from attncli.networks.variants import VARIANTS, Switches, with_outlier_removed
+from attncli.networks.weights import GeneratedNetwork, Network
+from attncli.studies.trajectories import run
+from oracles.network import log10_residuals
+
+ALL_VARIANTS: Mapping[str, Switches] = with_outlier_removed(VARIANTS)
+
+
+def saved(path: Path, spec: NetworkSpec, seed: int = 0) -> FileNetwork:
+    """A generated network, written to a file and opened."""
+    network = GeneratedNetwork(spec, seed)
+    save_file(tensors(network), path, metadata(network, "paper"))
+    return FileNetwork(path)
+
+
+def curve(network: Network, variant: str) -> list[float]:
+    """log10 r at every state, by the package."""
+    chosen = {variant: ALL_VARIANTS[variant]}
+    found = run(network, chosen, ["log10_residual"], lambda: None)
+    return found[variant].measured["log10_residual"]
+
+
+def oracle_curve(path: Path, variant: str, digits: int | None) -> list[float]:
+    """log10 r at every state, by the slow loop over the saved file."""
+    switches = ALL_VARIANTS[variant]
+    return log10_residuals(
+        path,
+        skip=switches.skip,
+        mlp=switches.mlp,
+        mlp_skip=switches.mlp_skip,
+        remove_outlier=switches.remove_outlier,
+        digits=digits,
+    )
+
+
+def final_state(spec: NetworkSpec, variant: str, embeddings: Any = None, seed: int = 0) -> Split:
+    """The last state of a generated network, optionally from other embeddings."""
+    network = GeneratedNetwork(spec, seed)
+    state = Split.of(network.embeddings() if embeddings is None else np.asarray(embeddings))
+    for index in range(spec.layers):
+        state = block(state, network.layer(index), spec, ALL_VARIANTS[variant])
+    return state
+
+
+def digits_for(curve: list[float], variant: str) -> int:
+    """Decimal digits that resolve such a curve (E is quadratic in the residual; P - 11^T/n must not drown), at most 2000.
+
+    Where a saturated network's residual lies deeper still, `worst_difference` leaves those states out.
+    """
+    deepest = sorted(-value for value in curve if math.isfinite(value))[-2:]
+    enough = 60 + 2.5 * sum(max(0.0, value) for value in deepest)
+    return int(min(2000, max(enough, 1500 if variant.endswith("-outlier") else 0)))
+
+
+def worst_difference(ours: list[float], exact: list[float], digits: int) -> float:
+    """Largest |Δ log10 r| / max(1, |log10 r|) over the states that the oracle's digits resolve."""
+    worst = 0.0
+    for mine, true in zip(ours, exact, strict=True):
+        if mine == true or max(mine, true) < 40 - digits:
+            continue
+        worst = max(worst, abs(mine - true) / max(1.0, abs(true)))
+    return worst

@@ -1,0 +1,68 @@
+"""Bounds against the numbers they were stated with, and laws of growth that were planted."""
+
+import math
+
+import numpy as np
+import pytest
+from attncli.maths import widths
+from attncli.maths.growth import fit_laws
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+def test_the_papers_bound_as_stated() -> None:
+    assert widths.sufficient_width(1024, 1, 0.2, 0.2, 1.0) == pytest.approx(2.4e4, rel=0.02)
+
+
+@given(
+    n=st.integers(2, 10**6),
+    k=st.integers(1, 50),
+    epsilon=st.floats(1e-3, 0.9),
+    gamma=st.floats(1.0, 1e6),
+)
+def test_the_bound_grows_with_everything_that_makes_it_harder(
+    n: int, k: int, epsilon: float, gamma: float
+) -> None:
+    here = widths.sufficient_width(n, k, epsilon, epsilon, gamma)
+    assert widths.sufficient_width(2 * n, k, epsilon, epsilon, gamma) >= here
+    assert widths.sufficient_width(n, k + 1, epsilon, epsilon, gamma) >= here
+    assert widths.sufficient_width(n, k, epsilon / 2, epsilon, gamma) >= here
+    assert widths.sufficient_width(n, k, epsilon, epsilon, 2 * gamma) >= here
+
+
+def test_lower_limits() -> None:
+    assert widths.all_supports_limit(1000, 4) == 8
+    assert widths.all_supports_limit(6, 4) == 5
+    assert widths.counting_limit(5) == 3
+    exact = math.log(math.comb(20, 3)) / math.log(1 + 2 / 0.5)
+    scale = -math.log(0.2) / 0.5
+    assert widths.fixed_keys_limit(20, 3, 0.2, scale) == pytest.approx(exact, rel=1e-12)
+    assert widths.circle_logit_scale(2048, 0.2) == pytest.approx(
+        math.log(5) / (1 - math.cos(2 * math.pi / 2048)), rel=1e-6
+    )
+    assert widths.permutation_exponent(3) == 1.0
+
+
+LAWS = {
+    "constant": lambda n: 7.0 + 0 * n,
+    "log": lambda n: 3.0 + 5.0 * np.log(n),
+    "power": lambda n: 2.0 * n**0.5,
+}
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_a_planted_law_is_found(name: str) -> None:
+    lengths = np.repeat(2.0 ** np.arange(5, 12), 3)
+    noise = np.random.default_rng(0).normal(size=len(lengths)) * 0.5
+    laws = fit_laws(lengths, LAWS[name](lengths) + noise)
+    assert laws[0].name == name
+    if name == "log":
+        assert laws[0].slope_error is not None
+        assert abs(laws[0].parameters[1] - 5.0) <= 4 * laws[0].slope_error
+    if name == "power":
+        assert laws[0].parameters[1] == pytest.approx(0.5, abs=0.03)
+
+
+def test_two_lengths_fit_no_law() -> None:
+    with pytest.raises(ValueError, match="three"):
+        fit_laws([8, 16, 16], [1, 2, 3])

@@ -1,0 +1,111 @@
+"""Network files: read back to the last bit, and refused by name when something is wrong with them."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from attncli.errors import InputError
+from attncli.networks.files import FileNetwork, metadata, tensors
+from attncli.networks.spec import NetworkSpec
+from attncli.networks.variants import VARIANTS
+from attncli.networks.weights import GeneratedNetwork
+from attncli.studies.trajectories import run
+from helpers import saved
+
+SMALL = NetworkSpec(layers=2, tokens=5, width=4, heads=2)
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        {},
+        {"biases": True, "attention": "gated"},
+        {"positions": "relative", "mask": "window:3", "norm": "layer"},
+        {"attention": "sinkhorn", "init_scale": 0.1},
+    ],
+)
+def test_a_network_read_back_gives_the_same_numbers_to_the_last_bit(
+    tmp_path: Path, kinds: dict[str, object]
+) -> None:
+    spec = NetworkSpec(layers=4, tokens=7, width=6, heads=2, **kinds)  # type: ignore[arg-type]
+    metrics = ["log10_residual", "stable_rank"]
+    made = run(GeneratedNetwork(spec, 9), VARIANTS, metrics, lambda: None)
+    read = run(saved(tmp_path / "net", spec, 9), VARIANTS, metrics, lambda: None)
+    assert {name: t.measured for name, t in made.items()} == {
+        name: t.measured for name, t in read.items()
+    }
+
+
+def test_the_file_is_what_other_programs_expect(tmp_path: Path) -> None:
+    saved(tmp_path / "net", SMALL)
+    read = load_file(tmp_path / "net")
+    assert read["x"].shape == (5, 4)
+    assert read["layers.1.w_q"].shape == read["layers.1.w_v"].shape == (2, 4, 2)
+    assert read["layers.1.w_o"].shape == (2, 2, 4)
+    assert read["layers.0.mlp.w_in"].shape == (4, 16)
+    assert all(array.dtype == np.float64 for array in read.values())
+
+
+def rewritten(path: Path, **changes: object) -> Path:
+    """A network file with tensors or metadata replaced (None = removed)."""
+    network = GeneratedNetwork(SMALL, 0)
+    arrays, strings = tensors(network), metadata(network, "paper")
+    for name, value in changes.items():
+        target = strings if name in strings or isinstance(value, str) else arrays
+        target.pop(name, None)
+        if value is not None:
+            target[name] = value  # type: ignore[assignment]
+    save_file(arrays, path, strings)
+    return path
+
+
+BROKEN = {
+    "x is missing": {"x": None},
+    "layers.1.w_k is missing": {"layers.1.w_k": None},
+    r"layers.0.w_v has shape \[2, 4, 3\], expected \[2, 4, 2\]": {"layers.0.w_v": np.ones((2, 4, 3))},
+    "layers.0.w_q has 2 axes, not 3": {"layers.0.w_q": np.ones((2, 4))},
+    "layers.0.mlp.w_in is I64": {"layers.0.mlp.w_in": np.ones((4, 16), dtype=np.int64)},
+    "metadata 'layers' must be a whole number": {"layers": "many"},
+    "layers.2.w_q is missing": {"layers": "3"},
+    "unknown --norm 'batch'": {"norm": "batch"},
+    "unknown variant 'tree'": {"variant": "tree"},
+    "not a network file": {"format": "attn-maps"},
+    "layers.0.w_g is missing": {"attention": "gated"},
+    "layers.0.relative_bias is missing": {"positions": "relative"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("says", BROKEN)
+def test_a_wrong_network_file_is_refused_by_name(tmp_path: Path, says: str) -> None:
+    path = rewritten(tmp_path / "net", **BROKEN[says])
+    with pytest.raises(InputError, match=says):
+        _ = FileNetwork(path).variant
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("name", ["x", "layers.1.w_o", "layers.0.mlp.w_out"])
+def test_values_that_are_not_finite_are_named(tmp_path: Path, name: str, value: float) -> None:
+    array = tensors(GeneratedNetwork(SMALL, 0))[name].copy()
+    array.flat[-1] = value
+    network = FileNetwork(rewritten(tmp_path / "net", **{name: array}))
+    with pytest.raises(InputError, match=f"tensor {name} holds NaN"):
+        run(network, {"transformer": VARIANTS["transformer"]}, ["log10_residual"], lambda: None)
+
+
+def test_a_truncated_file_is_refused(tmp_path: Path) -> None:
+    path = rewritten(tmp_path / "net")
+    whole = path.read_bytes()
+    for length in (0, 4, 20, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:length])
+        with pytest.raises(InputError, match="cannot be read as safetensors"):
+            FileNetwork(path)
+
+
+def test_metadata_names_every_kind(tmp_path: Path) -> None:
+    raw = rewritten(tmp_path / "net").read_bytes()
+    header = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])["__metadata__"]
+    assert header["attention"] == "softmax"
+    assert header["variant"] == "paper"

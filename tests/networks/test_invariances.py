@@ -1,0 +1,80 @@
+"""What a network must not notice: the order of tokens, the basis of features, a common row."""
+
+import numpy as np
+import pytest
+
+from attncli.metrics.log10_residual_frobenius import log10_residual_frobenius
+from attncli.metrics.log10_residual_norm import log10_residual_norm
+from attncli.networks.layer import block
+from attncli.networks.spec import NetworkSpec
+from attncli.networks.weights import GeneratedNetwork
+from attncli.maths.split import Split
+from helpers import ALL_VARIANTS, final_state
+
+SPEC = NetworkSpec(layers=5, tokens=12, width=8, heads=2)
+EMBEDDINGS = GeneratedNetwork(SPEC, 0).embeddings()
+
+
+@pytest.mark.parametrize("variant", ALL_VARIANTS)
+def test_permuting_tokens_permutes_the_residual(variant: str) -> None:
+    order = np.random.default_rng(1).permutation(SPEC.tokens)
+    one = final_state(SPEC, variant).residual
+    other = final_state(SPEC, variant, EMBEDDINGS[order]).residual
+    assert abs(one.exponent - other.exponent) <= 1
+    unit = 2.0 ** (other.exponent - one.exponent)
+    np.testing.assert_allclose(other.mantissa * unit, one.mantissa[order], atol=1e-9)
+
+
+def test_a_constant_row_passes_through_content_attention_as_a_constant_row() -> None:
+    """With W_K c = 0 a common row c cannot change the attention, so the residual is what it was."""
+    spec = NetworkSpec(layers=1, tokens=9, width=8, heads=2)
+    network = GeneratedNetwork(spec, 3)
+    layer = network.layer(0)
+    row = np.linspace(-3.0, 5.0, spec.width)
+    blind = row @ layer.w_q  # [head, key]
+    w_q = layer.w_q - row[:, None] * blind[:, None, :] / (row @ row)
+    layer = layer._replace(w_q=w_q)
+    without = block(Split.of(network.embeddings()), layer, spec, ALL_VARIANTS["SAN"])
+    shifted = block(Split.of(network.embeddings() + row), layer, spec, ALL_VARIANTS["SAN"])
+    assert log10_residual_norm(shifted) == pytest.approx(log10_residual_norm(without), abs=1e-12)
+
+
+@pytest.mark.parametrize("variant", ["SAN", "SAN+skip", "SAN-outlier"])
+@pytest.mark.parametrize("norm", ["none", "rms"])
+def test_an_orthogonal_change_of_basis_leaves_the_frobenius_residual(variant: str, norm: str) -> None:
+    spec = NetworkSpec(layers=4, tokens=12, width=8, heads=2, norm=norm)
+    network = GeneratedNetwork(spec, 5)
+    turn = np.linalg.qr(np.random.default_rng(2).standard_normal((8, 8)))[0]
+    state = Split.of(network.embeddings())
+    turned = Split.of(network.embeddings() @ turn)
+    for index in range(spec.layers):
+        layer = network.layer(index)
+        other = layer._replace(
+            w_q=turn.T @ layer.w_q,
+            w_k=turn.T @ layer.w_k,
+            w_v=turn.T @ layer.w_v,
+            w_o=layer.w_o @ turn,
+        )
+        state = block(state, layer, spec, ALL_VARIANTS[variant])
+        turned = block(turned, other, spec, ALL_VARIANTS[variant])
+    expected = log10_residual_frobenius(state)
+    assert log10_residual_frobenius(turned) == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("variant", ALL_VARIANTS)
+def test_one_token_has_no_residual(variant: str) -> None:
+    spec = NetworkSpec(layers=2, tokens=1, width=4, heads=2)
+    assert final_state(spec, variant).residual.is_zero()
+
+
+def test_equal_tokens_stay_equal() -> None:
+    same = np.tile(EMBEDDINGS[:1], (SPEC.tokens, 1))
+    for variant in ("SAN", "transformer"):
+        assert final_state(SPEC, variant, same).residual.is_zero()
+
+
+def test_small_blocks_of_logits_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = final_state(SPEC, "transformer").states
+    monkeypatch.setattr("attncli.maths.logits.BLOCK_ELEMENTS", 20)
+    parts = final_state(SPEC, "transformer").states
+    np.testing.assert_allclose(parts.value(), whole.value(), rtol=1e-12)

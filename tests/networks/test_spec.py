@@ -1,0 +1,63 @@
+"""Networks that make no sense are refused in one sentence that names the option."""
+
+import pytest
+
+from attncli.errors import UsageError
+from attncli.networks.spec import NetworkSpec
+from attncli.networks.variants import SETS, VARIANTS, by_names, by_switches
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"layers": 0}, "--layers must be at least 1"),
+        ({"tokens": -3}, "--tokens must be at least 1"),
+        ({"key_width": 0}, "--key-width must be at least 1"),
+        ({"init_scale": 0.0}, "--init-scale must be a positive number"),
+        ({"init_scale": float("nan")}, "--init-scale must be a positive number"),
+        ({"heads": 3}, "--heads 3 does not divide --width 64"),
+        ({"norm": "layre"}, "did you mean 'layer'"),
+        ({"mask": "window"}, "window:W"),
+        ({"mask": "window:0"}, "from 1 on"),
+        ({"mask": "causal:3"}, "--mask 'causal:3'"),
+        ({"attention": "sinkhorn:x"}, "sinkhorn:ROUNDS"),
+        ({"attention": "sinkhorn", "mask": "causal"}, "identity"),
+        ({"positions": "rope", "heads": 64}, "must be even"),
+    ],
+)
+def test_impossible_networks_are_refused(given: dict[str, object], says: str) -> None:
+    with pytest.raises(UsageError, match=says.replace("(", r"\(")):
+        NetworkSpec(**given)  # type: ignore[arg-type]
+
+
+def test_sizes_left_out_follow_from_the_others() -> None:
+    spec = NetworkSpec(width=32, heads=4)
+    assert (spec.d, spec.hidden) == (8, 128)
+    assert NetworkSpec(heads=3, key_width=5).d == 5
+
+
+def test_every_set_names_known_variants() -> None:
+    assert all(name in VARIANTS for members in SETS.values() for name in members)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_switches_and_names_describe_the_same_variants(name: str) -> None:
+    switches = VARIANTS[name]
+    mlp_skip = switches.mlp_skip if switches.mlp else None
+    assert by_switches(switches.skip, switches.mlp, mlp_skip) == {name: switches}
+
+
+def test_a_single_switch_leaves_the_others_on() -> None:
+    assert list(by_switches(False, None, None)) == ["SAN+MLP"]
+    assert list(by_switches(None, None, False)) == ["SAN+skip+MLP-noskip"]
+
+
+def test_contradicting_switches_are_refused() -> None:
+    with pytest.raises(UsageError, match="--mlp-skip needs the MLP"):
+        by_switches(None, False, True)
+
+
+def test_names_keep_their_order_and_unknown_ones_are_refused() -> None:
+    assert list(by_names(["transformer", "SAN"])) == ["transformer", "SAN"]
+    with pytest.raises(UsageError, match="did you mean 'SAN\\+skip'"):
+        by_names(["SAN+skpi"])

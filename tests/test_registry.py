@@ -1,0 +1,125 @@
+"""One mechanism for whatever is extended by adding a file."""
+
+import inspect
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from attncli.cli.list_things import REGISTRIES
+from attncli.errors import UsageError
+from attncli.registry import Registry, call_spec
+
+TOY = '''
+def {name}(*, tokens: int, size: int = 8, share: float = 0.5, causal: bool = False) -> tuple:
+    """What {name} is.
+
+    And more."""
+    return tokens, size, share, causal
+'''
+
+
+@pytest.fixture
+def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
+    """A package made on the spot: two things, a private module and a sub-package."""
+    package = tmp_path / "toybox"
+    (package / "nested").mkdir(parents=True)
+    for name in ("__init__", "_private", "nested/__init__"):
+        (package / f"{name}.py").touch()
+    for name in ("car", "big_ball"):
+        (package / f"{name}.py").write_text(TOY.format(name=name))
+    monkeypatch.syspath_prepend(tmp_path)
+    yield Registry("toy", "toybox")
+    for module in [name for name in sys.modules if name.partition(".")[0] == "toybox"]:
+        del sys.modules[module]
+
+
+def test_a_file_is_all_it_takes(toys: Registry, tmp_path: Path) -> None:
+    assert toys.names() == ["big_ball", "car"]
+    (tmp_path / "toybox" / "kite.py").write_text(TOY.format(name="kite"))
+    assert toys.names() == ["big_ball", "car", "kite"]
+    assert toys["kite"](tokens=1) == (1, 8, 0.5, False)
+
+
+def test_names_import_nothing(toys: Registry) -> None:
+    toys.names()
+    assert "toybox.car" not in sys.modules
+
+
+def test_a_thing_is_its_function_untouched(toys: Registry) -> None:
+    from toybox.big_ball import big_ball  # type: ignore[import-not-found]
+
+    assert toys["big_ball"] is big_ball
+    assert toys["big-ball"] is big_ball
+    assert toys.summary("big_ball") == "What big_ball is."
+
+
+@pytest.mark.parametrize(
+    "name", ["nested", "_private", "__init__", "", "car.py", "../car", "toybox.car"]
+)
+def test_only_public_things_are_found(toys: Registry, name: str) -> None:
+    with pytest.raises(UsageError, match="unknown toy"):
+        toys[name]
+
+
+def test_an_unknown_name_gets_the_nearest_or_all(toys: Registry) -> None:
+    with pytest.raises(UsageError, match="^unknown toy 'cat': did you mean 'car'\\?$"):
+        toys["cat"]
+    with pytest.raises(UsageError, match="^unknown toy 'xyz': there are: big_ball, car.$"):
+        toys["xyz"]
+
+
+@pytest.mark.parametrize(
+    ("text", "result"),
+    [
+        ("car", (4, 8, 0.5, False)),
+        ("car:", (4, 8, 0.5, False)),
+        ("car:3", (4, 3, 0.5, False)),
+        ("car:3:0.25:true", (4, 3, 0.25, True)),
+        ("car:size=3,share=0.25", (4, 3, 0.25, False)),
+        ("car:share=1e-3:size=2", (4, 2, 0.001, False)),
+        ("car:3,causal=True", (4, 3, 0.5, True)),
+    ],
+)
+def test_parameters_by_position_and_by_name(
+    toys: Registry, text: str, result: tuple[object]
+) -> None:
+    assert call_spec(toys, text, tokens=4) == result
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("car:x", "size must be a whole number, not 'x'"),
+        ("car:1.5", "size must be a whole number, not '1.5'"),
+        ("car:share=", "share must be a number, not ''"),
+        ("car:causal=1", "causal must be true or false, not '1'"),
+        ("car:speed=3", "cannot use 'speed=3': 'car' takes size, share, causal"),
+        ("car:1:2:true:4", "cannot use '4'"),
+        ("car:1,size=2", "cannot use 'size=2'"),
+        ("car:tokens=9", "cannot use 'tokens=9'"),
+        ("cra:1", "did you mean 'car'?"),
+    ],
+)
+def test_wrong_parameters_are_named(toys: Registry, text: str, said: str) -> None:
+    with pytest.raises(UsageError) as refusal:
+        call_spec(toys, text, tokens=4)
+    assert said in str(refusal.value)
+
+
+ENTRIES = [
+    (registry, name) for registry in REGISTRIES.values() for name in Registry.names(registry)
+]
+
+
+@pytest.mark.parametrize(
+    ("registry", "name"), ENTRIES, ids=[f"{registry.kind} {name}" for registry, name in ENTRIES]
+)
+def test_every_registered_thing_says_what_it_is(registry: Registry, name: str) -> None:
+    """A function of the file's own name, with a first line that ends like a sentence."""
+    function = registry[name]
+    assert function.__name__ == name
+    assert function.__module__ == f"{registry.package}.{name}"
+    assert registry.summary(name).endswith(".")
+    assert inspect.signature(function).return_annotation is not inspect.Signature.empty

@@ -3,6 +3,7 @@
     AttnError
     ├── UsageError      2  the command line is wrong: an unknown name, an impossible size, a gate that matches nothing
     ├── InputError      3  the input cannot be analysed: a broken file, NaN weights, a network that leaves float range
+    │   └── Unresolved     a number that rounding has swallowed; a study reports null from there on
     └── LimitError      4  out of memory or disk, said before the work where it can be
 
 Exit code 0 is success, 1 a failed gate (`gates.exit_code`), 130 an interrupt.
@@ -29,6 +30,10 @@ class InputError(AttnError):
     """The input was found but cannot be analysed."""
 
     exit_code = 3
+
+
+class Unresolved(InputError):
+    """Rounding has swallowed the number that was asked for."""
 
 
 class LimitError(AttnError):

@@ -67,10 +67,10 @@ def digits_for(curve: list[float], variant: str) -> int:
 
 
 def worst_difference(ours: list[float], exact: list[float], digits: int) -> float:
-    """Largest |Δ log10 r| / max(1, |log10 r|) over the states that the oracle's digits resolve."""
+    """Largest |Δ log10 r| / max(1, |log10 r|) over the states that we and the oracle's digits resolve."""
     worst = 0.0
     for mine, true in zip(ours, exact, strict=True):
-        if mine == true or max(mine, true) < 40 - digits:
+        if math.isnan(mine) or mine == true or max(mine, true) < 40 - digits:
             continue
         worst = max(worst, abs(mine - true) / max(1.0, abs(true)))
     return worst

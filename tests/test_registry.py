@@ -64,9 +64,9 @@ def test_only_public_things_are_found(toys: Registry, name: str) -> None:
 
 
 def test_an_unknown_name_gets_the_nearest_or_all(toys: Registry) -> None:
-    with pytest.raises(UsageError, match="^unknown toy 'cat': did you mean 'car'\\?$"):
+    with pytest.raises(UsageError, match=r"^unknown toy 'cat': did you mean 'car'\?$"):
         toys["cat"]
-    with pytest.raises(UsageError, match="^unknown toy 'xyz': there are: big_ball, car.$"):
+    with pytest.raises(UsageError, match=r"^unknown toy 'xyz': there are: big_ball, car\.$"):
         toys["xyz"]
 
 

@@ -19,9 +19,11 @@ from attncli.maths.rounding import Floats
 
 Array = NDArray[np.float64]
 
+MEMORY = 5
+"""Pairs that L-BFGS remembers: more cost more than they save here."""
 PRECISION = np.float32
 """Of the logits and slopes: three times as fast, and the rows' own steps are taken in float64 afterwards."""
-STIFFNESS = 4.0
+STIFFNESS = 1.0
 """μ: soft here, since the rows' own Newton steps settle the ratios exactly."""
 
 
@@ -62,7 +64,7 @@ def descend(loss: Loss, both: Array, about: Setting, steps: int) -> Array:
         gradient = np.stack([slope @ keys, slope.T @ queries]).ravel().astype(np.float64)
         return value + about.decay * float(flat @ flat), gradient + 2.0 * about.decay * flat
 
-    options = {"maxiter": steps, "maxfun": 10 * steps, "ftol": 0.0, "gtol": 1e-9}
+    options = {"maxcor": MEMORY, "maxiter": steps, "maxfun": 10 * steps, "ftol": 0.0, "gtol": 1e-9}
     found = minimize(value_and_slope, both.ravel(), jac=True, method="L-BFGS-B", options=options)
     result: Array = found.x.reshape(both.shape)
     return result

@@ -17,7 +17,7 @@ from attncli.maths.rounding import rounded
 Array = NDArray[np.float64]
 
 LIMIT = 8192
-SCHEDULE = (60, 200, 700, 2000)
+SCHEDULE = (40, 200, 700, 2000)
 """Likelihood steps of each round; `effort` says how many rounds there are."""
 SHARPENINGS = 3
 LAVISH, FRUGAL = (1e-4,), (3e-2, 3e-3, 1e-4)

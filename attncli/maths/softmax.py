@@ -16,11 +16,19 @@ Four ways to the same number:
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.logits import Logits, blocks, deviation, largest_deviation, reference_row
+from attncli.maths.logits import (
+    Logits,
+    blocks,
+    deviation,
+    largest_deviation,
+    log2,
+    reference_row,
+)
 from attncli.maths.scaled import (
     NEGLIGIBLE,
     Array,
@@ -33,6 +41,9 @@ from attncli.maths.scaled import (
     product,
     scaled,
 )
+
+RESOLVED_BITS = 30
+"""A result this far below its largest term has no more than 22 bits (6 digits) left."""
 
 MODERATE = math.log2(300.0)
 """Largest log2 |E| for which e^E times any weight stays inside float range."""
@@ -56,27 +67,52 @@ def log_softmax(logits: Array) -> Array:
     return result
 
 
-def softmax_deviation(logits: Logits, values: Scaled) -> Scaled:
+class Deviation(NamedTuple):
+    """(P - 1π^T) V, and whether rounding leaves it any digits.
+
+    It does not where keys that share the attention coincide to the last bit, though they may truly differ by e^-100:
+    terms of order one then cancel, and what is left is not the difference but its rounding.
+    """
+
+    value: Scaled
+    resolved: bool
+
+
+class Sum(NamedTuple):
+    """A sum of terms, and log2 of the largest of them."""
+
+    value: Scaled
+    log2_largest: float
+
+
+def softmax_deviation(logits: Logits, values: Scaled) -> Deviation:
     """(P - 1π^T) V [head, query, value] for values [head, key, value]."""
-    tokens = values.mantissa.shape[1]
-    if tokens == 1:
-        return scaled(np.zeros(values.mantissa.shape))
+    if values.mantissa.shape[1] == 1:
+        return Deviation(scaled(np.zeros(values.mantissa.shape)), True)
     reference = reference_row(logits)
     star = reference.argmax(axis=1)
     logits = logits._replace(keys=minus_star(logits.keys, star))
     values = minus_star(values, star)
     size = largest_deviation(logits)
-    masked_moderate = logits.visible is None or np.ptp(reference) < 2.0**MODERATE
-    if size > MODERATE or not masked_moderate:
-        return logarithmic(logits, log_softmax(reference), star, values)
+    log_reference = log_softmax(reference)
+    if size > MODERATE or (logits.visible is not None and np.ptp(reference) > 2.0**MODERATE):
+        return judged(logarithmic(logits, log_reference, star, values))
     if logits.visible is not None:
-        return masked(logits, np.exp(log_softmax(reference)), values)
+        return Deviation(masked(logits, np.exp(log_reference), values), True)
     weights, log_weight = others(reference, star)
     if size < NEGLIGIBLE and logits.bias is None:
-        result = vanishing(logits, weights, log_weight, values)
+        found = Sum(vanishing(logits, weights, log_weight, values), size + values.exponent)
     else:
-        result = factored(logits, weights, log_weight, star, values)
-    return weighted(result, log_weight)
+        found = factored(logits, weights, log_weight, star, values)
+    value, resolved = judged(found)
+    return Deviation(weighted(value, log_weight), resolved)
+
+
+def judged(found: Sum) -> Deviation:
+    if found.log2_largest == -math.inf:
+        return Deviation(found.value, True)
+    kept = not found.value.is_zero() and (found.value.exponent > found.log2_largest - RESOLVED_BITS)
+    return Deviation(found.value, kept)
 
 
 def minus_star(array: Scaled, star: NDArray[np.intp]) -> Scaled:
@@ -130,18 +166,21 @@ def vanishing(logits: Logits, weights: Array, log_weight: Array, values: Scaled)
 
 def factored(
     logits: Logits, weights: Array, log_weight: Array, star: NDArray[np.intp], values: Scaled
-) -> Scaled:
+) -> Sum:
     """One expm1 and two matrix products."""
     heads, tokens, width = values.mantissa.shape
     right = weighted_values(weights, values.mantissa)
     moments = np.empty((heads, logits.queries.mantissa.shape[1], width + 1))
+    largest = 0.0
     for some, rows in blocks(heads, moments.shape[1], tokens):
         block = deviation(logits, some, rows)
         if logits.bias is not None:
             block -= np.take_along_axis(block, star[some, None, None], axis=2)
         moments[some, rows] = np.expm1(block, out=block) @ right[some]
+        largest = max(largest, -float(block.min()), float(block.max()))
     numerator, means = covariance(moments, weights, log_weight, values.mantissa)
-    return scaled(numerator / (1.0 + means), values.exponent)
+    value = scaled(numerator / (1.0 + means), values.exponent)
+    return Sum(value, log2(largest, 0 if values.is_zero() else values.exponent))
 
 
 def softmax_output(logits: Logits, values: Scaled, minus: float = 0.0) -> Scaled:
@@ -182,19 +221,21 @@ def masked(logits: Logits, weights: Array, values: Scaled) -> Scaled:
 
 def logarithmic(
     logits: Logits, log_reference: Array, star: NDArray[np.intp], values: Scaled
-) -> Scaled:
+) -> Sum:
     """Entry by entry: |P - π| = max(P, π) (1 - e^-|log P - log π|)."""
     heads, tokens, width = values.mantissa.shape
     result = np.zeros((heads, logits.queries.mantissa.shape[1], width))
     pieces = []
+    largest = -math.inf
     for some, rows in blocks(heads, result.shape[1], tokens):
         block = masked_logits(deviation(logits, some, rows), logits, rows)
-        piece = minus_reference(block, log_reference[some], star[some])
-        pieces.append((some, rows, matmul(piece, values.mantissa[some])))
+        weights = minus_reference(block, log_reference[some], star[some])
+        largest = largest if weights.is_zero() else max(largest, weights.exponent)
+        pieces.append((some, rows, matmul(weights, values.mantissa[some])))
     top = common_exponent(*(piece for _, _, piece in pieces))
     for some, rows, piece in pieces:
         result[some, rows] = aligned(piece, top)
-    return scaled(result, top + values.exponent)
+    return Sum(scaled(result, top + values.exponent), largest + values.exponent)
 
 
 def minus_reference(block: Array, log_reference: Array, star: NDArray[np.intp]) -> Scaled:

@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 
-from attncli.errors import InputError
+from attncli.errors import InputError, Unresolved
 from attncli.maths.activations import ACTIVATIONS, gated
 from attncli.maths.logits import Logits, largest_deviation
 from attncli.maths.scaled import Array, Scaled, matmul, plus, scaled, times
@@ -28,7 +28,7 @@ SubBlock = Callable[[Split], Parts]
 
 def block(state: Split, layer: Layer, spec: NetworkSpec, switches: Switches) -> Split:
     """Attention, then the MLP, each with its skip and norm where the variant has them."""
-    attend = partial(attention, layer=layer, spec=spec, remove_outlier=switches.remove_outlier)
+    attend = partial(attention, layer=layer, spec=spec, switches=switches)
     state = sub_block(state, attend, switches.skip, spec)
     if switches.mlp:
         state = sub_block(state, partial(mlp, layer=layer, spec=spec), switches.mlp_skip, spec)
@@ -64,15 +64,16 @@ def mlp(state: Split, layer: Layer, spec: NetworkSpec) -> Parts:
     return with_bias(hidden @ layer.w_out, layer.b_out)
 
 
-def attention(state: Split, layer: Layer, spec: NetworkSpec, remove_outlier: bool) -> Parts:
+def attention(state: Split, layer: Layer, spec: NetworkSpec, switches: Switches) -> Parts:
     """Σ_h P_h X W_V,h W_O,h + b, as common and varying parts; without the outlier, P_h - 11^T/n in place of P_h."""
     values = per_head(state.parts, layer.w_v)
     logits = attention_logits(state, layer, spec)
+    remove_outlier = switches.remove_outlier
     if state.plain and (sharp(logits) or not remove_outlier):
         varying = plain_output(logits, values.varying, spec.rounds, remove_outlier)
         heads = Parts(scaled(np.zeros_like(values.common.mantissa)), varying)
     else:
-        heads = split_output(logits, values.varying, spec.rounds)
+        heads = split_output(logits, values.varying, spec.rounds, needed=not switches.skip)
     if not remove_outlier:
         own = with_head_bias(values.common, layer.b_v)
         heads = heads._replace(common=plus(heads.common, own))
@@ -93,18 +94,21 @@ def plain_output(logits: Logits, values: Scaled, rounds: int, remove_outlier: bo
     return softmax_output(logits, values, minus=1.0 / tokens if remove_outlier else 0.0)
 
 
-def split_output(logits: Logits, values: Scaled, rounds: int) -> Parts:
+def split_output(logits: Logits, values: Scaled, rounds: int, needed: bool) -> Parts:
     """(π - 1/n)^T V and (P - 1π^T) V: together (P - 11^T/n) V, which is all of P V where V is centred.
 
-    Sinkhorn attention has the uniform row as its reference.
+    Sinkhorn attention has the uniform row as its reference. `needed` says that nothing else holds the residual up,
+    so that a deviation without digits must not be passed on.
     """
     if rounds:
         return Parts(
             scaled(np.zeros_like(values.mantissa[:, :1])),
             sinkhorn_deviation(logits, values, rounds),
         )
-    common = weighted_sum(reference_offset(logits.reference), values)
-    return Parts(common, softmax_deviation(logits, values))
+    varying, resolved = softmax_deviation(logits, values)
+    if needed and not resolved:
+        raise Unresolved("tokens that share the attention coincide to the last bit.")
+    return Parts(weighted_sum(reference_offset(logits.reference), values), varying)
 
 
 def merged(heads: Parts, state: Split, layer: Layer) -> Parts:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from attncli.errors import InputError
+from attncli.errors import InputError, Unresolved
 from attncli.limits import require_memory
 from attncli.maths import bounds
 from attncli.maths.activations import STEEPEST
@@ -19,7 +19,10 @@ from attncli.networks.weights import Layer, Network
 
 @dataclass(frozen=True)
 class Trajectory:
-    """One variant of one network: every metric at states 0 … L."""
+    """One variant of one network: every metric at states 0 … L.
+
+    -inf: exactly zero, or beyond the range of log10 itself; nan: not resolved, because tokens coincide to the last bit.
+    """
 
     measured: Mapping[str, list[float]]
     log10_constants: list[float]
@@ -40,7 +43,7 @@ def run(
     require_memory(memory_needed(spec, len(variants)), "This network", "lower --tokens or --width")
     measures: dict[str, Metric] = {name: METRICS[name] for name in metrics}
     start = Split.of(network.embeddings())
-    states = dict.fromkeys(variants, start)
+    states: dict[str, Split | None] = dict.fromkeys(variants, start)
     first = {name: measure(start) for name, measure in measures.items()}
     result = {
         name: Trajectory({metric: [value] for metric, value in first.items()}, [])
@@ -49,18 +52,25 @@ def run(
     for index in range(spec.layers):
         layer = network.layer(index)
         for name, switches in variants.items():
-            states[name] = step(states[name], layer, spec, switches, f"{name}, layer {index}")
+            state = step(states[name], layer, spec, switches, f"{name}, layer {index}")
+            states[name] = state
             for metric, measure in measures.items():
-                result[name].measured[metric].append(measure(states[name]))
+                value = math.nan if state is None else measure(state)
+                result[name].measured[metric].append(value)
             if bound_applies(spec, switches):
                 result[name].log10_constants.append(log10_constant(layer, spec, switches))
             tick()
     return result
 
 
-def step(state: Split, layer: Layer, spec: NetworkSpec, switches: Switches, where: str) -> Split:
+def step(
+    state: Split | None, layer: Layer, spec: NetworkSpec, switches: Switches, where: str
+) -> Split | None:
+    """The next state; None from the layer on where rounding has swallowed the residual."""
     try:
-        return block(state, layer, spec, switches)
+        return None if state is None else block(state, layer, spec, switches)
+    except Unresolved:
+        return None
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
 

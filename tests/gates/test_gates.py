@@ -1,6 +1,5 @@
 """Gates: what the grammar reads, which rows it selects, and that verdict and exit code are one decision."""
 
-import math
 import operator
 from collections.abc import Sequence
 from fractions import Fraction
@@ -319,12 +318,10 @@ def test_verdict_exit_code_and_what_is_printed_agree_with_a_slow_evaluator(
     assert FORMATS["markdown"](judged).count("❌") == sum(fails)
 
 
-def test_the_property_above_meets_gates_that_fail_pass_and_match_nothing() -> None:
-    """The slow evaluator is not vacuous."""
+def test_the_slow_evaluator_is_not_vacuous() -> None:
     gate = Gate("mean", "order", {"variant": "SAN"}, (-2, -1), ">", 2.0)
     assert gate.text(" ") == "mean( order[ variant=SAN, layer=-2:-1] ) > 2.0"
     assert evaluated([2.0, 3.0], gate)
     assert not evaluated([2.0, 2.0], gate)
     assert chosen(RISING, gate) == RISING[2:]
     assert not chosen(RISING, gate._replace(layers=(7, 9)))
-    assert math.isclose(float(gate.text("").split(">")[1]), 2.0)

@@ -12,7 +12,7 @@ from reports import HAND_MADE, reports
 from rich.console import Console, ConsoleRenderable
 
 from attncli import __version__
-from attncli.records import Report
+from attncli.records import Report, Row
 from attncli.render import FORMATS
 
 CONTRACT = {
@@ -206,10 +206,9 @@ def test_every_format_is_a_documented_function_of_the_report_alone(format: str) 
 
 
 def test_the_strictness_of_these_tests() -> None:
-    """The reader of this file refuses what Python's own accepts, and the strategy makes what may go wrong."""
+    """Its reader refuses what Python's own accepts, and a NaN that got into a report is not written."""
+    broken = Report("x", "", (Row("order", float("nan"), "1"),), {}, {})
     with pytest.raises(AssertionError, match="NaN is not JSON"):
         strict('{"value": NaN}')
     with pytest.raises(ValueError, match="not JSON compliant"):
-        from attncli.records import Row
-
-        FORMATS["json"](Report("x", "", (Row("order", float("nan"), "1"),), {}, {}))
+        FORMATS["json"](broken)

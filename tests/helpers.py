@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from oracles.network import log10_residuals
 from safetensors.numpy import save_file
 
 from attncli.maths.split import Split
@@ -15,7 +16,6 @@ from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import VARIANTS, Switches, with_outlier_removed
 from attncli.networks.weights import GeneratedNetwork, Network
 from attncli.studies.trajectories import run
-from oracles.network import log10_residuals
 
 ALL_VARIANTS: Mapping[str, Switches] = with_outlier_removed(VARIANTS)
 

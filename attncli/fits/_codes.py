@@ -20,11 +20,12 @@ def code(kind: str, length: int, d: int, rng: np.random.Generator) -> Array:
     if kind == "spread" and d == 2:
         return circle(length, 1)
     start = unit(rng.normal(size=(length, d)))
-    return spread(start) if kind == "spread" and 2 < d and length <= SPREAD_LIMIT else start
+    return spread(start) if kind == "spread" and d > 2 and length <= SPREAD_LIMIT else start
 
 
 def unit(vectors: Array) -> Array:
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    result: Array = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return result
 
 
 def circle(length: int, harmonics: int) -> Array:
@@ -57,5 +58,6 @@ def away(points: Array, sharpness: float) -> Array:
     weights = np.exp(sharpness * (cosine - nearest))
     total = weights.sum(axis=1, keepdims=True)
     push = total * points - weights @ points
-    size = np.linalg.norm(push, axis=1, keepdims=True)
-    return push / max(float(size.max()), 1e-300)
+    longest = float(np.linalg.norm(push, axis=1).max())
+    result: Array = push / max(longest, 1e-300)
+    return result

@@ -82,12 +82,16 @@ def read_fits(path: Path) -> tuple[list[SavedFit], FitRequest]:
         reason = str(error).splitlines()[0]
         raise InputError(f"{path} cannot be read as safetensors: {reason}.") from None
     if described.get("format") != FORMAT or not {"w_q", "w_k", "x.0"} <= held.keys():
-        raise InputError(f"{path} is no fitted module: write one with attn approximate -o FILE.safetensors.")
+        raise InputError(
+            f"{path} is no fitted module: write one with attn approximate -o FILE.safetensors."
+        )
     request = stored_request(path, described, held["w_q"])
     names = [listed(path, described, key) for key in ("patterns", "methods")]
     count = sum(name.startswith("x.") for name in held)
     if any(len(part) != count for part in names):
-        raise InputError(f"{path} names {len(names[0])} patterns but holds {count}: write it again.")
+        raise InputError(
+            f"{path} names {len(names[0])} patterns but holds {count}: write it again."
+        )
     both = enumerate(zip(*names, strict=True))
     return [one_fit(path, held, request, index, *name) for index, name in both], request
 
@@ -105,7 +109,9 @@ def stored_request(path: Path, described: Mapping[str, str], w_q: Floats) -> Fit
         limits["logit_budget"] = float(limits["logit_budget"])
         return FitRequest(d=w_q.shape[1], **limits)
     except (KeyError, ValueError, TypeError, IndexError, UsageError):
-        raise InputError(f"{path} has no readable request in its metadata: write it again.") from None
+        raise InputError(
+            f"{path} has no readable request in its metadata: write it again."
+        ) from None
 
 
 def one_fit(
@@ -123,7 +129,9 @@ def one_fit(
         length = len(x)
         target = csr_array(coo_array((value.astype(np.float64), (row, col)), (length, length)))
     except (KeyError, ValueError, TypeError) as error:
-        raise InputError(f"{path}: pattern {index} is incomplete or out of range ({error}).") from None
+        raise InputError(
+            f"{path}: pattern {index} is incomplete or out of range ({error})."
+        ) from None
     if w_q.shape != w_k.shape or w_q.ndim != 2 or x.ndim != 2 or x.shape[1] != len(w_q):
         raise InputError(
             f"{path}: w_q {w_q.shape}, w_k {w_k.shape} and x.{index} {x.shape} do not fit together."
@@ -135,4 +143,6 @@ def one_fit(
         raise InputError(
             f"{path}: the rows of target {index} must be positive, given once, and sum to one."
         )
-    return SavedFit(pattern, method, StoredModule(w_q, w_k, x, request.dtype, request.causal), target)
+    return SavedFit(
+        pattern, method, StoredModule(w_q, w_k, x, request.dtype, request.causal), target
+    )

@@ -54,7 +54,7 @@ class Support(NamedTuple):
     key: Index
     starts: Index
     counts: Array
-    index: Index
+    query: Index
     """Which query of the whole pattern each row is."""
 
 
@@ -128,7 +128,7 @@ def evaluate(problem: Problem, support: Support, queries: Array) -> State:
     logits -= centre[:, None]
     logits[support.row, support.key] = -np.inf
     if problem.request.causal:
-        logits[np.arange(logits.shape[1]) > support.index[:, None]] = -np.inf
+        logits[np.arange(logits.shape[1]) > support.query[:, None]] = -np.inf
     top = logits.max(axis=1)
     base = np.where(np.isfinite(top), top, 0.0)  # no key off the support: no leak
     logits -= base[:, None]
@@ -165,7 +165,8 @@ def satisfied(
 def threshold(request: FitRequest, log_weight: Array, starts: Index) -> Array:
     """The leak that meets both the off-support ratio (as a sum: a little stricter) and the total variation."""
     least = np.minimum.reduceat(log_weight, starts) + np.log(request.off_support)
-    return np.minimum(least, request.log_leak) - 0.1
+    result: Array = np.minimum(least, request.log_leak) - 0.1
+    return result
 
 
 def newton_step(
@@ -188,11 +189,14 @@ def newton_step(
     hessian -= outer(mean_on, problem.stiffness * support.counts)
     diagonal = np.arange(queries.shape[1])
     curvature = hessian[:, diagonal, diagonal]
-    floor = SINGULAR * curvature.max(axis=1, keepdims=True)  # more keys than features: μ leaves rounding errors
+    floor = SINGULAR * curvature.max(
+        axis=1, keepdims=True
+    )  # more keys than features: μ leaves rounding errors
     hessian[:, diagonal, diagonal] = curvature + penalty + floor
     step = -np.linalg.solve(hessian, gradient[:, :, None])[:, :, 0]
     reach = np.abs(step @ problem.keys.T).max(axis=1)
-    return step * np.minimum(1.0, LONGEST_STEP / np.maximum(reach, 1e-300))[:, None]
+    result: Array = step * np.minimum(1.0, LONGEST_STEP / np.maximum(reach, 1e-300))[:, None]
+    return result
 
 
 def like(pattern: csr_array, data: Array) -> csr_array:

@@ -19,6 +19,7 @@ AUTO = ("cyclic", "learned", "convex", "certificate")
 DENSE_LIMIT = 8192
 """Tokens above which a search takes the first width that works, unrefined: each probe is quadratic in n."""
 
+
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """One method on one pattern: the best module it gave, and how much was tried."""
@@ -38,7 +39,11 @@ class Attempt:
 
 
 def try_width(
-    method: str, target: csr_array, request: FitRequest, seeds: Sequence[int], watch: Progress = silent
+    method: str,
+    target: csr_array,
+    request: FitRequest,
+    seeds: Sequence[int],
+    watch: Progress = silent,
 ) -> Attempt:
     """The method at one width, seed after seed until one meets the request; else the nearest."""
     best: Attempt | None = None
@@ -79,7 +84,9 @@ def shortfall(evidence: Evidence, request: FitRequest) -> str:
         "total variation": (evidence.total_variation, request.total_variation),
         "logit scale": (evidence.logit_scale, request.logit_budget),
     }
-    missed = [f"{name} {got:.2g} > {limit:.2g}" for name, (got, limit) in pairs.items() if got > limit]
+    missed = [
+        f"{name} {got:.2g} > {limit:.2g}" for name, (got, limit) in pairs.items() if got > limit
+    ]
     return "misses: " + ", ".join(missed)
 
 

@@ -69,7 +69,7 @@ class FittedModule:
     @cached_property
     def d(self) -> int:
         """Query and key width."""
-        return self.x.shape[1] // 2
+        return int(self.x.shape[1]) // 2
 
     @property
     def w_q(self) -> Floats:
@@ -87,9 +87,7 @@ class FittedModule:
         return module(widened(queries, d), widened(keys, d), self.dtype, self.causal)
 
 
-def module(
-    queries: Floats, keys: Floats, dtype: str, causal: bool
-) -> FittedModule:
+def module(queries: Floats, keys: Floats, dtype: str, causal: bool) -> FittedModule:
     """The module with these queries and keys [token, d], rounded."""
     return FittedModule(rounded(np.concatenate([queries, keys], axis=1), dtype), dtype, causal)
 

@@ -8,7 +8,7 @@ softmax runs in float32 then, as eager attention does. No token × token array i
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -84,14 +84,13 @@ def verify(fit: Module, target: csr_array, progress: Progress = silent) -> Evide
         parts.append(compare(logits, target[rows], rows.start if fit.causal else None))
         progress(rows.stop, length, "rows")
     with np.errstate(over="ignore"):
-        spread, leak = (max_of(part[i] for part in parts) for i in (0, 1))
-        errors = np.concatenate([part[2] for part in parts])
+        errors = np.concatenate([part.errors for part in parts])
         return Evidence(
-            ratio_error=float(np.expm1(spread)),
-            off_support_ratio=float(np.exp(leak)),
+            ratio_error=float(np.expm1(max_of(part.spread for part in parts))),
+            off_support_ratio=float(np.exp(max_of(part.leak for part in parts))),
             total_variation=float(errors.max()),
             total_variation_mean=float(errors.mean()),
-            logit_scale=max_of(part[3] for part in parts),
+            logit_scale=max_of(part.scale for part in parts),
             worst_row=int(errors.argmax()),
         )
 
@@ -108,12 +107,23 @@ def max_of(values: Iterator[float]) -> float:
     return float(np.max(np.fromiter(values, dtype=np.float64)))
 
 
-def compare(
-    logits: Floats, target: csr_array, first_row: int | None
-) -> tuple[float, float, Floats, float]:
-    """Largest spread of log(M / A) on a row's support, largest log M_off - log M_on, row errors, largest |logit|.
+class Part(NamedTuple):
+    """What a block of rows adds to the evidence."""
 
-    `logits` is overwritten. `first_row` is the index of the first row under the causal mask, None without it.
+    spread: float
+    """Largest difference of log(M / A) on the support of a row."""
+    leak: float
+    """Largest log(M_off / M_on) of a row."""
+    errors: Floats
+    """Total variation of every row."""
+    scale: float
+    """Largest |logit|."""
+
+
+def compare(logits: Floats, target: csr_array, first_row: int | None) -> Part:
+    """A block of rows against its target; `logits` is overwritten.
+
+    `first_row` is the index of the first row under the causal mask, None without it.
     """
     counts = np.diff(target.indptr)
     starts, row = target.indptr[:-1], np.repeat(np.arange(len(counts)), counts)
@@ -123,7 +133,7 @@ def compare(
             hide_future(logits, first_row)
         scale = float(max(logits.max(), -logits.min(where=logits > -np.inf, initial=0.0)))
         if not np.isfinite(on).all() or np.isnan(logits).any() or scale == np.inf:
-            return np.nan, np.nan, np.full(len(counts), np.nan), np.nan
+            return Part(np.nan, np.nan, np.full(len(counts), np.nan), np.nan)
         error = on.astype(np.float64) - np.log(target.data)
         spread = np.maximum.reduceat(error, starts) - np.minimum.reduceat(error, starts)
         logits[row, target.indices] = -np.inf
@@ -136,7 +146,7 @@ def compare(
         total = off + np.add.reduceat(weights, starts)
         differences = np.abs(weights / np.repeat(total, counts) - target.data)
         errors = 0.5 * (np.add.reduceat(differences, starts) + off / total)
-    return float(spread.max()), float(leak.max()), errors, scale
+    return Part(float(spread.max()), float(leak.max()), errors, scale)
 
 
 def hide_future(logits: Floats, first_row: int) -> None:

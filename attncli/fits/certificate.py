@@ -44,7 +44,9 @@ def certificate(
     parts = interpolants(chosen.astype(np.float64), target)
     if parts is None:
         return Cannot("the keys of a row are linearly dependent: another seed may do")
-    level = np.concatenate([levels(chosen, parts, target, request, rows) for rows in row_blocks(length)])
+    level = np.concatenate(
+        [levels(chosen, parts, target, request, rows) for rows in row_blocks(length)]
+    )
     queries = level[:, None] * parts.flat + parts.shape
     return module(queries, chosen, request.dtype, request.causal)
 

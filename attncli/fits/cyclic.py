@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from attncli.fits._codes import circle
-from attncli.fits._types import Cannot, Fit, FitRequest, module, widened
 from attncli.fits._levels import quiet
+from attncli.fits._types import Cannot, Fit, FitRequest, module, widened
 from attncli.fits._verify import row_blocks
 from attncli.maths.rounding import MANTISSA_BITS
 
@@ -39,7 +39,9 @@ def cyclic(target: csr_array, request: FitRequest, rng: np.random.Generator) -> 
     if 2 * most >= length:
         return Cannot(f"cyclic needs more tokens than 2k = {2 * most}, not {length}")
     if length > LIMIT and most > 1:
-        return Cannot(f"cyclic searches n² logits at n = {length} > {LIMIT} and would need a logit scale near n^{2 * most}")
+        return Cannot(
+            f"cyclic searches n² logits at n = {length} > {LIMIT} and would need a logit scale near n^{2 * most}"
+        )
     angle = 2.0 * np.pi * np.arange(length) / length
     coefficients = np.zeros((length, most + 1), dtype=np.complex128)
     for rows in row_blocks(length):
@@ -51,7 +53,9 @@ def cyclic(target: csr_array, request: FitRequest, rng: np.random.Generator) -> 
     if refusal:
         return refusal
     keys = circle(length, most)
-    return module(widened(queries, request.d), widened(keys, request.d), request.dtype, request.causal)
+    return module(
+        widened(queries, request.d), widened(keys, request.d), request.dtype, request.causal
+    )
 
 
 def too_many_bits(queries: Array, request: FitRequest, most: int, length: int) -> Cannot | None:
@@ -122,7 +126,10 @@ def smallest_height(
     own: NDArray[np.int64],
 ) -> Array:
     """The smallest τ that lowers every other key enough; the product is evaluated without cancellation."""
-    depth, rise = np.ones((len(own), len(angle))), np.full((len(own), len(angle)), curve[:, :1].real)
+    depth, rise = (
+        np.ones((len(own), len(angle))),
+        np.full((len(own), len(angle)), curve[:, :1].real),
+    )
     for nodes in support.T:
         depth *= 2.0 * np.sin(0.5 * (angle - angle[nodes][:, None])) ** 2
     for m in range(1, curve.shape[1]):

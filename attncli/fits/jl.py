@@ -44,12 +44,15 @@ def jl(
         raise unknown_name("factors", factors, FACTORS)
     length = target.shape[0]
     if factors == "svd" and length > SVD_LIMIT:
-        return Cannot(f"the SVD of n = {length} tokens takes n³ operations: use jl:factors=codebook")
+        return Cannot(
+            f"the SVD of n = {length} tokens takes n³ operations: use jl:factors=codebook"
+        )
     if projection == "orthogonal" and request.d > length:
         return Cannot(f"an orthogonal projection has d ≤ n = {length}, not {request.d}")
     require_memory(
         8 * length * (request.d * 6 + (4 * length if factors == "svd" else 0)),
-        f"jl at d = {request.d}", "choose a smaller width or length",
+        f"jl at d = {request.d}",
+        "choose a smaller width or length",
     )
     pairs = list(factorings(target, request, factors))
     best: tuple[float, FittedModule] | None = None
@@ -79,17 +82,15 @@ def miss(evidence: Evidence, request: FitRequest) -> float:
 
 def draw(projection: str, length: int, d: int, rng: np.random.Generator) -> Array:
     """G [token, d] with E[G G^T] = I."""
+    drawn: Array = rng.normal(size=(length, d)) / np.sqrt(d)
     if projection == "sign":
-        return rng.choice([-1.0, 1.0], size=(length, d)) / np.sqrt(d)
-    gaussian = rng.normal(size=(length, d))
-    if projection == "gaussian":
-        return gaussian / np.sqrt(d)
-    return np.linalg.qr(gaussian)[0] * np.sqrt(length / d)
+        drawn = np.copysign(1.0 / np.sqrt(d), drawn)
+    if projection == "orthogonal":
+        drawn = np.linalg.qr(drawn)[0] * np.sqrt(length / d)
+    return drawn
 
 
-def factorings(
-    target: csr_array, request: FitRequest, factors: str
-) -> Iterator[tuple[Any, Any]]:
+def factorings(target: csr_array, request: FitRequest, factors: str) -> Iterator[tuple[Any, Any]]:
     """(left, right) with left right^T = B, one for each offset that is tried.
 
     Where all weights of a row are equal B is proportional to b, and one factoring serves every offset.

@@ -39,7 +39,9 @@ def learned(
         raise UsageError(f"method 'learned': spread must be positive, not {spread}.")
     if length > LIMIT:
         return Cannot(f"learned takes n² d operations a step: n = {length} is above {LIMIT}")
-    require_memory(32 * length**2, f"learned at n = {length}", "choose a smaller length or certificate")
+    require_memory(
+        32 * length**2, f"learned at n = {length}", "choose a smaller length or certificate"
+    )
     start = spread * rng.normal(size=(2, length, request.d)) / request.d**0.25
     best: tuple[float, FittedModule] | None = None
     for both in attempts(start, target, request):

@@ -79,7 +79,7 @@ def minimised(loss: Callable[[float], float]) -> float:
 
 def least_squares(design: Array, d: Array) -> tuple[Array, float | None]:
     """Coefficients, and the standard error of the last."""
-    solved = np.linalg.lstsq(design, d)[0]
+    solved = np.linalg.lstsq(design, d)[0].astype(np.float64)
     freedom = len(d) - design.shape[1]
     residual = d - design @ solved
     if freedom < 1:

@@ -1,13 +1,13 @@
 """Attention logits as a reference row plus a deviation, both free of cancellation.
 
-Every query is compared with one virtual reference query that sees all keys: the common row c. Softmax ignores what is
-constant along a row, so the logits may be written
+Every query is compared with one reference query that sees all keys, the last one. Softmax ignores what is constant
+along a row, so the logits may be written
 
     logit_ij = a_j + E_ij,      E_ij = q_i · k_j + b_ij      (q_i: query i minus the reference query)
 
-With plain content attention q and k come from the residual R alone, so E is quadratic in R and can be far below float
-range: it is never formed as a difference. With rotary positions q_i keeps the rotation of c; with a relative bias b is
-of order one; with a mask some keys are invisible: all of these stop E from vanishing with R.
+With plain content attention q and k come from what varies between tokens alone, so E is quadratic in it and can be far
+below float range: it is never formed as a difference of logits. With rotary positions q_i keeps the rotation of c; with
+a relative bias b is of order one; with a mask some keys are invisible: all of these stop E from vanishing.
 """
 
 import math
@@ -34,13 +34,23 @@ class Logits(NamedTuple):
     keys: Scaled
     bias: Array | None = None
     """[head, offset], offset = key - query + tokens - 1."""
+    bias_in_reference: bool = False
+    """Whether the reference row carries the last query's bias, so that E has b_ij - b_(n-1)j."""
     visible: Callable[[slice], NDArray[np.bool_]] | None = None
     """Row slice → boolean [query, key]; None = every key is visible."""
 
 
 def reference_row(logits: Logits) -> Array:
     """The reference logits a as plain numbers [head, key]."""
-    return in_range(logits.reference.value())
+    reference = in_range(logits.reference.value())
+    return reference + last_bias(logits) if logits.bias_in_reference else reference
+
+
+def last_bias(logits: Logits) -> Array:
+    """The bias of the last query [head, key], 0 without a bias."""
+    if logits.bias is None:
+        return np.zeros((1, 1))
+    return logits.bias[:, : (logits.bias.shape[1] + 1) // 2]
 
 
 def deviation(logits: Logits, heads: slice, rows: slice) -> Array:
@@ -50,6 +60,8 @@ def deviation(logits: Logits, heads: slice, rows: slice) -> Array:
     block = in_range(queries @ logits.keys.mantissa[heads].swapaxes(1, 2))
     if logits.bias is not None:
         block += bias_rows(logits.bias[heads], rows)
+        if logits.bias_in_reference:
+            block -= last_bias(logits)[heads, None, :]
     return block
 
 

@@ -26,6 +26,7 @@ from attncli.maths.logits import (
     blocks,
     deviation,
     largest_deviation,
+    last_bias,
     log2,
     reference_row,
 )
@@ -38,8 +39,10 @@ from attncli.maths.scaled import (
     expm1_scaled,
     from_logs,
     matmul,
+    plus,
     product,
     scaled,
+    times,
 )
 
 RESOLVED_BITS = 30
@@ -49,8 +52,11 @@ MODERATE = math.log2(300.0)
 """Largest log2 |E| for which e^E times any weight stays inside float range."""
 
 
-def reference_offset(reference: Scaled) -> Scaled:
-    """π - 1/n [head, key] for π = softmax(reference), to full relative accuracy when π is nearly uniform."""
+def reference_offset(logits: Logits) -> Scaled:
+    """π - 1/n [head, key] for the reference row π, to full relative accuracy when π is nearly uniform."""
+    reference = logits.reference
+    if logits.bias_in_reference and logits.bias is not None:
+        reference = plus(reference, scaled(last_bias(logits)))
     tokens = reference.mantissa.shape[1]
     if reference.exponent > 0:
         return scaled(np.exp(log_softmax(reference.value())) - 1.0 / tokens)
@@ -98,7 +104,7 @@ def softmax_deviation(logits: Logits, values: Scaled) -> Deviation:
     if size > MODERATE or (logits.visible is not None and np.ptp(reference) > 2.0**MODERATE):
         return judged(logarithmic(logits, log_reference, star, values))
     if logits.visible is not None:
-        return Deviation(masked(logits, np.exp(log_reference), values), True)
+        return judged(masked(logits, np.exp(log_reference), values))
     weights, log_weight = others(reference, star)
     if size < NEGLIGIBLE and logits.bias is None:
         found = Sum(vanishing(logits, weights, log_weight, values), size + values.exponent)
@@ -212,11 +218,12 @@ def masked_logits(block: Array, logits: Logits, rows: slice) -> Array:
     return np.where(logits.visible(rows), block, -math.inf)
 
 
-def masked(logits: Logits, weights: Array, values: Scaled) -> Scaled:
+def masked(logits: Logits, weights: Array, values: Scaled) -> Sum:
     """Plain softmax over the visible keys, minus the reference."""
     output = softmax_output(logits, values)
-    reference = weights[:, None, :] @ values.mantissa
-    return scaled(aligned(output, values.exponent) - reference, values.exponent)
+    reference = scaled(weights[:, None, :] @ values.mantissa, values.exponent)
+    largest = max(-math.inf if term.is_zero() else term.exponent for term in (output, reference))
+    return Sum(plus(output, times(reference, -1.0)), largest)
 
 
 def logarithmic(

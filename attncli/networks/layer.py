@@ -10,9 +10,14 @@ from attncli.maths.activations import ACTIVATIONS, gated
 from attncli.maths.logits import Logits, largest_deviation
 from attncli.maths.scaled import Array, Scaled, matmul, plus, scaled, times
 from attncli.maths.sinkhorn import sinkhorn_deviation, sinkhorn_output
-from attncli.maths.softmax import reference_offset, softmax_deviation, softmax_output
+from attncli.maths.softmax import (
+    RESOLVED_BITS,
+    reference_offset,
+    softmax_deviation,
+    softmax_output,
+)
 from attncli.maths.split import Parts, Split, normalised, together, with_bias
-from attncli.networks.positions import rotated, rotation_since_start, visible_rows
+from attncli.networks.positions import rotated, visible_rows
 from attncli.networks.spec import NORM_EPSILON, NetworkSpec
 from attncli.networks.variants import Switches
 from attncli.networks.weights import Layer
@@ -47,10 +52,12 @@ def sub_block(state: Split, part: SubBlock, skip: bool, spec: NetworkSpec) -> Sp
 def through(state: Split, part: SubBlock, skip: bool, spec: NetworkSpec) -> Split:
     """Pre-norm, the part itself, the skip, post-norm."""
     update = part(norm(state, spec) if spec.norm_position == "pre" else state)
-    state = together(state, update) if skip else Split(*update, state.plain)
-    if not state.is_finite():
+    result = together(state, update) if skip else Split(*update, state.plain)
+    if not result.is_finite():
         raise InputError("values leave float range: lower --init-scale or add a --norm.")
-    return norm(state, spec) if spec.norm_position == "post" else state
+    if not skip and result.varying.exponent < update.varying.exponent - RESOLVED_BITS:
+        raise Unresolved("what all tokens share drowns what sets them apart.")
+    return norm(result, spec) if spec.norm_position == "post" else result
 
 
 def norm(state: Split, spec: NetworkSpec) -> Split:
@@ -108,7 +115,7 @@ def split_output(logits: Logits, values: Scaled, rounds: int, needed: bool) -> P
     varying, resolved = softmax_deviation(logits, values)
     if needed and not resolved:
         raise Unresolved("tokens that share the attention coincide to the last bit.")
-    return Parts(weighted_sum(reference_offset(logits.reference), values), varying)
+    return Parts(weighted_sum(reference_offset(logits), values), varying)
 
 
 def merged(heads: Parts, state: Split, layer: Layer) -> Parts:
@@ -124,26 +131,44 @@ def merged(heads: Parts, state: Split, layer: Layer) -> Parts:
 
 
 def attention_logits(state: Split, layer: Layer, spec: NetworkSpec) -> Logits:
-    """The reference row a (a virtual query with content c at position 0) and what deviates from it."""
-    queries = per_head(state.parts, layer.w_q)
-    keys = per_head(state.parts, layer.w_k)
-    common_query = with_head_bias(queries.common, layer.b_q)
-    query_side, key_side = queries.varying, keys.varying
+    """What every query's logits have in common, and what deviates from it.
+
+    In split form the reference is the last token's query, which sees every key whatever the mask: where all tokens
+    attend alike it does too, so deviations are as small as they can be. In plain form there is no reference.
+    """
+    turn = partial(rotated, tokens=state.tokens) if spec.positions == "rope" else unturned
+    queries, keys = per_head(state.parts, layer.w_q), per_head(state.parts, layer.w_k)
+    shared, own = turn(with_head_bias(queries.common, layer.b_q)), turn(queries.varying)
     if spec.positions == "rope":
-        # The rotated common key differs from row to row, so c no longer drops out of the softmax.
-        common_key = with_head_bias(keys.common, layer.b_k)
-        turn = partial(rotated, tokens=state.tokens)
-        query_side = plus(turn(query_side), rotation_since_start(common_query, state.tokens))
-        key_side = turn(plus(key_side, common_key))
-    query_side = times(query_side, 1.0 / np.sqrt(spec.d))
-    reference = matmul_heads(common_query, key_side)
+        # A turned common key differs from token to token, so it does not drop out of the softmax.
+        keys = keys._replace(varying=plus(keys.varying, with_head_bias(keys.common, layer.b_k)))
+    key_side, scale = turn(keys.varying), 1.0 / np.sqrt(spec.d)
+    if state.plain:
+        reference, deviating = scaled(np.zeros_like(shared.mantissa[:, :1])), plus(shared, own)
+    else:
+        reference = plus(last(shared), last(own))
+        deviating = plus(minus_last(shared), minus_last(own))
     return Logits(
-        reference=times(reference, 1.0 / np.sqrt(spec.d)),
-        queries=query_side,
+        reference=times(matmul_heads(reference, key_side), scale),
+        queries=times(deviating, scale),
         keys=key_side,
         bias=layer.relative_bias if spec.positions == "relative" else None,
+        bias_in_reference=not state.plain,
         visible=None if spec.window is None else partial(visible_rows, state.tokens, spec.window),
     )
+
+
+def unturned(vectors: Scaled) -> Scaled:
+    return vectors
+
+
+def last(vectors: Scaled) -> Scaled:
+    """The last token's vector of every head [head, 1, width]."""
+    return scaled(vectors.mantissa[:, -1:], vectors.exponent)
+
+
+def minus_last(vectors: Scaled) -> Scaled:
+    return scaled(vectors.mantissa - vectors.mantissa[:, -1:], vectors.exponent)
 
 
 def per_head(parts: Parts, weights: Array) -> Parts:

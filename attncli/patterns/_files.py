@@ -7,13 +7,19 @@ weights of each row) or `:above=T` (keep weights above T): maps of real heads ar
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy.io import mmread
 from scipy.sparse import coo_array, csr_array, load_npz
 
 from attncli.errors import InputError, UsageError
+from attncli.patterns._checks import (
+    check_numbers,
+    check_rows,
+    check_shape,
+    from_dense,
+    without_duplicates,
+)
 
 SPEC = re.compile(
     r"(?P<path>.+\.(?:npy|npz|mtx|csv|safetensors))"
@@ -63,20 +69,6 @@ def load(path: Path, head: tuple[int, int] | None) -> csr_array:
         raise InputError(
             f"{path} cannot be read as {path.suffix[1:]}: {reason[0] if reason else type(error).__name__}"
         ) from None
-
-
-def from_dense(path: Path, matrix: Any) -> csr_array:
-    """A dense array as sparse; NaN counts as nonzero and is found later."""
-    array = np.asarray(matrix)
-    if array.ndim != 2:
-        raise InputError(
-            f"{path} holds an array of shape {array.shape}: a pattern is [query, key]."
-        )
-    if not (np.issubdtype(array.dtype, np.number) or array.dtype == np.bool_) or np.iscomplexobj(
-        array
-    ):
-        raise InputError(f"{path} holds {array.dtype} values: a pattern needs real numbers.")
-    return csr_array(array.astype(np.float64))
 
 
 def read_npy(path: Path) -> csr_array:
@@ -166,62 +158,6 @@ READERS: dict[str, Callable[[Path], csr_array]] = {
 def listed(names: list[str]) -> str:
     """The first few names."""
     return ", ".join(names[:4]) + (", …" if len(names) > 4 else "") if names else "nothing"
-
-
-def without_duplicates(path: Path, matrix: Any) -> csr_array:
-    """Refuse a matrix that gives the same entry twice: adding and replacing would both be guesses."""
-    pairs = coo_array(matrix)
-    if np.iscomplexobj(pairs.data):
-        raise InputError(f"{path} holds complex values: a pattern needs real numbers.")
-    rows, columns = (index.astype(np.int64) for index in pairs.coords)
-    place, count = np.unique(rows * pairs.shape[1] + columns, return_counts=True)
-    if (count > 1).any():
-        row, column = divmod(int(place[count > 1][0]), pairs.shape[1])
-        raise InputError(
-            f"{path} gives entry ({row + 1}, {column + 1}) {int(count.max())} times (counting from 1): "
-            "a weight must stand there once."
-        )
-    return csr_array(coo_array((pairs.data.astype(np.float64), (rows, columns)), pairs.shape))
-
-
-def check_shape(path: Path, shape: tuple[int, int], length: int | None) -> None:
-    if shape[0] != shape[1] or shape[0] == 0:
-        raise InputError(
-            f"{path} is {shape[0]} × {shape[1]}: a pattern is a square matrix [query, key]."
-        )
-    if length is not None and length != shape[0]:
-        raise UsageError(f"{path} has {shape[0]} tokens, but --length says {length}: leave it out.")
-
-
-def check_numbers(path: Path, pattern: csr_array) -> None:
-    """NaN, infinite and negative weights, with their place."""
-    bad = ~np.isfinite(pattern.data) | (pattern.data < 0)
-    if bad.any():
-        pairs = pattern.tocoo()
-        row, column, value = (part[bad][0] for part in (pairs.row, pairs.col, pairs.data))
-        kind = "negative" if value < 0 and np.isfinite(value) else "not finite"
-        raise InputError(
-            f"{path} has a weight that is {kind} at row {row}, column {column} (counting from 0): {value:g}; "
-            "weights must be zero or positive."
-        )
-
-
-def check_rows(path: Path, pattern: csr_array, causal: bool) -> None:
-    """Rows without a key, and keys ahead of a causal query."""
-    empty = np.flatnonzero(np.diff(pattern.indptr) == 0)
-    if empty.size:
-        raise InputError(
-            f"{path} row {empty[0]} has no weight ({empty.size} such rows, counting from 0): "
-            "every query must attend to a key."
-        )
-    pairs = pattern.tocoo()
-    ahead = np.flatnonzero(pairs.col > pairs.row)
-    if causal and ahead.size:
-        row, column = pairs.row[ahead[0]], pairs.col[ahead[0]]
-        raise InputError(
-            f"{path} has a weight at row {row}, column {column}, which the causal mask hides "
-            f"({ahead.size} such weights): leave out --causal or cut them."
-        )
 
 
 def threshold(text: str, number: str) -> float:

@@ -4,25 +4,22 @@ import hashlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from scipy.sparse import csr_array
 
-from attncli.fits._files import SavedFit, StoredModule, read_fits
+from attncli.fits._files import SavedFit, StoredModule
 from attncli.fits._search import (
     DENSE_LIMIT,
     Attempt,
     best_of,
     find_width,
     narrowest,
-    shortfall,
     try_width,
 )
 from attncli.fits._types import FitRequest
-from attncli.fits._verify import verify
 from attncli.maths.digits import number
-from attncli.records import Finding, Report, Row, View
+from attncli.records import Finding, Report, Row
 from attncli.studies import Progress, no_progress
 from attncli.studies.fit_rows import FIT_METRICS, FITS_VIEW, fit_keys, fit_rows, size_values
 
@@ -65,9 +62,11 @@ def solve(
     progress: Progress = no_progress,
 ) -> Solution:
     """Fit every pattern by every method (`auto` among them), at `request.d` or at the smallest width found."""
-    total, solved = len(targets) * len(methods), []
+    total = len(targets) * len(methods)
+    solved: list[Solved] = []
     for pattern, target in targets.items():
-        attempts, seconds = [], []
+        attempts: list[Attempt] = []
+        seconds: list[float] = []
         watch = progress if target.shape[0] > DENSE_LIMIT else no_progress
         for method in methods:
             progress(len(solved) * len(methods) + methods.index(method), total, "fits")
@@ -216,34 +215,3 @@ def warnings(solution: Solution) -> Iterator[str]:
     failed = [a for one in solution.solved for a in one.attempts if not a.met and a.fit]
     if failed and solution.searched:
         yield "a width that was not found is not proved impossible: only that many probes failed."
-
-
-def verify_file(path: Path, progress: Progress = no_progress) -> Report:
-    """Measure every pattern of a saved fit again, from the file alone."""
-    fits, request = read_fits(path)
-    rows: list[Row] = []
-    found, views = [], (View(FITS_VIEW.title, "fit", FITS_VIEW.metrics, findings=True),)
-    passed = 0
-    for fit in fits:
-        evidence = verify(fit.module, fit.target, progress)
-        met = evidence.meets(request)
-        passed += met
-        reason = None if met else shortfall(evidence, request)
-        attempt = Attempt(fit.method, None, evidence, met, 1, 1, reason)
-        measured = fit_rows(fit.pattern, fit.target, attempt, request, searched=False)
-        rows += [
-            row for row in measured if row.metric not in ("d", "hidden", "probes", "seeds_tried")
-        ]
-        keys = fit_keys(fit.pattern, fit.method)
-        rows.append(Row("d", float(fit.module.w_q.shape[1]), "features", keys=keys))
-        rows.append(Row("hidden", float(fit.module.w_q.shape[0]), "features", keys=keys))
-        found.append(Finding(str(keys["fit"]), verdict(attempt)))
-    return Report(
-        study="approximate verify",
-        headline=f"{passed} of {len(fits)} patterns in {path.name} meet the request they were made for.",
-        rows=tuple(rows),
-        metrics=FIT_METRICS,
-        source=describe(fits, request) | {"file": path.name},
-        views=views,
-        findings=tuple(found),
-    )

@@ -11,11 +11,12 @@ import sys
 import time
 
 import numpy as np
+from scipy.sparse import csr_array
+
 from attncli.fits import FitRequest, FittedModule
 from attncli.fits._search import Attempt, find_width, try_width
 from attncli.fits._verify import verify
 from attncli.patterns import build
-from scipy.sparse import csr_array
 
 VARIATION_ONLY = {"ratio_error": 1e6, "off_support": 1e6}
 """Limits so wide that the total variation alone decides, as for Adam."""
@@ -23,7 +24,9 @@ STEPS, CHECK = 1500, 20
 RATES = (0.03, 0.1)
 
 
-def adam(target: csr_array, d: int, rate: float, wanted: float, seed: int) -> tuple[float, float, int]:
+def adam(
+    target: csr_array, d: int, rate: float, wanted: float, seed: int
+) -> tuple[float, float, int]:
     """Adam with cosine decay on queries and keys (torch, float32): CPU seconds, worst-row total variation, steps."""
     import torch
 
@@ -72,7 +75,9 @@ def against_adam() -> None:
             + ", ".join(f"Adam {r}: {t:.2f} s, {v:.1e}, {n} steps" for r, (t, v, n) in runs.items())
             + f"; ratio {ratios[-1]:.2f}"
         )
-    print(f"  ratio of CPU times: mean {np.mean(ratios):.2f}, largest {max(ratios):.2f} (wanted ≤ 0.33)")
+    print(
+        f"  ratio of CPU times: mean {np.mean(ratios):.2f}, largest {max(ratios):.2f} (wanted ≤ 0.33)"
+    )
 
 
 def narrow() -> None:
@@ -101,7 +106,9 @@ def long() -> None:
     """n = 4096, k = 4: time and peak memory (wanted: under 4 GiB)."""
     target = build("random:k=4,weights=dirichlet", 4096, np.random.default_rng(0))
     seconds, attempt = ours(target, FitRequest(d=20, dtype="float32"), 0)
-    print(f"Long: n = 4096, k = 4, d = 20, float32: met {attempt.met}, {seconds:.0f} s CPU, peak {peak():.2f} GiB")
+    print(
+        f"Long: n = 4096, k = 4, d = 20, float32: met {attempt.met}, {seconds:.0f} s CPU, peak {peak():.2f} GiB"
+    )
 
 
 def window() -> None:

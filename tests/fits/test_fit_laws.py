@@ -4,12 +4,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
+from scipy.sparse import csr_array
+
 from attncli.fits import FITS, Cannot, FitRequest, FittedModule, verify
 from attncli.fits._files import SavedFit, StoredModule, metadata, read_fits, tensors
 from attncli.fits._search import one_fit, try_width
 from attncli.patterns import PATTERNS, build
-from safetensors.numpy import load_file, save_file
-from scipy.sparse import csr_array
 
 LENGTH = 24
 WIDTH = {"jl": 64, "certificate": 64, "convex": 20, "cyclic": 12, "learned": 12}
@@ -30,7 +31,9 @@ def saved(fit: FittedModule, target: csr_array, request: FitRequest, path: Path)
 def four_lines(path: Path, causal: bool) -> tuple[np.ndarray, np.ndarray]:
     """The map of a saved file and its target, by anybody."""
     f = load_file(path)
-    logits = f["x.0"] @ f["w_q"] @ f["w_k"].T @ f["x.0"].T + (np.triu(np.full((LENGTH,) * 2, -np.inf), 1) if causal else 0)
+    logits = f["x.0"] @ f["w_q"] @ f["w_k"].T @ f["x.0"].T + (
+        np.triu(np.full((LENGTH,) * 2, -np.inf), 1) if causal else 0
+    )
     made = np.exp(logits - logits.max(axis=1, keepdims=True))
     made /= made.sum(axis=1, keepdims=True)
     target = np.zeros_like(made)

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import approx_fprime, linprog
+
 from attncli.errors import UsageError
 from attncli.fits import Cannot, FitRequest, FittedModule, verify
 from attncli.fits._codes import code
@@ -12,7 +14,6 @@ from attncli.fits.cyclic import product_coefficients
 from attncli.maths.growth import fit_laws
 from attncli.maths.widths import circle_logit_scale
 from attncli.patterns import build
-from scipy.optimize import approx_fprime, linprog
 
 
 def pattern(text: str, length: int, causal: bool = False, seed: int = 0):
@@ -127,7 +128,9 @@ def test_permutation_at_width_two_has_the_laws_logit_scale(length: int) -> None:
     """Issue: within 2 % of ln(1/ε1) / (1 - cos(2π/n)), verified."""
     target = pattern("permutation", length)
     request = FitRequest(d=2, off_support=0.2, total_variation=0.999)
-    found = verify(fitted("cyclic", "permutation", length, **{"d": 2, "total_variation": 0.999}), target)
+    found = verify(
+        fitted("cyclic", "permutation", length, **{"d": 2, "total_variation": 0.999}), target
+    )
     assert found.meets(request)
     assert found.logit_scale == pytest.approx(circle_logit_scale(length, 0.2), rel=0.02)
 
@@ -141,7 +144,10 @@ def test_permutation_scale_grows_with_the_laws_exponent(d: int) -> None:
     for length in lengths:
         target = pattern("permutation", length)
         request = FitRequest(d=d, total_variation=0.999)
-        found = verify(fitted("certificate:keys=spread", "permutation", length, d=d, total_variation=0.999), target)
+        found = verify(
+            fitted("certificate:keys=spread", "permutation", length, d=d, total_variation=0.999),
+            target,
+        )
         assert found.meets(request)
         scales.append(found.logit_scale)
     exponent = np.polyfit(np.log(lengths), np.log(scales), 1)[0]
@@ -160,11 +166,15 @@ def test_jl_meets_the_request_when_wide(projection: str, factors: str) -> None:
 def test_jl_with_an_orthogonal_projection_to_full_width_is_the_target_itself() -> None:
     """G G^T = I at d = n: nothing is approximated, unequal weights included."""
     target = pattern("random:k=3,weights=dirichlet", 40)
-    fit = fitted("jl:projection=orthogonal", "random:k=3,weights=dirichlet", 40, d=40, total_variation=0.999)
+    fit = fitted(
+        "jl:projection=orthogonal", "random:k=3,weights=dirichlet", 40, d=40, total_variation=0.999
+    )
     assert verify(fit, target).ratio_error < 1e-10
 
 
-@pytest.mark.parametrize("method", ["jl:projection=round", "jl:factors=qr", "convex:keys=far", "learned:spread=0"])
+@pytest.mark.parametrize(
+    "method", ["jl:projection=round", "jl:factors=qr", "convex:keys=far", "learned:spread=0"]
+)
 def test_unknown_options_are_refused(method: str) -> None:
     with pytest.raises(UsageError):
         one_fit(method, pattern("window", 8), FitRequest(d=4), 0)

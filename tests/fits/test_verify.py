@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from attncli.fits import FitRequest, verify
 from attncli.fits import _verify as module_under_test
 from attncli.fits._types import FittedModule, module
@@ -24,7 +25,9 @@ def slow(fit: FittedModule, target: np.ndarray) -> tuple[float, float, float, fl
         total = sum(np.exp(value) for value in logits.values())
         row = {j: np.exp(value) / total for j, value in logits.items()}
         scale = max(scale, *(abs(value) for value in logits.values()))
-        variation = max(variation, 0.5 * sum(abs(row.get(j, 0.0) - target[i, j]) for j in range(length)))
+        variation = max(
+            variation, 0.5 * sum(abs(row.get(j, 0.0) - target[i, j]) for j in range(length))
+        )
         for j in seen:
             for other in seen:
                 if target[i, other] and target[i, j]:

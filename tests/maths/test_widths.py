@@ -4,10 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from attncli.maths import widths
-from attncli.maths.growth import fit_laws
 from hypothesis import given
 from hypothesis import strategies as st
+
+from attncli.maths import widths
+from attncli.maths.growth import fit_laws
 
 
 def test_the_papers_bound_as_stated() -> None:

@@ -5,11 +5,11 @@ import math
 from pathlib import Path
 
 import pytest
+from helpers import ALL_VARIANTS, curve, digits_for, oracle_curve, saved, worst_difference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attncli.networks.spec import NetworkSpec
-from helpers import ALL_VARIANTS, curve, digits_for, oracle_curve, saved, worst_difference
 
 TOLERANCE = 1e-6
 """Relative in log10 r; measured: 1e-8 at worst, most cases 1e-12."""

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import saved
 from safetensors.numpy import load_file, save_file
 
 from attncli.errors import InputError
@@ -13,7 +14,6 @@ from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import VARIANTS
 from attncli.networks.weights import GeneratedNetwork
 from attncli.studies.trajectories import run
-from helpers import saved
 
 SMALL = NetworkSpec(layers=2, tokens=5, width=4, heads=2)
 

@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
+from helpers import ALL_VARIANTS, final_state
 
+from attncli.maths.split import Split
 from attncli.metrics.log10_residual_frobenius import log10_residual_frobenius
 from attncli.metrics.log10_residual_norm import log10_residual_norm
 from attncli.networks.layer import block
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.weights import GeneratedNetwork
-from attncli.maths.split import Split
-from helpers import ALL_VARIANTS, final_state
 
 SPEC = NetworkSpec(layers=5, tokens=12, width=8, heads=2)
 EMBEDDINGS = GeneratedNetwork(SPEC, 0).embeddings()

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from attncli.errors import AttnError, InputError, UsageError
-from attncli.patterns import build
 from safetensors.numpy import save_file
 from scipy.io import mmwrite
 from scipy.sparse import coo_array, csr_array, save_npz
+
+from attncli.errors import AttnError, InputError, UsageError
+from attncli.patterns import build
 
 RNG = np.random.default_rng(0)
 DENSE = np.array([[0.5, 0.5, 0.0], [0.0, 2.0, 0.0], [1.0, 0.0, 3.0]])

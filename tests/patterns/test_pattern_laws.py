@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+
 from attncli.errors import UsageError
 from attncli.patterns import PATTERNS, build
 
@@ -73,7 +74,9 @@ SUPPORTS: dict[str, tuple[str, Callable[[int, int, bool], bool]]] = {
     "logsparse": ("logsparse", lambda i, j, causal: i == j or (i - j) in (1, 2, 4, 8, 16, 32)),
     "tree": (
         "tree:3",
-        lambda i, j, causal: i == j or (i > 0 and j == (i - 1) // 3) or (j > 0 and i == (j - 1) // 3),
+        lambda i, j, causal: (
+            i == j or (i > 0 and j == (i - 1) // 3) or (j > 0 and i == (j - 1) // 3)
+        ),
     ),
     "longformer": (
         "longformer:3:1",

@@ -12,7 +12,7 @@ from reports import HAND_MADE, reports
 from rich.console import Console, ConsoleRenderable
 
 from attncli import __version__
-from attncli.records import Report, Row
+from attncli.records import Report, Row, View
 from attncli.render import FORMATS
 
 CONTRACT = {
@@ -120,6 +120,15 @@ FAIL  log10_residual < -3  (1 of 3 values; SAN, layer 1: -171507)
 pass  entropy < 1  (0 of 1 value; layer 0, head 3, tokens 16: 1.25)
 """
     )
+
+
+@pytest.mark.parametrize("format", ["table", "markdown"])
+def test_zero_is_a_number_and_null_is_a_dash(format: str) -> None:
+    pair = (Row("order", 0.0, "1", "zero"), Row("order", None, "1", "null", note="too early"))
+    report = Report("x", "", pair, {}, {}, views=(View("Both", "variant", ("order",)),))
+    lines = [line.replace("|", " ").split() for line in text_of(format, report).splitlines()]
+    assert ["zero", "0.000"] in lines
+    assert ["null", "–"] in lines
 
 
 def test_json() -> None:

@@ -24,9 +24,12 @@ attn approximate --verify fit.safetensors
 attn approximate --pattern random:k=2 --method auto,cyclic,jl --dtype float32
 attn approximate --pattern previous --sweep length=64:1024 --seeds 3
 attn approximate --pattern random:k=2 --frontier 4:64
+attn approximate --pattern permutation --sweep length=64:1024 --frontier 2,3,4,5,6,7,8 --method cyclic,certificate:keys=spread --total-variation 0.999
 """
 
 DEFAULT_PATTERN, DEFAULT_LENGTH = "random:k=4,weights=dirichlet", 256
+SCALE_METHODS = ("cyclic", "certificate:keys=spread", "learned")
+"""Tried where the logit scale is asked for; the smallest counts."""
 
 complete_pattern = completion(Registry("pattern", "attncli.patterns").names)
 complete_method = completion(lambda: ["auto", *Registry("method", "attncli.fits").names()])
@@ -136,15 +139,11 @@ def approximate(
 
     conditions = prepare(output)
     check_gates([condition.metric for condition in conditions])
-    modes = [
-        name
-        for name, mode in (("--sweep", sweep), ("--frontier", frontier), ("--verify", verify))
-        if mode
-    ]
     save = output.output if output.output and output.output.suffix == ".safetensors" else None
-    if len(modes) > 1 or (modes and save):
+    if (verify and (sweep or frontier)) or (save and (verify or sweep or frontier)):
         raise UsageError(
-            f"{' and '.join([*modes, *(['-o FILE.safetensors'] if save else [])])} exclude each other."
+            "--verify, -o FILE.safetensors, and --sweep or --frontier exclude each other: "
+            "only a plain run makes one module to write."
         )
     if search.width is not None and (search.find_width or sweep or frontier):
         raise UsageError(
@@ -153,14 +152,9 @@ def approximate(
     with progress_bar(output.shows_progress) as progress:
         if verify is not None:
             report = verified(verify, progress)
-        elif sweep is not None:
-            report = swept(
-                sweep, patterns, search, request_of(patterns, search, precision), run, progress
-            )
-        elif frontier is not None:
-            report = frontier_of(
-                frontier, patterns, request_of(patterns, search, precision), run, progress
-            )
+        elif sweep is not None or frontier is not None:
+            request = request_of(patterns, search, precision)
+            report = varied(sweep, frontier, patterns, search, request, run, progress)
         else:
             request = request_of(patterns, search, precision)
             report = solved(patterns, search, request, run, save, timing, progress)
@@ -173,9 +167,12 @@ def check_gates(names: list[str]) -> None:
     """A gate on a number that no mode of this command has is refused before the work."""
     from attncli.studies.fit_rows import FIT_METRICS
     from attncli.studies.frontier import FRONTIER_METRICS
+    from attncli.studies.scale_growth import SCALE_METRICS
     from attncli.studies.width_growth import GROWTH_METRICS
 
-    known = [*FIT_METRICS, *GROWTH_METRICS, *FRONTIER_METRICS]
+    known = (
+        FIT_METRICS.keys() | GROWTH_METRICS.keys() | FRONTIER_METRICS.keys() | SCALE_METRICS.keys()
+    )
     for name in names:
         if name not in known:
             raise unknown_name("metric in the gate", name, known)
@@ -188,6 +185,8 @@ def request_of(
 
     from attncli.fits import FitRequest
 
+    if search.widest < 1:
+        raise UsageError(f"--widest must be at least 1, not {search.widest}.")
     d = 1 if search.width is None else search.width
     return FitRequest(d=d, causal=patterns.causal, effort=search.effort, **asdict(precision))
 
@@ -213,7 +212,8 @@ def targets_of(patterns: PatternOptions, seed: int) -> "dict[str, csr_array]":
     """Every pattern, from its own stream of the seed."""
     import numpy as np
 
-    from attncli.patterns import build, is_file
+    from attncli.patterns import build
+    from attncli.patterns._files import is_file
 
     targets = {}
     for index, text in enumerate(patterns.chosen()):
@@ -259,53 +259,43 @@ def seeds_of(run: RunOptions) -> list[int]:
     return replace(run, seeds=2 if run.seeds is None else run.seeds).all_seeds()
 
 
-def swept(
-    text: str,
+def varied(
+    sweep: str | None,
+    frontier: str | None,
     patterns: PatternOptions,
     search: SearchOptions,
     request: "FitRequest",
     run: RunOptions,
     progress: "Progress",
 ) -> "Report":
+    """Over the length, over the width, or over both."""
     from attncli.cli.sweeps import parse_sweep
     from attncli.patterns import build
+    from attncli.studies.frontier import frontier as frontier_study
+    from attncli.studies.scale_growth import scale_growth
     from attncli.studies.width_growth import growth
 
-    if patterns.length is not None:
+    if sweep and patterns.length is not None:
         raise UsageError("--sweep length=… sets the length: leave --length out.")
-    lengths = [int(length) for length in parse_sweep(text, {"length": int})[1]]
+    if frontier and len(patterns.chosen()) > 1:
+        raise UsageError("--frontier takes one --pattern.")
+    seeds, first = seeds_of(run), patterns.chosen()[0]
+    lengths = [int(n) for n in parse_sweep(sweep, {"length": int})[1]] if sweep else []
+    widths = [int(d) for d in parse_sweep(f"d={frontier}", {"d": int})[1]] if frontier else []
 
     def make(name: str, length: int, rng: "np.random.Generator") -> "csr_array":
         return build(name, length, rng, patterns.causal)
 
-    return growth(
-        patterns.chosen(),
-        methods_of(search),
-        lengths,
-        request,
-        seeds_of(run),
-        search.widest,
-        make,
-        progress,
-    )
-
-
-def frontier_of(
-    text: str,
-    patterns: PatternOptions,
-    request: "FitRequest",
-    run: RunOptions,
-    progress: "Progress",
-) -> "Report":
-    from attncli.cli.sweeps import parse_sweep
-    from attncli.studies.frontier import frontier
-
-    if len(patterns.chosen()) > 1:
-        raise UsageError("--frontier takes one --pattern.")
-    widths = [int(d) for d in parse_sweep(f"d={text}", {"d": int})[1]]
-    seeds = seeds_of(run)
-    [(name, target)] = targets_of(patterns, seeds[0]).items()
-    return frontier(name, target, widths, request, seeds, progress=progress)
+    if not widths:
+        methods = methods_of(search)
+        return growth(
+            patterns.chosen(), methods, lengths, request, seeds, search.widest, make, progress
+        )
+    if not lengths:
+        target = targets_of(patterns, seeds[0])[first]
+        return frontier_study(first, target, widths, request, seeds, progress=progress)
+    methods = methods_of(search) if search.method else list(SCALE_METHODS)
+    return scale_growth(first, methods, widths, lengths, request, seeds, make, progress)
 
 
 def verified(path: Path, progress: "Progress") -> "Report":

@@ -1,7 +1,7 @@
 """What a fit is asked for, and what it gives back."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -39,10 +39,17 @@ class FitRequest:
             raise unknown_name("--dtype", self.dtype, DTYPES)
         if self.d < 1:
             raise UsageError(f"--width must be at least 1, not {self.d}.")
+        if not 1 <= self.effort <= 4:
+            raise UsageError(f"--effort must be 1, 2, 3 or 4, not {self.effort}.")
 
     def at(self, d: int) -> "FitRequest":
         """The same at another width."""
         return replace(self, d=d)
+
+    def described(self) -> dict[str, str | int | float | None]:
+        """For reports: no budget is null, since JSON knows no infinity."""
+        budget = self.logit_budget if math.isfinite(self.logit_budget) else None
+        return asdict(self) | {"logit_budget": budget}
 
     @property
     def log_ratio(self) -> float:

@@ -11,7 +11,6 @@ which says something only where ‖res(X_0)‖ < K^(-1/2), the contraction radiu
 
 import math
 
-import numpy as np
 
 from attncli.maths.norms import composite_norm, infinity_norm, one_norm
 from attncli.maths.scaled import Array
@@ -40,4 +39,5 @@ def log10_bound(log10_constant: float, log10_start: float, layer: int) -> float:
         power = float(3**layer)
     except OverflowError:
         power = math.inf
-    return float(np.float64(log10_constant) * (power - 1.0) / 2.0 + log10_start * power)
+    # In one product, so that an infinite power has a sign and no difference of infinities arises.
+    return (log10_constant / 2.0 + log10_start) * power - log10_constant / 2.0

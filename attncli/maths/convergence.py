@@ -44,6 +44,9 @@ def regime(curve: Sequence[float], support: str, drag: str) -> str:
 
     `support` names what may hold the residual up, such as "the skip"; `drag` what keeps the rate linear.
     """
+    if math.isnan(curve[-1]):
+        layer = next(index for index, value in enumerate(curve) if math.isnan(value))
+        return f"not resolved from layer {layer} on: tokens coincide to the last bit"
     if curve[-1] == -math.inf:
         layer = next(index for index, value in enumerate(curve) if value == -math.inf)
         return f"rank 1 exactly, or beyond 10^-(10^308), from layer {layer} on"

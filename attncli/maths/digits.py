@@ -11,7 +11,9 @@ def number(value: float) -> str:
 
 def with_spread(value: float, spread: float) -> str:
     """`-77.3 ± 1.2`: two digits of the spread, never more of the value than it carries."""
-    places = min(decimals(value, SIGNIFICANT), decimals(spread, 2))
+    places = decimals(value, SIGNIFICANT)
+    if spread:
+        places = min(places, decimals(spread, 2))
     plain = f"{spread:,.{places}f}" if spread < 1e9 else number(spread)
     return f"{fixed(value, places)} ± {plain}"
 

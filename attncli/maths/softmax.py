@@ -177,15 +177,16 @@ def factored(
     heads, tokens, width = values.mantissa.shape
     right = weighted_values(weights, values.mantissa)
     moments = np.empty((heads, logits.queries.mantissa.shape[1], width + 1))
-    largest = 0.0
+    sizes = np.empty((heads, moments.shape[1], 1))
     for some, rows in blocks(heads, moments.shape[1], tokens):
         block = deviation(logits, some, rows)
         if logits.bias is not None:
             block -= np.take_along_axis(block, star[some, None, None], axis=2)
         moments[some, rows] = np.expm1(block, out=block) @ right[some]
-        largest = max(largest, -float(block.min()), float(block.max()))
+        sizes[some, rows] = np.abs(block, out=block) @ weights[some, :, None]
     numerator, means = covariance(moments, weights, log_weight, values.mantissa)
     value = scaled(numerator / (1.0 + means), values.exponent)
+    largest = float((sizes / (1.0 + means)).max())
     return Sum(value, log2(largest, 0 if values.is_zero() else values.exponent))
 
 
@@ -248,18 +249,21 @@ def logarithmic(
 def minus_reference(block: Array, log_reference: Array, star: NDArray[np.intp]) -> Scaled:
     """P - π from E and log π; the star's column, which meets a zero value row, is 0.
 
-    log P comes from the logits' distance to their row maximum, which is exact, and log P - log π from E: neither
-    suffers from the rounding of huge logits.
+    log P comes from the logits' distance to their row maximum, which is exact where P is large. log P - log π is that
+    difference or E minus the row's normaliser, whichever has the smaller terms and so the smaller rounding: with huge
+    logits the first, with small deviations the second.
     """
     logits = block + log_reference[:, None, :]
     top = logits.max(axis=2, keepdims=True)
     logits -= top
     total = np.log(np.exp(logits).sum(axis=2, keepdims=True))
     logits -= total
-    block -= top + total
-    sign = np.sign(block)
+    normaliser = top + total
+    apart = np.abs(block) + np.abs(normaliser) > np.abs(logits) + np.abs(log_reference[:, None, :])
+    ratio = np.where(apart, logits - log_reference[:, None, :], block - normaliser)
+    sign = np.sign(ratio)
     larger = np.maximum(logits, log_reference[:, None, :], out=logits)
     with np.errstate(divide="ignore"):  # log 0 = -inf where P = π
-        larger += np.log(-np.expm1(-np.abs(block, out=block), out=block))
+        larger += np.log(-np.expm1(-np.abs(ratio, out=ratio), out=ratio))
     larger[np.arange(len(star)), :, star] = -math.inf
     return from_logs(sign, larger)

@@ -18,6 +18,7 @@ def blocks(report: Report) -> Iterator[RenderableType]:
     yield Text(report.headline, style="bold")
     for grid in grids(report):
         yield Text()
+        yield Text(grid.title, style="italic")
         yield Fitted(grid)
     if report.verdicts:
         yield Text()
@@ -46,7 +47,7 @@ class Fitted:
 
     def part(self, start: int, stop: int) -> Table:
         """The first column and columns start … stop - 1."""
-        result = Table(title=self.grid.title, title_justify="left", title_style="italic", box=None)
+        result = Table(box=None, header_style="bold")
         for index, name in enumerate(self.grid.header):
             if index == 0 or start <= index < stop:
                 words = name == "regime"

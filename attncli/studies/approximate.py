@@ -3,7 +3,7 @@
 import hashlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from scipy.sparse import csr_array
@@ -139,7 +139,7 @@ def all_rows(solution: Solution, timing: bool) -> Iterator[Row]:
 
 def describe(fits: Sequence[SavedFit], request: FitRequest) -> dict[str, Any]:
     """The request, and the one module that serves all patterns."""
-    limits = asdict(request)
+    limits = request.described()
     described: dict[str, Any] = {"kind": "patterns", "request": limits}
     if fits:
         described["module"] = {

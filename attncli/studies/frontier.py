@@ -1,7 +1,7 @@
 """`attn approximate --frontier`: how small the logits can be made at each width, in each dtype."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -60,7 +60,7 @@ def frontier(
         + ".",
         rows=tuple(rows),
         metrics=FRONTIER_METRICS,
-        source={"kind": "patterns", "request": asdict(request)},
+        source={"kind": "patterns", "request": request.described()},
         input={"patterns": [pattern], "widths": list(widths), "length": target.shape[0]},
         seeds=tuple(seeds),
         views=(View("Smallest logit scale found", "d", ("logit_scale",), across="dtype"),),

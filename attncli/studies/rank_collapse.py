@@ -56,7 +56,7 @@ def rank_collapse(
     findings = tuple(describe(ensemble, spec, variants))
     return Report(
         study="rank-collapse",
-        headline=headline(ensemble, {finding.about: finding.text for finding in findings}),
+        headline=headline(ensemble, findings),
         rows=tuple(all_rows(ensemble, spec, variants)),
         metrics=definitions(metrics),
         source=describe_source(source, spec, variants),
@@ -138,8 +138,7 @@ def order_rows(
     per_seed = [orders(trajectory.measured[RESIDUAL]) for trajectory in trajectories]
     for layer, values in enumerate(zip(*per_seed, strict=True)):
         why = "needs two layers before it" if layer < 2 else "the residual does not fall steadily"
-        complete = [] if None in values else values
-        yield summary_row("order", "1", complete, why, keys, variant=variant, layer=layer)
+        yield summary_row("order", "1", values, why, keys, variant=variant, layer=layer)
 
 
 def bound_rows(
@@ -196,7 +195,21 @@ def describe(
     """The regime of every variant, in words."""
     for name, curve in mean_curves(ensemble).items():
         switches = variants[name]
-        yield Finding(name, regime(curve, support(switches), drag(spec, switches)))
+        text = regime(curve, support(switches), drag(spec, switches))
+        if bound_applies(spec, switches):
+            text += f"; {promise(ensemble[name])}"
+        yield Finding(name, text)
+
+
+def promise(trajectories: Sequence[Trajectory]) -> str:
+    """Whether the theorem's bound says anything about these networks."""
+    outside = [
+        trajectory.measured[RESIDUAL_NORM][0] > -max(trajectory.log10_constants) / 2.0
+        for trajectory in trajectories
+    ]
+    if not any(outside):
+        return "the bound contracts"
+    return "the bound is vacuous (start outside its radius)"
 
 
 def mean_curves(ensemble: Ensemble) -> dict[str, list[float]]:
@@ -231,11 +244,13 @@ def drag(spec: NetworkSpec, switches: Switches) -> str:
     return ", ".join(part for part, on in parts.items() if on)
 
 
-def headline(ensemble: Ensemble, regimes: Mapping[str, str]) -> str:
+def headline(ensemble: Ensemble, findings: Sequence[Finding]) -> str:
     """The variant that collapses most, and the one that holds best."""
+    regimes = {finding.about: finding.text.partition(";")[0] for finding in findings}
     means = mean_curves(ensemble)
-    worst = min(means, key=lambda name: means[name][-1])
-    best = max(means, key=lambda name: means[name][-1])
+    resolved = [name for name in means if not math.isnan(means[name][-1])] or list(means)
+    worst = min(resolved, key=lambda name: means[name][-1])
+    best = max(resolved, key=lambda name: means[name][-1])
     text = f"{worst}: {at_the_end(means[worst])}, {regimes[worst]}{order_in_words(means[worst])}"
     if best != worst:
         text += f"; {best}: {at_the_end(means[best])}, {regimes[best]}"
@@ -243,7 +258,10 @@ def headline(ensemble: Ensemble, regimes: Mapping[str, str]) -> str:
 
 
 def at_the_end(curve: Sequence[float]) -> str:
-    return f"log10 r = {number(curve[-1])} at layer {len(curve) - 1}"
+    layer, value = len(curve) - 1, curve[-1]
+    if math.isfinite(value):
+        return f"log10 r = {number(value)} at layer {layer}"
+    return f"r = 0 at layer {layer}" if value < 0 else f"r at layer {layer}"
 
 
 def order_in_words(curve: Sequence[float]) -> str:

@@ -8,6 +8,8 @@ from attncli.records import Row, Scalar
 
 NOTHING: Mapping[str, Scalar] = {}
 
+UNRESOLVED = "not resolved: tokens coincide to the last bit, or one of them is zero"
+
 
 def summary_row(
     metric: str,
@@ -17,9 +19,11 @@ def summary_row(
     keys: Mapping[str, Scalar] = NOTHING,
     **coordinates: Any,
 ) -> Row:
-    """Mean and spread over the values that are numbers; a null row with the reason where one is infinite or none is left."""
+    """Mean and spread; null with the reason where a value is missing, not resolved or infinite, or there is none."""
     numbers = [value for value in values if value is not None]
-    if not numbers or not all(map(math.isfinite, numbers)):
+    if any(map(math.isnan, numbers)):
+        why_null = UNRESOLVED
+    if not numbers or len(numbers) < len(values) or not all(map(math.isfinite, numbers)):
         return Row(metric, None, unit, n=len(values), note=why_null, keys=keys, **coordinates)
     mean = math.fsum(numbers) / len(numbers)
     return Row(

@@ -1,7 +1,7 @@
 """`attn approximate --sweep length=…`: the smallest width found against the length, and the law it follows."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -64,7 +64,7 @@ def growth(
         headline="; ".join(f"{finding.about}: {finding.text}" for finding in found) + ".",
         rows=tuple(rows),
         metrics=GROWTH_METRICS,
-        source={"kind": "patterns", "request": asdict(request), "widest": widest},
+        source={"kind": "patterns", "request": request.described(), "widest": widest},
         input={"patterns": list(patterns), "sweep": "length", "points": list(lengths)},
         seeds=tuple(seeds),
         views=views(),

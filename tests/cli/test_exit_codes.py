@@ -191,7 +191,9 @@ def test_odd_sizes_are_sizes(sizes: list[str], format: str) -> None:
 def test_130_is_an_interrupt_and_leaves_no_partial_file(tmp_path: Path) -> None:
     (tmp_path / "kept.json").write_text("before")
     command = [*ATTN, "rank-collapse", "--layers", "9999", "-o", str(tmp_path / "kept.json")]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=PLAIN) as process:
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, env=PLAIN, preexec_fn=interruptible
+    ) as process:
         time.sleep(0.8)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=20)
@@ -199,6 +201,11 @@ def test_130_is_an_interrupt_and_leaves_no_partial_file(tmp_path: Path) -> None:
     assert err == "attn: interrupted.\n"
     assert files_in(tmp_path) == ["kept.json"]
     assert (tmp_path / "kept.json").read_text() == "before"
+
+
+def interruptible() -> None:
+    """Also where the tests themselves run in the background, with interrupts ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def test_debug_shows_where_an_error_comes_from() -> None:

@@ -1,5 +1,8 @@
 """Each method against what it promises, said another way."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from scipy.optimize import approx_fprime, linprog
@@ -256,3 +259,18 @@ def test_a_quarter_of_the_papers_width_and_less_is_enough(k: int, d: int) -> Non
     request = FitRequest(d=d, dtype="float32")
     assert try_width("learned", target, request, [1, 2]).met
     assert not try_width("jl:draws=1", target, request.at(4 * d), [0]).met
+
+
+def test_synthetic_work_imports_no_torch() -> None:
+    """In a fresh interpreter: patterns, every method, the studies."""
+    program = (
+        "import sys, numpy as np\n"
+        "from attncli.fits import FITS, FitRequest\n"
+        "from attncli.patterns import build\n"
+        "from attncli.studies.approximate import approximate, solve\n"
+        "from attncli.studies import frontier, scale_growth, verify_fit, width_growth\n"
+        "targets = {'window': build('window', 16, np.random.default_rng(0))}\n"
+        "approximate(solve(targets, ['auto', *FITS.names()], FitRequest(d=1), [0], widest=8))\n"
+        "assert not {'torch', 'transformers'} & sys.modules.keys()\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

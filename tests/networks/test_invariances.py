@@ -41,7 +41,9 @@ def test_a_constant_row_passes_through_content_attention_as_a_constant_row() -> 
 
 @pytest.mark.parametrize("variant", ["SAN", "SAN+skip", "SAN-outlier"])
 @pytest.mark.parametrize("norm", ["none", "rms"])
-def test_an_orthogonal_change_of_basis_leaves_the_frobenius_residual(variant: str, norm: str) -> None:
+def test_an_orthogonal_change_of_basis_leaves_the_frobenius_residual(
+    variant: str, norm: str
+) -> None:
     spec = NetworkSpec(layers=4, tokens=12, width=8, heads=2, norm=norm)
     network = GeneratedNetwork(spec, 5)
     turn = np.linalg.qr(np.random.default_rng(2).standard_normal((8, 8)))[0]

@@ -1,0 +1,107 @@
+"""`attn approximate` from its options to its answer."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import attn
+from safetensors.numpy import load_file
+
+from attncli.maths.widths import circle_logit_scale
+
+FAST = ("--length", "32", "--seeds", "1", "-q")
+
+
+def test_the_answer_comes_first() -> None:
+    done = attn("approximate", "--pattern", "permutation", "--method", "cyclic", *FAST)
+    assert done.code == 0
+    assert done.out.startswith("d = 2 is enough (cyclic, logits to ")
+    assert "the paper's bound says" in done.out.splitlines()[0]
+
+
+def test_a_fit_is_written_and_verified_again(tmp_path: Path) -> None:
+    path = tmp_path / "fit.safetensors"
+    done = attn("approximate", "--pattern", "window:3", "--pattern", "previous", "--causal", *FAST, "-o", str(path))  # fmt: skip
+    assert done.code == 0
+    assert done.out.startswith("d = ")
+    assert load_file(path)["x.1"].shape[0] == 32
+    again = attn(
+        "approximate", "--verify", str(path), "--format", "json", "--fail-if", "any(meets) < 1"
+    )
+    assert again.code == 0
+    report = json.loads(again.out)
+    assert report["study"] == "approximate verify"
+    assert report["source"]["module"]["patterns"] == ["window:3", "previous"]
+
+
+def test_commas_part_methods_and_parameters_alike() -> None:
+    done = attn("approximate", "--pattern", "random:k=1", "--width", "24", "--method", "jl:projection=sign,draws=1,convex", *FAST, "--format", "json")  # fmt: skip
+    methods = {row["method"] for row in json.loads(done.out)["rows"]}
+    assert methods == {"jl:projection=sign,draws=1", "convex"}
+
+
+def test_same_command_same_bytes() -> None:
+    command = ("approximate", "--pattern", "random:k=2", *FAST, "--format", "json")
+    assert attn(*command).out == attn(*command).out
+
+
+def test_sweep_frontier_and_both() -> None:
+    loose = (
+        "--total-variation",
+        "0.9",
+        "--pattern",
+        "permutation",
+        "--dtype",
+        "float64",
+        "--seeds",
+        "1",
+        "-q",
+    )
+    sweep = attn("approximate", *loose, "--method", "cyclic", "--sweep", "length=8:32")
+    assert "Smallest width found" in sweep.out
+    frontier = attn(
+        "approximate", *loose, "--length", "16", "--frontier", "3:6", "--format", "json"
+    )
+    widths = {row["d"] for row in json.loads(frontier.out)["rows"]}
+    assert widths == {3, 6}
+    both = attn("approximate", *loose, "--method", "cyclic", "--sweep", "length=8:64", "--frontier", "2,2", "--format", "json")  # fmt: skip
+    exponents = [row for row in json.loads(both.out)["rows"] if row["metric"] == "scale_exponent"]
+    lengths = [8, 16, 32, 64]
+    law = np.log([circle_logit_scale(length, 0.2) for length in lengths])
+    slope = np.polyfit(np.log(lengths), law, 1)[0]
+    assert exponents[0]["value"] == pytest.approx(slope, abs=0.002)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--pattern", "windw"), "did you mean 'window'"),
+        (("--method", "convx"), "did you mean 'convex'"),
+        (("--dtype", "float16"), "unknown --dtype"),
+        (("--total-variation", "0"), "--total-variation must be"),
+        (("--width", "0"), "--width must be"),
+        (("--width", "4", "--find-width"), "leave it out"),
+        (("--sweep", "length=8:16", "--length", "8"), "leave --length out"),
+        (("--sweep", "tokens=8:16"), "cannot sweep"),
+        (("--frontier", "2:4", "--pattern", "window", "--pattern", "block"), "one --pattern"),
+        (("--verify", "fit.safetensors", "--sweep", "length=8:16"), "exclude each other"),
+        (("--effort", "9"), "--effort must be"),
+        (("--widest", "0"), "--widest must be"),
+        (("--fail-if", "d_mix > 3"), "did you mean 'd_min'"),
+        (("--length", "-3"), "at least 1 token"),
+    ],
+)
+def test_bad_options_end_in_one_sentence(options: tuple[str, ...], says: str) -> None:
+    done = attn("approximate", *options)
+    assert done.code == 2
+    assert says in done.err
+    assert done.err.count("\n") == 1
+    assert not done.out
+
+
+def test_bad_files_have_their_own_code(tmp_path: Path) -> None:
+    np.save(tmp_path / "bad.npy", np.array([[1.0, -1.0], [0.0, 1.0]]))
+    done = attn("approximate", "--pattern", str(tmp_path / "bad.npy"))
+    assert done.code == 3
+    assert "negative at row 0, column 1" in done.err

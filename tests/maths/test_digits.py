@@ -1,0 +1,32 @@
+import pytest
+
+from attncli.maths.digits import number, with_spread
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0.000"),
+        (3.0, "3.000"),
+        (-0.69301, "-0.6930"),
+        (-171506.6, "-171,507"),
+        (1e12, "1.000e+12"),
+        (2.5e-7, "2.500e-07"),
+    ],
+)
+def test_four_significant_digits(value: float, text: str) -> None:
+    assert number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "spread", "text"),
+    [
+        (-77.3012, 1.2345, "-77.3 ± 1.2"),
+        (-171506.6, 2796.3, "-171,507 ± 2,796"),
+        (3.0000001, 5e-6, "3.000 ± 0.000"),
+        (-0.0049, 0.0026, "-0.0049 ± 0.0026"),
+        (1.0, 0.0, "1.000 ± 0.000"),
+    ],
+)
+def test_the_spread_sets_the_digits(value: float, spread: float, text: str) -> None:
+    assert with_spread(value, spread) == text

@@ -1,0 +1,69 @@
+"""Norms of split states, against the same norms in arbitrary precision."""
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attncli.maths.scaled import aligned, scaled
+from attncli.maths.split import Split, normalised
+
+
+def exact_norm(row: list[mpmath.mpf], epsilon: float, centre: bool) -> list[mpmath.mpf]:
+    mean = mpmath.fsum(row) / len(row) if centre else mpmath.mpf(0)
+    centred = [value - mean for value in row]
+    size = mpmath.sqrt(mpmath.fsum(v**2 for v in centred) / len(row) + mpmath.mpf(epsilon))
+    return [value / size for value in centred]
+
+
+@pytest.mark.parametrize("centre", [True, False])
+@pytest.mark.parametrize("power", [0, -3, -30, -300, -3000])
+@pytest.mark.parametrize("size", [1e-9, 1.0, 1e6])
+def test_norms_keep_the_residual_however_small(centre: bool, power: int, size: float) -> None:
+    rng = np.random.default_rng(7)
+    common, varying = size * rng.standard_normal(6), size * rng.standard_normal((4, 6))
+    varying -= varying.mean(axis=0)
+    state = Split(scaled(common), scaled(varying, power), plain=False)
+    result = normalised(state, 1e-5, centre)
+    with mpmath.workdps(1200):
+        unit = mpmath.mpf(2) ** power
+        rows = [
+            exact_norm([mpmath.mpf(c) + unit * mpmath.mpf(v) for c, v in zip(common, row, strict=True)], 1e-5, centre)
+            for row in varying
+        ]  # fmt: skip
+        means = [mpmath.fsum(column) / 4 for column in zip(*rows, strict=True)]
+        exact = [[float((v - m) / unit) for v, m in zip(row, means, strict=True)] for row in rows]
+    np.testing.assert_allclose(
+        aligned(result.varying, power), exact, rtol=1e-9, atol=1e-12 * np.abs(exact).max()
+    )
+
+
+def test_a_residual_along_the_common_row_survives_a_norm_only_through_epsilon() -> None:
+    """Layer norm maps 2c to the same point as c but for ε: the difference must not be rounding."""
+    common = np.array([1.0, -2.0, 1.0])
+    varying = np.array([1e-3, -1e-3])[:, None] * common
+    result = normalised(Split(scaled(common), scaled(varying), plain=False), 1e-5, centre=True)
+    v = float(np.mean(common**2))
+    slope = 1e-5 / (v + 1e-5) ** 1.5
+    np.testing.assert_allclose(result.varying.value()[0], 1e-3 * slope * common, rtol=1e-2)
+
+
+@given(st.integers(0, 10**6))
+def test_split_and_joined_are_the_same_state(seed: int) -> None:
+    states = np.random.default_rng(seed).standard_normal((5, 3)) + 10.0
+    plain = Split.of(states)
+    np.testing.assert_allclose(plain.split().states.value(), states, rtol=1e-15)
+    np.testing.assert_allclose(plain.split().joined().states.value(), states, rtol=1e-15)
+    np.testing.assert_allclose(plain.residual.value(), states - states.mean(axis=0), atol=1e-14)
+
+
+def test_a_split_residual_is_centred_and_its_mean_is_not_lost() -> None:
+    state = Split(scaled(np.ones(2)), scaled(np.array([[1.0, 2.0], [3.0, 4.0]])), plain=False)
+    np.testing.assert_array_equal(state.varying.value(), [[-1.0, -1.0], [1.0, 1.0]])
+    np.testing.assert_array_equal(state.common.value(), [3.0, 4.0])
+
+
+def test_spread_is_minus_infinity_for_equal_tokens() -> None:
+    assert Split.of(np.ones((3, 2))).log2_spread == -np.inf
+    assert Split.of(np.eye(3)).log2_spread == -1  # 2/3 beside 1

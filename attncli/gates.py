@@ -98,34 +98,49 @@ def decide(report: Report, conditions: Iterable[Condition]) -> list[Verdict]:
 
 
 def select(report: Report, condition: Condition) -> list[Row]:
+    """The rows of the metric at the coordinates that every selector names, in whatever order they stand."""
     rows = [row for row in report.rows if row.metric == condition.metric]
     if not rows:
         raise unknown_name("metric in the gate", condition.metric, {r.metric for r in report.rows})
+    chosen = rows
     for axis, wanted in condition.selectors:
         present = [row for row in rows if row.axis(axis) is not None]
-        chosen = [row for row in present if matches(row, axis, wanted, present)]
-        if not chosen:
+        found = {id(row) for row in present if matches(row, axis, wanted, present)}
+        if not found:
             raise UsageError(
                 f"the gate '{condition.text}' matches nothing at {axis}={wanted}: {available(rows, axis)}."
             )
-        rows = chosen
-    return rows
+        chosen = [row for row in chosen if id(row) in found]
+    if not chosen:
+        raise UsageError(f"the gate '{condition.text}' matches nothing: no row has all of these.")
+    return chosen
 
 
 def matches(row: Row, axis: str, wanted: str, rows: Sequence[Row]) -> bool:
-    """Whether the row's coordinate is the wanted value or lies in the wanted range."""
+    """Whether the row's coordinate is the wanted value or lies in the wanted range.
+
+    Counting from the end, the end is that of the rows that differ from this one along the axis alone.
+    """
     value = row.axis(axis)
     if isinstance(value, str):
         return value == wanted
     assert value is not None
-    numbers = [coordinate(other.axis(axis)) for other in rows]
     first, colon, last = wanted.partition(":")
+    numbers = [coordinate(value)]
+    if "-" in wanted:
+        numbers = [coordinate(other.axis(axis)) for other in rows if alike(row, other, axis)]
     try:
         low = bound(first, axis, numbers, -math.inf if colon else math.nan)
         high = bound(last, axis, numbers, math.inf) if colon else low
     except ValueError:
         return False
     return low <= value <= high
+
+
+def alike(row: Row, other: Row, axis: str) -> bool:
+    """Whether two rows share every coordinate but this one."""
+    axes = {"variant", "layer", "head", *row.keys, *other.keys} - {axis}
+    return all(row.axis(name) == other.axis(name) for name in axes)
 
 
 def coordinate(value: Scalar | None) -> float:
@@ -151,10 +166,12 @@ def available(rows: Sequence[Row], axis: str) -> str:
 
 
 def verdict(condition: Condition, rows: Sequence[Row]) -> Verdict:
-    """Nulls are left out; where nothing else is left the gate fails, because nothing was shown to be well."""
+    """A gate fails where a number is lost or none applies, because nothing was shown to be well."""
     numbers = [row for row in rows if row.value is not None]
-    if not numbers:
-        return Verdict(condition.text, True, f"no number to test: {rows[0].note}")
+    lost = [row for row in rows if row.lost]
+    if lost or not numbers:
+        row = (lost or list(rows))[0]
+        return Verdict(condition.text, True, f"no number to test: {place(row)} {row.note}")
     values = [row.value for row in numbers if row.value is not None]
     if condition.aggregate in AGGREGATES:
         value = AGGREGATES[condition.aggregate](values)

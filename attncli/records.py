@@ -9,6 +9,9 @@ from typing import Any
 
 SCHEMA_VERSION = 1
 
+NOT_APPLICABLE = "n/a: "
+"""How the note of a null begins where there is no such number, rather than one that could not be had."""
+
 Scalar = str | int | float
 
 
@@ -30,6 +33,11 @@ class Row:
     note: str | None = None
     keys: Mapping[str, Scalar] = field(default_factory=dict)
     """Further axes that a study needs, such as `tokens` in a sweep."""
+
+    @property
+    def lost(self) -> bool:
+        """A number that should be there and is not, as opposed to one that does not apply."""
+        return self.value is None and not (self.note or "").startswith(NOT_APPLICABLE)
 
     def axis(self, name: str) -> Scalar | None:
         """The row's coordinate on an axis: `variant`, `layer`, `head`, or one of `keys`."""
@@ -78,7 +86,7 @@ class View:
     last_layer_only: bool = False
     """Per line, keep each metric's row of the highest layer (rows without a layer always stay)."""
     findings: bool = False
-    """Add a last column with the findings about each line."""
+    """Show the findings instead of numbers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import typer
 
 from attncli.cli.generate import app as generate
 from attncli.cli.help import Command, Group
+from attncli.cli.list_things import EXAMPLES as LIST_EXAMPLES
 from attncli.cli.list_things import list_things
 from attncli.cli.rank_collapse import EXAMPLES, rank_collapse
 
@@ -45,4 +46,4 @@ def attn(
 
 app.command("rank-collapse", cls=Command, epilog=EXAMPLES)(rank_collapse)
 app.add_typer(generate, name="generate")
-app.command("list", cls=Command)(list_things)
+app.command("list", cls=Command, epilog=LIST_EXAMPLES)(list_things)

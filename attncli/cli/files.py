@@ -7,6 +7,7 @@ import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TextIO
 
 from attncli.errors import AttnError, LimitError, UsageError
 
@@ -17,6 +18,7 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     Devices and pipes (/dev/stdout, a fifo) are written to directly.
     """
     with explained(path):
+        path = path.resolve()  # through a link, to the file it names
         if is_stream(path):
             write(path)
             return
@@ -33,7 +35,7 @@ def require_writable(path: Path) -> None:
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, "it is a folder")
         if not is_stream(path):
-            with temporary_beside(path):
+            with temporary_beside(path.resolve()):
                 pass
 
 
@@ -63,16 +65,18 @@ def explained(path: Path) -> Iterator[None]:
         yield
     except BrokenPipeError:
         raise
-    except AttnError:
-        raise
-    except Exception as error:
-        raise refusal(path, error) from error
+    except OSError as error:
+        raise refusal(str(path), error) from error
 
 
-def refusal(path: Path, error: Exception) -> Exception:
-    full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    if full or "No space left" in str(error):
-        return LimitError(f"cannot write {path}: the disk is full.")
-    if isinstance(error, OSError):
-        return UsageError(f"cannot write {path}: {(error.strerror or str(error)).lower()}.")
-    return error
+def refusal(target: str, error: OSError) -> AttnError:
+    """The sentence and the exit code for what the system says."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return LimitError(f"cannot write {target}: the disk is full.")
+    return UsageError(f"cannot write {target}: {(error.strerror or str(error)).lower()}.")
+
+
+def silence(stream: TextIO) -> None:
+    """Let the interpreter's own last flush of a broken stream go nowhere."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

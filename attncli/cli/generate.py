@@ -7,7 +7,7 @@ import typer
 
 from attncli.cli.groups import grouped
 from attncli.cli.help import Command, Group
-from attncli.cli.options import NetworkOptions, Option, SwitchOptions, complete_map
+from attncli.cli.options import LARGEST_SEED, NetworkOptions, Option, SwitchOptions, complete_map
 from attncli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -54,8 +54,9 @@ def generate_network(
     source = GeneratedNetwork(spec_from(network), checked_seed(seed))
     variant = next(iter(switches.chosen())) if switches.given else "paper"
     require_writable(output)
-    size = source.spec.layers * source.spec.layer_bytes
-    require_memory(2 * size, "Writing this network", "lower --layers or --width")
+    spec = source.spec
+    size = spec.layers * spec.layer_bytes + 8 * spec.tokens * spec.width
+    require_memory(2 * size, "Writing this network", "lower --layers, --tokens or --width")
     return save(output, tensors(source), metadata(source, variant))
 
 
@@ -102,8 +103,8 @@ def generate_maps(
 
 
 def checked_seed(seed: int) -> int:
-    if seed < 0:
-        raise UsageError(f"--seed must be at least 0, not {seed}.")
+    if not 0 <= seed <= LARGEST_SEED:
+        raise UsageError(f"--seed must be from 0 to {LARGEST_SEED}, not {seed}.")
     return seed
 
 
@@ -111,11 +112,11 @@ def save(path: Path, tensors: "dict[str, np.ndarray[Any, Any]]", metadata: dict[
     """Write the file whole or not at all, and say so."""
     import sys
 
-    from safetensors.numpy import save_file
-
     from attncli.cli.files import write_whole
+    from attncli.cli.tensors import write_tensors
 
-    write_whole(path, lambda temporary: save_file(tensors, temporary, metadata))
+    write_whole(path, lambda target: write_tensors(target, tensors, metadata))
     size = sum(array.nbytes for array in tensors.values())
-    print(f"attn: {len(tensors)} tensors, {size / 1e6:.1f} MB → {path}", file=sys.stderr)
+    count = f"{len(tensors)} tensor{'s' if len(tensors) > 1 else ''}"
+    print(f"attn: {count}, {size / 1e6:.3g} MB → {path}", file=sys.stderr)
     return 0

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from attncli.cli.options import completion
 from attncli.errors import unknown_name
 from attncli.networks.variants import SETS, VARIANTS
 from attncli.registry import Registry
@@ -14,6 +15,12 @@ REGISTRIES: Mapping[str, Registry] = {
     "maps": Registry("map", "attncli.maps"),
     "formats": Registry("format", "attncli.render"),
 }
+
+
+EXAMPLES = """
+attn list metrics
+attn list variants
+"""
 
 
 def registered(registry: Registry) -> dict[str, str]:
@@ -35,7 +42,10 @@ def list_things(
     what: Annotated[
         str | None,
         typer.Argument(
-            metavar="[metrics|maps|formats|variants]", show_default=False, help="Nothing = all."
+            metavar="WHAT",
+            show_default=False,
+            autocompletion=completion(lambda: [*REGISTRIES, "variants"]),
+            help="One of metrics, maps, formats, variants; nothing = all.",
         ),
     ] = None,
 ) -> int:

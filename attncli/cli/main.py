@@ -5,13 +5,20 @@ import os
 import sys
 from collections.abc import Sequence
 
-from attncli.errors import AttnError, LimitError
+from attncli.cli.files import refusal, silence
+from attncli.errors import AttnError, LimitError, UsageError
 
 INTERRUPTED = 130
 BUG = 70
 """EX_SOFTWARE: none of the codes that mean something about the input."""
 
-FIGURES = (".png", ".svg", ".pdf")
+PICTURES = (".png", ".svg", ".pdf", ".jpg", ".jpeg", ".gif", ".webp", ".eps")
+"""Endings that make the word after --plot its target; the writer says which of them it can draw."""
+
+PARSER_WORDS = {
+    "Input should be a valid integer, unable to parse string as an integer": "it must be a whole number",
+    "Input should be a valid number, unable to parse string as a number": "it must be a number",
+}
 
 
 def main() -> None:
@@ -25,14 +32,16 @@ def prepare_environment() -> None:
     # One BLAS thread: the products are small, waking more threads costs more than they give (25 × on two busy
     # cores), and the last bit does not depend on the number of cores.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    if not sys.stdout.isatty():
+    if sys.stdout is None or not sys.stdout.isatty():
         # Under GitHub Actions typer colours its help even on a pipe, and cuts it at 80 columns.
         os.environ.setdefault("_TYPER_FORCE_DISABLE_TERMINAL", "1")
         columns = os.environ.get("COLUMNS", "")
         os.environ.setdefault("TERMINAL_WIDTH", columns if columns.isdecimal() else "120")
+    if sys.stderr is None:  # closed by the caller: nobody wants to hear
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")
+            stream.reconfigure(errors="backslashreplace")
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -52,6 +61,13 @@ def run(arguments: Sequence[str]) -> int:
         return complain(sentence, LimitError.exit_code)
     except KeyboardInterrupt:
         return complain("interrupted.", INTERRUPTED)
+    except BrokenPipeError:
+        return 0
+    except OSError as error:
+        if debug:
+            raise
+        refused = refusal("the output", error)
+        return complain(str(refused), refused.exit_code)
     except Exception as error:
         if debug:
             raise
@@ -65,11 +81,16 @@ def dispatch(arguments: Sequence[str]) -> int:
 
     from attncli.cli.app import app
 
+    if sys.stdout is None:
+        raise UsageError("cannot write to stdout: it is closed.")
     try:
         code = app(list(arguments), prog_name="attn", standalone_mode=False)
     except typer.Abort:
         raise KeyboardInterrupt from None
     except typer.TyperException as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            typer.echo(str(error))
+            return 0
         return complain(usage_sentence(error), getattr(error, "exit_code", 2))
     except SystemExit as error:
         # rich and typer answer a broken pipe with exit code 1; a reader that has seen enough is no failure.
@@ -86,12 +107,18 @@ def usage_sentence(error: Exception) -> str:
     context = getattr(error, "ctx", None)
     where = context.command_path if context is not None else "attn"
     message = " ".join(message.split()).rstrip(".")
+    for theirs, ours in PARSER_WORDS.items():
+        message = message.replace(theirs, ours)
     return f"{message[:1].lower()}{message[1:]} (see `{where} --help`)."
 
 
 def complain(sentence: str, code: int) -> int:
-    with contextlib.suppress(BrokenPipeError):
-        print(f"attn: {sentence}", file=sys.stderr)
+    """One line on stderr, control characters made visible; the code counts even if nobody can read the line."""
+    visible = "".join(c if c.isprintable() else repr(c)[1:-1] for c in sentence)
+    with contextlib.suppress(OSError):
+        print(f"attn: {visible}", file=sys.stderr, flush=True)
+        return code
+    silence(sys.stderr)
     return code
 
 
@@ -99,7 +126,7 @@ def with_plot_target(arguments: Sequence[str]) -> list[str]:
     """`--plot FILE.png` draws to a file, a bare `--plot` in the terminal: an optional value, which typer lacks."""
     result: list[str] = []
     for part in arguments:
-        if result and result[-1] == "--plot=terminal" and part.lower().endswith(FIGURES):
+        if result and result[-1] == "--plot=terminal" and part.lower().endswith(PICTURES):
             result[-1] = f"--plot={part}"
         else:
             result.append("--plot=terminal" if part == "--plot" else part)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -21,13 +21,18 @@ from attncli.networks.variants import (
 from attncli.registry import Registry
 
 DEFAULT_SEEDS = 5
+MOST_SEEDS = 100_000
+LARGEST_SEED = 2**63 - 1
 
 Option = partial(typer.Option, show_default=False)
 
 
 def separated(names: Iterable[str]) -> list[str]:
     """Repeated and comma-separated names as one list."""
-    return [part.strip() for text in names for part in text.split(",") if part.strip()]
+    parts = [part.strip() for text in names for part in text.split(",")]
+    if "" in parts:
+        raise UsageError("there is an empty name in a list of names: drop it.")
+    return parts
 
 
 def kinds(field: str) -> str:
@@ -36,15 +41,25 @@ def kinds(field: str) -> str:
     return "|".join(forms)
 
 
-def default(field: str) -> str:
-    return f"[default: {NetworkSpec.__dataclass_fields__[field].default}]"
-
-
 def completion(names: Callable[[], list[str]]) -> Callable[[str], list[str]]:
     def complete(incomplete: str) -> list[str]:
-        return [name for name in names() if name.startswith(incomplete)]
+        before, comma, last = incomplete.rpartition(",")
+        return [f"{before}{comma}{name}" for name in names() if name.startswith(last)]
 
     return complete
+
+
+def kind_option(field: str, help: str) -> Any:
+    """An option whose value is one of the kinds of a part."""
+    return network_option(
+        metavar=kinds(field),
+        help=f"{help} {default(field)}",
+        autocompletion=completion(lambda: list(KINDS[field])),
+    )
+
+
+def default(field: str) -> str:
+    return f"[default: {NetworkSpec.__dataclass_fields__[field].default}]"
 
 
 complete_metric = completion(Registry("metric", "attncli.metrics").names)
@@ -76,40 +91,22 @@ class NetworkOptions:
     mlp_width: Annotated[
         int | None, network_option(help="Width inside the MLP. [default: 4 × width]")
     ] = None
-    norm: Annotated[
-        str | None,
-        network_option(metavar=kinds("norm"), help=f"Norm of every sub-block. {default('norm')}"),
-    ] = None
+    norm: Annotated[str | None, kind_option("norm", "Norm of every sub-block.")] = None
     norm_position: Annotated[
-        str | None,
-        network_option(
-            metavar=kinds("norm_position"),
-            help=f"Before a sub-block, or after its skip. {default('norm_position')}",
-        ),
+        str | None, kind_option("norm_position", "Before a sub-block, or after its skip.")
     ] = None
-    mask: Annotated[
-        str | None,
-        network_option(metavar=kinds("mask"), help=f"Keys a query sees. {default('mask')}"),
-    ] = None
+    mask: Annotated[str | None, kind_option("mask", "Keys a query sees.")] = None
     positions: Annotated[
-        str | None,
-        network_option(
-            metavar=kinds("positions"),
-            help=f"Learned bias per offset, or rotary. {default('positions')}",
-        ),
+        str | None, kind_option("positions", "Learned bias per offset, or rotary.")
     ] = None
     attention: Annotated[
         str | None,
-        network_option(
-            metavar=kinds("attention"),
-            help="Gated multiplies heads by a sigmoid; sinkhorn normalises rows and columns. "
-            + default("attention"),
+        kind_option(
+            "attention",
+            "Gated multiplies heads by a sigmoid; sinkhorn normalises rows and columns.",
         ),
     ] = None
-    activation: Annotated[
-        str | None,
-        network_option(metavar=kinds("activation"), help=f"Of the MLP. {default('activation')}"),
-    ] = None
+    activation: Annotated[str | None, kind_option("activation", "Of the MLP.")] = None
     biases: Annotated[
         bool | None, network_option("--biases/--no-biases", help="Random biases.")
     ] = None
@@ -187,8 +184,10 @@ class RunOptions:
 
     def all_seeds(self) -> list[int]:
         first, count = self.seed or 0, DEFAULT_SEEDS if self.seeds is None else self.seeds
-        if first < 0 or count < 1:
-            raise UsageError("--seed must be at least 0 and --seeds at least 1.")
+        if not 0 <= first <= LARGEST_SEED or not 1 <= count <= MOST_SEEDS:
+            raise UsageError(
+                f"--seed must be from 0 to {LARGEST_SEED} and --seeds from 1 to {MOST_SEEDS}."
+            )
         return list(range(first, first + count))
 
 

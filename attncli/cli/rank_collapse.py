@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -46,7 +47,7 @@ def rank_collapse(
     source: Annotated[
         str | None,
         typer.Argument(
-            metavar="[SOURCE]",
+            metavar="SOURCE",
             help="A network file of `attn generate network`; nothing = the built-in default.",
             show_default=False,
         ),
@@ -82,6 +83,10 @@ def rank_collapse(
     from attncli.cli.writer import emit, prepare
 
     conditions = prepare(output)
+    if source is not None and output.output is not None and same_file(source, output.output):
+        raise UsageError(
+            f"--output {output.output} would overwrite the network: name another file."
+        )
     default = DEFAULT_METRICS if sweep is None else DEFAULT_SWEEP_METRICS
     metrics = wanted_metrics(metric or default, conditions)
     choose = partial(variants.chosen, switches)
@@ -96,6 +101,10 @@ def rank_collapse(
     with progress_bar(output.shows_progress) as progress:
         report = study(metrics=metrics, progress=progress)
     return emit(with_provenance(report), output, conditions)
+
+
+def same_file(first: str | Path, second: str | Path) -> bool:
+    return Path(first).resolve() == Path(second).resolve()
 
 
 def wanted_metrics(given: Sequence[str], conditions: Sequence[Condition]) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from attncli.errors import UsageError
 from attncli.registry import convert
 
+MOST_STEPS = 1000
 FORM = "NAME=FROM:TO, NAME=FROM:TO:STEPS or NAME=1,2,4"
 
 
@@ -22,8 +23,8 @@ def parse_sweep(text: str, swept: Mapping[str, type]) -> tuple[str, list[float]]
     ends = convert(where, "FROM", first, kind), convert(where, "TO", last, kind)
     doublings = steps or [str(doubling_steps(*ends))]
     count = convert(where, "STEPS", ":".join(doublings), int)
-    if not 0 < ends[0] < ends[1] < math.inf or count < 2:
-        raise UsageError(f"{where}: the range must go up from above 0, in at least 2 steps.")
+    if not 0 < ends[0] < ends[1] < math.inf or not 2 <= count <= MOST_STEPS:
+        raise UsageError(f"{where}: the range must go up from above 0, in 2 to {MOST_STEPS} steps.")
     exact = [ends[0] * (ends[1] / ends[0]) ** (index / (count - 1)) for index in range(count)]
     points = [round(point) if kind is int else float(f"{point:.6g}") for point in exact]
     return name, list(dict.fromkeys(points))

@@ -1,6 +1,5 @@
 """The one place that writes: a report to stdout or a file, everything else to stderr."""
 
-import errno
 import io
 import os
 import sys
@@ -9,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attncli import gates
-from attncli.cli.files import require_writable, write_whole
+from attncli.cli.files import refusal, require_writable, silence, write_whole
 from attncli.cli.options import OutputOptions
-from attncli.errors import LimitError, UsageError
+from attncli.errors import UsageError
 from attncli.records import Report
 from attncli.render import FORMATS
 
@@ -19,15 +18,19 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 SUFFIXES = {".json": "json", ".jsonl": "jsonl", ".csv": "csv", ".md": "markdown"}
+FIGURES = (".png", ".svg", ".pdf")
 FULL_WIDTH = 10_000
 """Wider than any table: on a pipe nothing is cut or wrapped."""
 
 
 def prepare(options: OutputOptions) -> list[gates.Condition]:
     """Everything about the output that can be refused before the work: format, gates, paths, the plot's library."""
-    FORMATS[chosen_format(options)]
+    name = chosen_format(options)
+    FORMATS[name]
     if options.output is not None:
-        require_writable(options.output)
+        require_report_file(options.output, options.plot)
+    if options.plot == "terminal" and name not in ("table", "markdown"):
+        raise UsageError(f"--plot would spoil the {name}: give it a file, as in --plot curves.png.")
     if options.plot not in (None, "terminal"):
         require_figure(Path(options.plot))
     return [gates.parse(text) for text in options.fail_if]
@@ -45,7 +48,7 @@ def emit(report: Report, options: OutputOptions, conditions: Sequence[gates.Cond
     if options.output is None:
         to_stdout(render(report, name, sys.stdout, plot))
     else:
-        text = render(report, name, None, plot).encode()
+        text = render(report, name, None, plot).encode(errors="backslashreplace")
         write_whole(options.output, lambda path: path.write_bytes(text))
     notes(report, options, told=options.output is None and name in ("table", "markdown"))
     return gates.exit_code(report)
@@ -54,13 +57,21 @@ def emit(report: Report, options: OutputOptions, conditions: Sequence[gates.Cond
 def chosen_format(options: OutputOptions) -> str:
     if options.format is not None:
         return options.format
-    return SUFFIXES.get(options.output.suffix, "table") if options.output else "table"
+    return SUFFIXES.get(options.output.suffix.lower(), "table") if options.output else "table"
+
+
+def require_report_file(path: Path, plot: str | None) -> None:
+    if path.suffix.lower() in FIGURES:
+        raise UsageError(f"--output {path} is for the report: draw a figure with --plot {path}.")
+    if plot is not None and path.resolve() == Path(plot).resolve():
+        raise UsageError(f"--output and --plot both name {path}: give them different files.")
+    require_writable(path)
 
 
 def require_figure(path: Path) -> None:
     import importlib.util
 
-    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
+    if path.suffix.lower() not in FIGURES:
         raise UsageError(f"--plot {path}: the file must end in .png, .svg or .pdf.")
     if importlib.util.find_spec("matplotlib") is None:
         raise UsageError(f"--plot {path} needs matplotlib: pip install 'attncli[plot]'.")
@@ -119,14 +130,7 @@ def to_stdout(text: str) -> None:
         silence(sys.stdout)
     except OSError as error:
         silence(sys.stdout)
-        if error.errno == errno.ENOSPC:
-            raise LimitError("cannot write to stdout: the disk is full.") from None
-        raise UsageError(f"cannot write to stdout: {error.strerror}.") from None
-
-
-def silence(stream: Any) -> None:
-    """Let the interpreter's own last flush go nowhere."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        raise refusal("stdout", error) from None
 
 
 def notes(report: Report, options: OutputOptions, told: bool) -> None:

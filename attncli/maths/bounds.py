@@ -11,7 +11,6 @@ which says something only where ‖res(X_0)‖ < K^(-1/2), the contraction radiu
 
 import math
 
-
 from attncli.maths.norms import composite_norm, infinity_norm, one_norm
 from attncli.maths.scaled import Array
 

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 STEADY = -0.1
 """Decades a layer: two steps in a row at least this steep make an order; flatter ones are noise."""
 
+FEWEST_LAYERS = 3
+"""Below this many layers a regime cannot be told from its start."""
+
 CLIMB = 0.05
 """Decades a layer above which a curve is said to grow."""
 
@@ -50,7 +53,7 @@ def regime(curve: Sequence[float], support: str, drag: str) -> str:
     if curve[-1] == -math.inf:
         layer = next(index for index, value in enumerate(curve) if value == -math.inf)
         return f"rank 1 exactly, or beyond 10^-(10^308), from layer {layer} on"
-    if len(curve) < 3:
+    if len(curve) <= FEWEST_LAYERS:
         return "too few layers to tell"
     order = late_order(curve)
     if order is not None and order > 1.5:

@@ -10,7 +10,6 @@ below float range: it is never formed as a difference of logits. With rotary pos
 a relative bias b is of order one; with a mask some keys are invisible: all of these stop E from vanishing.
 """
 
-import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.errors import InputError
-from attncli.maths.scaled import Array, Scaled
+from attncli.maths.scaled import Array, Scaled, log2_of
 
 BLOCK_ELEMENTS = 1 << 20
 """Largest number of logits held at once (8 MiB), unless one row is longer."""
@@ -57,7 +56,8 @@ def deviation(logits: Logits, heads: slice, rows: slice) -> Array:
     """E for some heads and rows, as plain numbers; the mask is not applied."""
     exponent = logits.queries.exponent + logits.keys.exponent
     queries = Scaled(logits.queries.mantissa[heads, rows], exponent).value()
-    block = in_range(queries @ logits.keys.mantissa[heads].swapaxes(1, 2))
+    with np.errstate(over="ignore", invalid="ignore"):  # refused by in_range
+        block = in_range(queries @ logits.keys.mantissa[heads].swapaxes(1, 2))
     if logits.bias is not None:
         block += bias_rows(logits.bias[heads], rows)
         if logits.bias_in_reference:
@@ -79,18 +79,9 @@ def largest_deviation(logits: Logits) -> float:
         for side in (logits.queries, logits.keys)
     ]
     exponent = logits.queries.exponent + logits.keys.exponent
-    content = log2(lengths[0] * lengths[1], exponent)
+    content = log2_of(lengths[0] * lengths[1], exponent)
     bias = 0.0 if logits.bias is None else float(np.abs(logits.bias).max())
-    return max(content, log2(bias, 0)) + (1.0 if bias else 0.0)
-
-
-def log2(magnitude: float, exponent: int) -> float:
-    if magnitude == 0.0:
-        return -math.inf
-    try:
-        return math.log2(magnitude) + exponent
-    except OverflowError:
-        return math.copysign(math.inf, exponent)
+    return max(content, log2_of(bias, 0)) + (1.0 if bias else 0.0)
 
 
 def blocks(heads: int, queries: int, keys: int) -> Iterator[tuple[slice, slice]]:

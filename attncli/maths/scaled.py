@@ -104,5 +104,10 @@ def log10_of(magnitude: float, exponent: int) -> float:
         return -math.inf
     try:
         return math.log10(magnitude) + exponent * LOG10_2
-    except OverflowError:
-        return math.copysign(math.inf, exponent)
+    except OverflowError:  # an integer beyond floats
+        return math.inf if exponent > 0 else -math.inf
+
+
+def log2_of(magnitude: float, exponent: int) -> float:
+    """log2(magnitude · 2^exponent), likewise."""
+    return log10_of(magnitude, exponent) / LOG10_2

@@ -27,7 +27,6 @@ from attncli.maths.logits import (
     deviation,
     largest_deviation,
     last_bias,
-    log2,
     reference_row,
 )
 from attncli.maths.scaled import (
@@ -38,6 +37,7 @@ from attncli.maths.scaled import (
     common_exponent,
     expm1_scaled,
     from_logs,
+    log2_of,
     matmul,
     plus,
     product,
@@ -107,11 +107,19 @@ def softmax_deviation(logits: Logits, values: Scaled) -> Deviation:
         return judged(masked(logits, np.exp(log_reference), values))
     weights, log_weight = others(reference, star)
     if size < NEGLIGIBLE and logits.bias is None:
-        found = Sum(vanishing(logits, weights, log_weight, values), size + values.exponent)
+        found = Sum(vanishing(logits, weights, log_weight, values), largest_term(logits, values))
     else:
         found = factored(logits, weights, log_weight, star, values)
     value, resolved = judged(found)
     return Deviation(weighted(value, log_weight), resolved)
+
+
+def largest_term(logits: Logits, values: Scaled) -> float:
+    """log2 of a bound on |E V| where E vanishes; its own exponent may lie beyond floats."""
+    exponent = logits.queries.exponent + logits.keys.exponent + values.exponent
+    sides = (logits.queries, logits.keys, values)
+    lengths = [math.sqrt(float(np.square(side.mantissa).sum(-1).max())) for side in sides]
+    return log2_of(math.prod(lengths), exponent)
 
 
 def judged(found: Sum) -> Deviation:
@@ -187,7 +195,7 @@ def factored(
     numerator, means = covariance(moments, weights, log_weight, values.mantissa)
     value = scaled(numerator / (1.0 + means), values.exponent)
     largest = float((sizes / (1.0 + means)).max())
-    return Sum(value, log2(largest, 0 if values.is_zero() else values.exponent))
+    return Sum(value, log2_of(0.0 if values.is_zero() else largest, values.exponent))
 
 
 def softmax_output(logits: Logits, values: Scaled, minus: float = 0.0) -> Scaled:
@@ -223,7 +231,7 @@ def masked(logits: Logits, weights: Array, values: Scaled) -> Sum:
     """Plain softmax over the visible keys, minus the reference."""
     output = softmax_output(logits, values)
     reference = scaled(weights[:, None, :] @ values.mantissa, values.exponent)
-    largest = max(-math.inf if term.is_zero() else term.exponent for term in (output, reference))
+    largest = max(log2_of(float(not term.is_zero()), term.exponent) for term in (output, reference))
     return Sum(plus(output, times(reference, -1.0)), largest)
 
 
@@ -234,16 +242,18 @@ def logarithmic(
     heads, tokens, width = values.mantissa.shape
     result = np.zeros((heads, logits.queries.mantissa.shape[1], width))
     pieces = []
-    largest = -math.inf
+    largest: int | None = None
     for some, rows in blocks(heads, result.shape[1], tokens):
         block = masked_logits(deviation(logits, some, rows), logits, rows)
         weights = minus_reference(block, log_reference[some], star[some])
-        largest = largest if weights.is_zero() else max(largest, weights.exponent)
+        if not weights.is_zero():
+            largest = weights.exponent if largest is None else max(largest, weights.exponent)
         pieces.append((some, rows, matmul(weights, values.mantissa[some])))
     top = common_exponent(*(piece for _, _, piece in pieces))
     for some, rows, piece in pieces:
         result[some, rows] = aligned(piece, top)
-    return Sum(scaled(result, top + values.exponent), largest + values.exponent)
+    log2_largest = log2_of(0.0 if largest is None else 1.0, (largest or 0) + values.exponent)
+    return Sum(scaled(result, top + values.exponent), log2_largest)
 
 
 def minus_reference(block: Array, log_reference: Array, star: NDArray[np.intp]) -> Scaled:

@@ -1,6 +1,5 @@
 """What a synthetic network is: its sizes and the kinds of its parts."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -21,6 +20,9 @@ KINDS: Mapping[str, Mapping[str, str]] = {
 """Field → its kinds → the whole number that may follow the kind after a colon."""
 
 NUMBER_NEEDED = ("window",)
+
+LARGEST_SIZE = 10**9
+SMALLEST_SCALE = 1e-100
 
 SIZES = ("layers", "tokens", "width", "heads", "key_width", "mlp_width")
 
@@ -49,10 +51,13 @@ class NetworkSpec:
     def __post_init__(self) -> None:
         for name in SIZES:
             size = getattr(self, name)
-            if size is not None and size < 1:
-                raise UsageError(f"{option(name)} must be at least 1, not {size}.")
-        if not 0.0 < self.init_scale < math.inf:
-            raise UsageError(f"--init-scale must be a positive number, not {self.init_scale}.")
+            if size is not None and not 1 <= size <= LARGEST_SIZE:
+                raise UsageError(f"{option(name)} must be from 1 to {LARGEST_SIZE:,}, not {size}.")
+        if not SMALLEST_SCALE <= self.init_scale <= 1.0 / SMALLEST_SCALE:
+            raise UsageError(
+                f"--init-scale must be from {SMALLEST_SCALE:g} to {1.0 / SMALLEST_SCALE:g}, "
+                f"not {self.init_scale:g}."
+            )
         for name in KINDS:
             kind_and_number(name, getattr(self, name))
         if self.key_width is None and self.width % self.heads:

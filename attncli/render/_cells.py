@@ -7,6 +7,8 @@ from attncli.maths.digits import number, with_spread
 from attncli.records import Report, Row, Scalar, View
 
 NOTHING = "–"
+WORDS = "regime"
+"""Header of a column of findings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +24,11 @@ def grids(report: Report) -> Iterator[Grid]:
     """Every view of the report, empty ones left out."""
     for view in report.views:
         rows = [row for row in report.rows if shown(row, view)]
-        if rows:
-            yield grid(report, view, rows)
+        if view.findings and report.findings:
+            lines = tuple((finding.about, finding.text) for finding in report.findings)
+            yield Grid(view.title, (view.down, WORDS), lines)
+        elif rows:
+            yield grid(view, rows)
 
 
 def shown(row: Row, view: View) -> bool:
@@ -34,19 +39,15 @@ def shown(row: Row, view: View) -> bool:
     )
 
 
-def grid(report: Report, view: View, rows: Sequence[Row]) -> Grid:
+def grid(view: View, rows: Sequence[Row]) -> Grid:
     downs = distinct(row.axis(view.down) for row in rows)
     acrosses = view.metrics if view.across is None else distinct(across(row, view) for row in rows)
     cells = {(row.axis(view.down), across(row, view)): row for row in by_layer(rows, view)}
-    findings = {finding.about: finding.text for finding in report.findings}
     lines = [
         [str(down), *(cell(cells.get((down, column))) for column in acrosses)] for down in downs
     ]
-    header = [view.down, *map(str, acrosses)]
-    if view.findings:
-        header.append("regime")
-        lines = [[*line, findings.get(line[0], "")] for line in lines]
-    return Grid(view.title, tuple(header), tuple(map(tuple, lines)))
+    header = (view.down, *map(str, acrosses))
+    return Grid(view.title, header, tuple(map(tuple, lines)))
 
 
 def distinct(values: Iterable[Scalar | None]) -> list[Scalar | None]:

@@ -1,12 +1,19 @@
 from collections.abc import Iterator
 
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.console import (
+    Console,
+    ConsoleOptions,
+    Group,
+    JustifyMethod,
+    RenderableType,
+    RenderResult,
+)
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from attncli.records import Report, Verdict
-from attncli.render._cells import Grid, grids
+from attncli.render._cells import WORDS, Grid, grids
 
 
 def table(report: Report) -> RenderableType:
@@ -42,18 +49,21 @@ class Fitted:
             stop = end
             while stop > start + 1 and too_wide(self.part(start, stop), console, options):
                 stop -= 1
+            if start > 1:
+                yield Text()
             yield self.part(start, stop)
             start = stop
 
     def part(self, start: int, stop: int) -> Table:
-        """The first column and columns start … stop - 1."""
+        """The first column and columns start … stop - 1; names are text, not markup."""
         result = Table(box=None, header_style="bold")
         for index, name in enumerate(self.grid.header):
             if index == 0 or start <= index < stop:
-                words = name == "regime"
-                result.add_column(name, justify="left" if words else "right", no_wrap=not words)
+                words = name == WORDS
+                justify: JustifyMethod = "left" if words else "right"
+                result.add_column(Text(name), justify=justify, no_wrap=not words)
         for line in self.grid.lines:
-            result.add_row(line[0], *line[start:stop])
+            result.add_row(*map(Text, (line[0], *line[start:stop])))
         return result
 
 

@@ -12,7 +12,7 @@ from attncli.metrics import definition
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import Switches
 from attncli.networks.weights import Network
-from attncli.records import Definition, Finding, Report, Row, Scalar, View
+from attncli.records import NOT_APPLICABLE, Definition, Finding, Report, Row, Scalar, View
 from attncli.studies import Progress, no_progress
 from attncli.studies.statistics import NOTHING, summary_row
 from attncli.studies.trajectories import Trajectory, bound_applies, run
@@ -37,7 +37,10 @@ OWN_METRICS: Mapping[str, Definition] = {
 """Numbers of this study that are not measurements of one state."""
 
 BEYOND = "zero, or beyond 10^±(10^308)"
-NOT_COVERED = "the theorem covers unmasked softmax attention without skip, norm, positions or gates"
+NOT_COVERED = (
+    NOT_APPLICABLE
+    + "the theorem covers unmasked softmax attention without skip, norm, positions or gates"
+)
 
 Ensemble = Mapping[str, Sequence[Trajectory]]
 """Per variant, one trajectory for each seed."""
@@ -62,7 +65,7 @@ def rank_collapse(
         source=describe_source(source, spec, variants),
         input={"tokens": spec.tokens},
         seeds=tuple(network.seed for network in networks),
-        views=(*curves(metrics, len(networks)), BY_VARIANT),
+        views=(*curves(metrics, len(networks)), REGIMES, BY_VARIANT),
         findings=findings,
     )
 
@@ -138,6 +141,7 @@ def order_rows(
     per_seed = [orders(trajectory.measured[RESIDUAL]) for trajectory in trajectories]
     for layer, values in enumerate(zip(*per_seed, strict=True)):
         why = "needs two layers before it" if layer < 2 else "the residual does not fall steadily"
+        why = NOT_APPLICABLE + why
         yield summary_row("order", "1", values, why, keys, variant=variant, layer=layer)
 
 
@@ -178,8 +182,9 @@ BY_VARIANT = View(
     down="variant",
     metrics=("order", "residual_start", "contraction_radius", RESIDUAL_NORM, "log10_bound"),
     last_layer_only=True,
-    findings=True,
 )
+
+REGIMES = View(title="How each variant behaves", down="variant", metrics=(), findings=True)
 
 
 def curves(metrics: Sequence[str], seeds: int) -> Iterator[View]:

@@ -150,7 +150,7 @@ def peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
-PARTS = {"window": window, "long": long, "adam": against_adam, "narrow": narrow, "growth": growth}
+PARTS = {"long": long, "window": window, "adam": against_adam, "narrow": narrow, "growth": growth}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or PARTS:

@@ -10,11 +10,11 @@ from attncli.networks.variants import SETS, VARIANTS, by_names, by_switches
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"layers": 0}, "--layers must be at least 1"),
-        ({"tokens": -3}, "--tokens must be at least 1"),
-        ({"key_width": 0}, "--key-width must be at least 1"),
-        ({"init_scale": 0.0}, "--init-scale must be a positive number"),
-        ({"init_scale": float("nan")}, "--init-scale must be a positive number"),
+        ({"layers": 0}, "--layers must be from 1 to"),
+        ({"tokens": -3}, "--tokens must be from 1 to"),
+        ({"key_width": 0}, "--key-width must be from 1 to"),
+        ({"init_scale": 0.0}, "--init-scale must be from 1e-100"),
+        ({"init_scale": float("nan")}, "--init-scale must be from 1e-100"),
         ({"heads": 3}, "--heads 3 does not divide --width 64"),
         ({"norm": "layre"}, "did you mean 'layer'"),
         ({"mask": "window"}, "window:W"),

@@ -17,6 +17,7 @@ class Point:
 @dataclass(frozen=True, slots=True)
 class Chart:
     title: str
+    metric: str
     x_label: str
     series: Mapping[str, list[Point]]
 
@@ -40,7 +41,7 @@ def chart(report: Report) -> Chart | None:
         if isinstance(x, int | float):
             point = Point(float(x), row.value, row.spread or 0.0)
             series.setdefault(str(row.axis(view.across)), []).append(point)
-    return Chart(view.title, view.down, series) if series else None
+    return Chart(view.title, view.metrics[0], view.down, series) if series else None
 
 
 def squeeze(value: float) -> float:

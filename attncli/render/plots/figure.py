@@ -40,6 +40,6 @@ def plot(axes: object, drawn: Chart) -> None:
     if needs_squeeze(drawn):
         axes.set_yscale("symlog", linthresh=1.0)  # type: ignore[attr-defined]
     axes.set_xlabel(drawn.x_label)  # type: ignore[attr-defined]
-    axes.set_ylabel(drawn.title)  # type: ignore[attr-defined]
+    axes.set_ylabel(drawn.metric)  # type: ignore[attr-defined]
     axes.grid(alpha=0.3)  # type: ignore[attr-defined]
     axes.legend(frameon=False)  # type: ignore[attr-defined]

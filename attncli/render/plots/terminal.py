@@ -1,5 +1,8 @@
 """Curves drawn with characters."""
 
+import itertools
+from collections.abc import Iterator
+
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
@@ -43,18 +46,34 @@ def draw(drawn: Chart, width: int) -> list[Text]:
     left = min(point.x for point in drawn.points)
     right = max(point.x for point in drawn.points)
     canvas: Canvas = [[(" ", "")] * width for _ in range(HEIGHT)]
-    for index, points in enumerate(drawn.series.values()):
-        mark = (MARKS[index % len(MARKS)], COLOURS[index % len(COLOURS)])
-        for point in points:
-            column = round((point.x - left) / ((right - left) or 1.0) * (width - 1))
-            line = round((high - scale(point.y)) / span * (HEIGHT - 1))
-            canvas[line][column] = mark
+    for index, points in reversed(list(enumerate(drawn.series.values()))):  # the first on top
+        mark, colour = MARKS[index % len(MARKS)], COLOURS[index % len(COLOURS)]
+        places = [
+            (
+                round((point.x - left) / ((right - left) or 1.0) * (width - 1)),
+                round((high - scale(point.y)) / span * (HEIGHT - 1)),
+            )
+            for point in points
+        ]
+        for column, line in connected(places):
+            canvas[line][column] = ("·", colour)
+        for column, line in places:
+            canvas[line][column] = (mark, colour)
     inverse = unsqueeze if needs_squeeze(drawn) else float
     labels = {
         line: number(inverse(high - line / (HEIGHT - 1) * span)) for line in (0, 5, 10, HEIGHT - 1)
     }
     lines = [canvas_line(labels.get(index, ""), cells) for index, cells in enumerate(canvas)]
     return [*lines, *axis(drawn, left, right, width), legend(drawn)]
+
+
+def connected(places: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The cells on the straight lines between neighbouring points."""
+    for (left, start), (right, end) in itertools.pairwise(sorted(places)):
+        steps = max(right - left, abs(end - start), 1)
+        for step in range(steps):
+            share = step / steps
+            yield round(left + share * (right - left)), round(start + share * (end - start))
 
 
 def canvas_line(label: str, cells: list[tuple[str, str]]) -> Text:

@@ -85,8 +85,8 @@ class View:
     """Only rows with these coordinates."""
     last_layer_only: bool = False
     """Per line, keep each metric's row of the highest layer (rows without a layer always stay)."""
-    findings: bool = False
-    """Show the findings instead of numbers."""
+    findings: str = ""
+    """Show the findings instead of numbers, under this header."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,8 @@ HAND_MADE = Report(
     seeds=(0, 1, 2, 3, 4),
     views=(
         View("log10_residual after each layer", "layer", ("log10_residual",), across="variant"),
-        View("By variant", "variant", ("log10_residual",), last_layer_only=True, findings=True),
+        View("By variant", "variant", ("log10_residual",), last_layer_only=True),
+        View("By words", "variant", (), findings="regime"),
         View("Nothing to see", "head", ("log10_residual",)),
     ),
     findings=(Finding("SAN", "cubic: doubly exponential"),),
@@ -89,7 +90,7 @@ views = st.builds(
     across=st.none() | st.sampled_from(("variant", "layer", "tokens")),
     where=st.just({}) | st.just({"variant": "SAN"}),
     last_layer_only=st.booleans(),
-    findings=st.booleans(),
+    findings=st.sampled_from(["", "regime"]),
 )
 
 reports: st.SearchStrategy[Report] = st.builds(

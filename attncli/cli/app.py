@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+from attncli.cli.approximate import EXAMPLES as APPROXIMATE_EXAMPLES
+from attncli.cli.approximate import approximate
 from attncli.cli.generate import app as generate
 from attncli.cli.help import Command, Group
 from attncli.cli.list_things import EXAMPLES as LIST_EXAMPLES
@@ -45,5 +47,6 @@ def attn(
 
 
 app.command("rank-collapse", cls=Command, epilog=EXAMPLES)(rank_collapse)
+app.command("approximate", cls=Command, epilog=APPROXIMATE_EXAMPLES)(approximate)
 app.add_typer(generate, name="generate")
 app.command("list", cls=Command, epilog=LIST_EXAMPLES)(list_things)

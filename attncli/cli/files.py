@@ -18,10 +18,10 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     Devices and pipes (/dev/stdout, a fifo) are written to directly.
     """
     with explained(path):
-        path = path.resolve()  # through a link, to the file it names
         if is_stream(path):
             write(path)
             return
+        path = path.resolve()  # through a link, to the file it names
         with temporary_beside(path) as temporary:
             write(temporary)
             with open(temporary, "rb") as file:

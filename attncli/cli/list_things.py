@@ -13,6 +13,8 @@ from attncli.registry import Registry
 REGISTRIES: Mapping[str, Registry] = {
     "metrics": Registry("metric", "attncli.metrics"),
     "maps": Registry("map", "attncli.maps"),
+    "patterns": Registry("pattern", "attncli.patterns"),
+    "methods": Registry("method", "attncli.fits"),
     "formats": Registry("format", "attncli.render"),
 }
 
@@ -45,7 +47,7 @@ def list_things(
             metavar="WHAT",
             show_default=False,
             autocompletion=completion(lambda: [*REGISTRIES, "variants"]),
-            help="One of metrics, maps, formats, variants; nothing = all.",
+            help="One of metrics, maps, patterns, methods, formats, variants; nothing = all.",
         ),
     ] = None,
 ) -> int:

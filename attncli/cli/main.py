@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from attncli.cli.files import refusal, silence
-from attncli.errors import AttnError, LimitError, UsageError
+from attncli.errors import AttnError, LimitError
 
 INTERRUPTED = 130
 BUG = 70
@@ -66,7 +66,7 @@ def run(arguments: Sequence[str]) -> int:
     except OSError as error:
         if debug:
             raise
-        refused = refusal("the output", error)
+        refused = refusal("to stdout", error)
         return complain(str(refused), refused.exit_code)
     except Exception as error:
         if debug:
@@ -81,8 +81,6 @@ def dispatch(arguments: Sequence[str]) -> int:
 
     from attncli.cli.app import app
 
-    if sys.stdout is None:
-        raise UsageError("cannot write to stdout: it is closed.")
     try:
         code = app(list(arguments), prog_name="attn", standalone_mode=False)
     except typer.Abort:

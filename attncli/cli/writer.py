@@ -122,7 +122,9 @@ def console_for(stream: Any, buffer: io.StringIO) -> "Console":
 
 
 def to_stdout(text: str) -> None:
-    """A reader that stops reading (`| head`) is no failure; a full disk is."""
+    """A reader that stops reading (`| head`) is no failure; a full disk is, and so is a closed stdout."""
+    if sys.stdout is None:
+        raise UsageError("cannot write to stdout: it is closed.")
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -130,7 +132,7 @@ def to_stdout(text: str) -> None:
         silence(sys.stdout)
     except OSError as error:
         silence(sys.stdout)
-        raise refusal("stdout", error) from None
+        raise refusal("to stdout", error) from None
 
 
 def notes(report: Report, options: OutputOptions, told: bool) -> None:

@@ -7,8 +7,6 @@ from attncli.maths.digits import number, with_spread
 from attncli.records import Report, Row, Scalar, View
 
 NOTHING = "–"
-WORDS = "regime"
-"""Header of a column of findings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +16,8 @@ class Grid:
     title: str
     header: tuple[str, ...]
     lines: tuple[tuple[str, ...], ...]
+    words: bool = False
+    """Whether the last column is text that may wrap."""
 
 
 def grids(report: Report) -> Iterator[Grid]:
@@ -26,7 +26,7 @@ def grids(report: Report) -> Iterator[Grid]:
         rows = [row for row in report.rows if shown(row, view)]
         if view.findings and report.findings:
             lines = tuple((finding.about, finding.text) for finding in report.findings)
-            yield Grid(view.title, (view.down, WORDS), lines)
+            yield Grid(view.title, (view.down, view.findings), lines, words=True)
         elif rows:
             yield grid(view, rows)
 

@@ -24,7 +24,7 @@ def lines(report: Report) -> Iterator[str]:
 
 def table(grid: Grid) -> Iterator[str]:
     yield row(grid.header)
-    yield "|" + " --- |" + " ---: |" * (len(grid.header) - 1)
+    yield "| --- |" + (" :--- |" if grid.words else " ---: |") * (len(grid.header) - 1)
     yield from map(row, grid.lines)
 
 

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attncli.records import Report, Verdict
-from attncli.render._cells import WORDS, Grid, grids
+from attncli.render._cells import Grid, grids
 
 
 def table(report: Report) -> RenderableType:
@@ -59,7 +59,7 @@ class Fitted:
         result = Table(box=None, header_style="bold")
         for index, name in enumerate(self.grid.header):
             if index == 0 or start <= index < stop:
-                words = name == WORDS
+                words = self.grid.words and index > 0
                 justify: JustifyMethod = "left" if words else "right"
                 result.add_column(Text(name), justify=justify, no_wrap=not words)
         for line in self.grid.lines:

@@ -40,7 +40,7 @@ FITS_VIEW = View(
     title="Fits, each verified after rounding",
     down="fit",
     metrics=("length", "k", "d", "hidden", *MEASURED, "logit_bits", "sufficient_d", "all_supports_d", "counting_d", "fixed_keys_d", "probes", "seconds"),
-    findings=True,
+    findings="finding",
 )  # fmt: skip
 
 

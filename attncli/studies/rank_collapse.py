@@ -184,7 +184,7 @@ BY_VARIANT = View(
     last_layer_only=True,
 )
 
-REGIMES = View(title="How each variant behaves", down="variant", metrics=(), findings=True)
+REGIMES = View(title="How each variant behaves", down="variant", metrics=(), findings="regime")
 
 
 def curves(metrics: Sequence[str], seeds: int) -> Iterator[View]:

@@ -149,5 +149,5 @@ def views() -> tuple[View, ...]:
     return (
         View("Smallest width found", "length", ("d_min",), across="fit"),
         View("Logit scale there", "length", ("logit_scale",), across="fit"),
-        View("How far each law is behind the best (AIC)", "fit", ("aic_above_best",), across="law", findings=True),
+        View("How far each law is behind the best (AIC)", "fit", ("aic_above_best",), across="law", findings="law"),
     )  # fmt: skip

@@ -1,7 +1,7 @@
 """Cost of `attn approximate`, measured in one run: against tuned Adam, at narrow width, in memory, and in length.
 
     python tests/bench/approximate.py            all parts
-    python tests/bench/approximate.py adam long  some of: adam, narrow, long, window, growth
+    python tests/bench/approximate.py adam long  some of: adam, narrow, long, window, growth, paper
 
 Set OPENBLAS_NUM_THREADS=1 for steady CPU times; CPU seconds are compared, so threads do not flatter either side.
 """
@@ -14,7 +14,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from attncli.fits import FitRequest, FittedModule
-from attncli.fits._search import Attempt, find_width, try_width
+from attncli.fits._search import Attempt, find_width, narrowest, try_width
 from attncli.fits._verify import verify
 from attncli.patterns import build
 
@@ -22,6 +22,35 @@ VARIATION_ONLY = {"ratio_error": 1e6, "off_support": 1e6}
 """Limits so wide that the total variation alone decides, as for Adam."""
 STEPS, CHECK = 1500, 20
 RATES = (0.03, 0.1)
+SEEDS = (10, 11, 12)
+"""Never used while the methods were tuned."""
+GRID = (
+    32,
+    45,
+    64,
+    90,
+    128,
+    181,
+    256,
+    362,
+    512,
+    724,
+    896,
+    960,
+    992,
+    1008,
+    1016,
+    1020,
+    1022,
+    1023,
+    1024,
+    1448,
+    2048,
+    2896,
+    4096,
+)
+"""Widths for the paper's algorithm: steps of √2, finer just below n = 1024."""  # fmt: skip
+DRAWS = 2
 
 
 def adam(
@@ -64,7 +93,7 @@ def against_adam() -> None:
     ratios = []
     first = build("window", 64, np.random.default_rng(0))
     adam(first, 4, 0.1, 0.5, 0), ours(first, request, 0)  # imports are nobody's cost
-    for seed in range(3):
+    for seed in SEEDS:
         target = build("random:k=4,weights=dirichlet", 512, np.random.default_rng(seed))
         runs = {rate: adam(target, 16, rate, 1e-3, seed) for rate in RATES}
         arrived = [run for run in runs.values() if run[1] <= 1e-3] or list(runs.values())
@@ -85,7 +114,7 @@ def against_adam() -> None:
 def narrow() -> None:
     """d = 2k = 8: how small the worst row's total variation gets."""
     print("Narrow: n = 512, k = 4, Dirichlet, d = 8")
-    for seed in range(3):
+    for seed in SEEDS:
         target = build("random:k=4,weights=dirichlet", 512, np.random.default_rng(seed))
         request = FitRequest(d=8, total_variation=1e-3, effort=4, dtype="float32", **VARIATION_ONLY)
         seconds, attempt = ours(target, request, seed)
@@ -145,12 +174,50 @@ def growth() -> None:
         print(f"  {method} d = {d}: " + ", ".join(cells))
 
 
+def paper() -> None:
+    """n = 1024, unequal weights, ε1 = ε2 = 0.2, total variation 0.01, float32: the paper's width against `auto`."""
+    print("Paper: n = 1024, Dirichlet, float32; the first width of an ascending grid that works")
+    for k in (2, 4, 8):
+        for seed in SEEDS:
+            target = build(f"random:k={k},weights=dirichlet", 1024, np.random.default_rng(seed))
+            began = time.process_time()
+            auto = narrowest(target, FitRequest(d=1, dtype="float32"), [seed], 64)
+            assert auto.fit is not None
+            said = f"auto d = {auto.fit.d} (met {auto.met}, {time.process_time() - began:.0f} s)"
+            print(f"  k = {k}, seed {seed}: {said}", flush=True)
+            for factors in ("codebook", "svd"):
+                for projection in ("gaussian", "orthogonal"):
+                    print("   ", papers_width(target, factors, projection, seed), flush=True)
+
+
+def papers_width(target: csr_array, factors: str, projection: str, seed: int) -> str:
+    """Up the grid until a draw meets the request; an orthogonal projection ends at d = n, where it is exact."""
+    method = f"jl:factors={factors},projection={projection},draws={DRAWS}"
+    began = time.process_time()
+    grid = [d for d in GRID if projection == "gaussian" or d <= target.shape[0]]
+    for d in grid:
+        attempt = try_width(method, target, FitRequest(d=d, dtype="float32"), [seed])
+        if attempt.met:
+            found = f"d = {d}"
+            break
+    else:
+        found = f"none up to {grid[-1]} ({attempt.reason})"
+    return f"{method}: {found}, {time.process_time() - began:.0f} s"
+
+
 def peak() -> float:
     """Peak resident memory of this process in GiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
-PARTS = {"long": long, "window": window, "adam": against_adam, "narrow": narrow, "growth": growth}
+PARTS = {
+    "long": long,
+    "window": window,
+    "adam": against_adam,
+    "narrow": narrow,
+    "growth": growth,
+    "paper": paper,
+}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or PARTS:

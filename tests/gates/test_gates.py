@@ -21,7 +21,7 @@ def report(*made: Row) -> Report:
 
 
 def curve(values: Sequence[float | None], variant: str = "SAN") -> list[Row]:
-    why = "too early"
+    why = "n/a: too early"
     return [
         Row("order", value, "1", variant, layer, note=None if value is not None else why)
         for layer, value in enumerate(values)
@@ -197,7 +197,26 @@ def test_nulls_alone_fail_and_say_why(aggregate: str) -> None:
     made = report(*curve([None, None]))
     (verdict,) = decide(made, [parse(f"{aggregate}(order) < -1e300")])
     assert verdict.failed
-    assert verdict.text == "no number to test: too early"
+    assert verdict.text == "no number to test: SAN, layer 0: n/a: too early"
+
+
+def test_a_number_that_is_lost_fails_every_gate() -> None:
+    """A residual of exactly zero is null too: leaving it out would let the worst collapse pass."""
+    rows = [Row("order", None, "1", "SAN", 1, note="zero, or beyond"), *curve([5.0])]
+    (verdict,) = decide(report(*rows), [parse("order < -3")])
+    assert verdict.failed
+    assert verdict.text == "no number to test: SAN, layer 1: zero, or beyond"
+
+
+def test_the_end_is_that_of_the_rows_alike() -> None:
+    """In a sweep over depths, layer=-1 is each network's own last layer."""
+    rows = [
+        Row("order", float(layer), "1", "SAN", layer, keys={"layers": depth})
+        for depth in (2, 4)
+        for layer in range(depth + 1)
+    ]
+    (verdict,) = decide(report(*rows), [parse("order[layer=-1] > 1")])
+    assert verdict.text.startswith("2 of 2 values")
 
 
 def test_the_verdict_shows_the_number_that_decided() -> None:
@@ -260,7 +279,7 @@ measured = st.builds(
     metric=st.sampled_from(["order", "entropy"]),
     value=quarters | st.just(None) | quarters,
     spread=st.none(),
-    note=st.just("too early"),
+    note=st.sampled_from(["n/a: too early", "n/a: too early", "zero, or beyond"]),
     variant=st.sampled_from(["SAN", "SAN+skip"]),
     layer=st.integers(0, 3) | st.none(),
     head=st.none() | st.integers(0, 1),
@@ -275,9 +294,25 @@ def chosen(made: Sequence[Row], gate: Gate) -> list[Row]:
     if gate.layers is None:
         return left
     numbered = [row for row in left if row.layer is not None]
-    end = 1 + max((row.layer or 0 for row in numbered), default=0)
-    first, last = (layer + end if layer < 0 else layer for layer in gate.layers)
-    return [row for row in numbered if row.layer in range(first, last + 1)]
+    kept = []
+    for one in numbered:
+        group = [other.layer or 0 for other in numbered if group_of(other) == group_of(one)]
+        first, last = (layer + 1 + max(group) if layer < 0 else layer for layer in gate.layers)
+        if one.layer in range(first, last + 1):
+            kept.append(one)
+    return kept
+
+
+def group_of(row: Row) -> tuple[object, ...]:
+    return (row.variant, row.head, *sorted(row.keys.items()))
+
+
+def fails_the_build(rows: Sequence[Row], gate: Gate) -> bool:
+    """A number that is lost or missing fails; what does not apply is left out."""
+    if any(row.value is None and row.note == "zero, or beyond" for row in rows):
+        return True
+    numbers = [row.value for row in rows if row.value is not None]
+    return not numbers or evaluated(numbers, gate)
 
 
 def evaluated(values: Sequence[float], gate: Gate) -> bool:
@@ -316,8 +351,7 @@ def test_verdict_exit_code_and_what_is_printed_agree_with_a_slow_evaluator(
             decide(report(*made), conditions)
         return
     judged = report(*made).with_verdicts(decide(report(*made), conditions))
-    numbers = [[row.value for row in some if row.value is not None] for some in picked]
-    fails = [not some or evaluated(some, gate) for some, gate in zip(numbers, asked, strict=True)]
+    fails = [fails_the_build(some, gate) for some, gate in zip(picked, asked, strict=True)]
     assert [verdict.failed for verdict in judged.verdicts] == fails
     assert exit_code(judged) == int(any(fails))
     assert FORMATS["markdown"](judged).count("❌") == sum(fails)

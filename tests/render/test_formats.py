@@ -90,10 +90,16 @@ def test_markdown() -> None:
 
 ### By variant
 
-| variant | log10_residual | regime |
-| --- | ---: | ---: |
-| SAN | -171,507 ± 2,796 | cubic: doubly exponential |
-| a\\|b, "c" | – |  |
+| variant | log10_residual |
+| --- | ---: |
+| SAN | -171,507 ± 2,796 |
+| a\\|b, "c" | – |
+
+### By words
+
+| variant | regime |
+| --- | :--- |
+| SAN | cubic: doubly exponential |
 
 - ❌ `log10_residual < -3` — 1 of 3 values; SAN, layer 1: -171507
 - ✅ `entropy < 1` — 0 of 1 value; layer 0, head 3, tokens 16: 1.25
@@ -112,9 +118,13 @@ log10_residual after each layer
      1  -171,507 ± 2,796         –
 
 By variant
-  variant    log10_residual  regime
-      SAN  -171,507 ± 2,796  cubic: doubly exponential
+  variant    log10_residual
+      SAN  -171,507 ± 2,796
  a|b, "c"                 –
+
+By words
+ variant  regime
+     SAN  cubic: doubly exponential
 
 FAIL  log10_residual < -3  (1 of 3 values; SAN, layer 1: -171507)
 pass  entropy < 1  (0 of 1 value; layer 0, head 3, tokens 16: 1.25)

@@ -79,7 +79,7 @@ def test_the_pieces_of_a_split_table_are_apart() -> None:
 @pytest.mark.parametrize("name", ["[bold]", "window[3]", "[/]", ":smile:", "[link=x]y", "a\\[b"])
 def test_names_are_shown_as_they_are(name: str) -> None:
     """Square brackets and colons in a name are no markup."""
-    view = View(f"About {name}", "variant", ("order",), findings=True)
+    view = View(f"About {name}", "variant", (), findings="regime")
     across = View("Across", "layer", ("order",), across="variant")
     report = Report(
         "example",

@@ -45,26 +45,39 @@ def draw(drawn: Chart, width: int) -> list[Text]:
     span = (high - low) or 1.0
     left = min(point.x for point in drawn.points)
     right = max(point.x for point in drawn.points)
-    canvas: Canvas = [[(" ", "")] * width for _ in range(HEIGHT)]
-    for index, points in reversed(list(enumerate(drawn.series.values()))):  # the first on top
-        mark, colour = MARKS[index % len(MARKS)], COLOURS[index % len(COLOURS)]
-        places = [
+    places = [
+        [
             (
                 round((point.x - left) / ((right - left) or 1.0) * (width - 1)),
                 round((high - scale(point.y)) / span * (HEIGHT - 1)),
             )
             for point in points
         ]
-        for column, line in connected(places):
-            canvas[line][column] = ("·", colour)
-        for column, line in places:
-            canvas[line][column] = (mark, colour)
+        for points in drawn.series.values()
+    ]
     inverse = unsqueeze if needs_squeeze(drawn) else float
     labels = {
         line: number(inverse(high - line / (HEIGHT - 1) * span)) for line in (0, 5, 10, HEIGHT - 1)
     }
+    canvas = painted(places, width)
     lines = [canvas_line(labels.get(index, ""), cells) for index, cells in enumerate(canvas)]
     return [*lines, *axis(drawn, left, right, width), legend(drawn)]
+
+
+def painted(places: list[list[tuple[int, int]]], width: int) -> Canvas:
+    """Dotted lines, then the marks; where curves meet, they take turns, so that none is hidden for long."""
+    canvas: Canvas = [[(" ", "")] * width for _ in range(HEIGHT)]
+    owners: dict[tuple[int, int], list[int]] = {}
+    for index, cells in reversed(list(enumerate(places))):
+        for column, line in connected(cells):
+            canvas[line][column] = ("·", COLOURS[index % len(COLOURS)])
+        for cell in cells:
+            owners.setdefault(cell, []).insert(0, index)
+    columns = sorted({column for column, _ in owners})
+    for (column, line), indices in owners.items():
+        index = indices[columns.index(column) % len(indices)]
+        canvas[line][column] = (MARKS[index % len(MARKS)], COLOURS[index % len(COLOURS)])
+    return canvas
 
 
 def connected(places: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:

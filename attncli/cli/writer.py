@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from attncli import gates
 from attncli.cli.files import refusal, require_writable, silence, write_whole
@@ -126,13 +126,25 @@ def to_stdout(text: str) -> None:
     if sys.stdout is None:
         raise UsageError("cannot write to stdout: it is closed.")
     try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        write_all(sys.stdout, text)
     except BrokenPipeError:
         silence(sys.stdout)
     except OSError as error:
         silence(sys.stdout)
         raise refusal("to stdout", error) from None
+
+
+def write_all(stream: TextIO, text: str) -> None:
+    """Every byte, or an error: an unbuffered stdout (python -u) takes what fits and drops the rest in silence."""
+    binary = getattr(stream, "buffer", None)
+    if binary is None:
+        stream.write(text)
+        return
+    stream.flush()
+    rest = memoryview(text.encode(stream.encoding, errors="backslashreplace"))
+    while rest:
+        rest = rest[binary.write(rest) :]
+    binary.flush()
 
 
 def notes(report: Report, options: OutputOptions, told: bool) -> None:

@@ -77,11 +77,26 @@ def verify(fit: Module, target: csr_array, progress: Progress = silent) -> Evide
     """Evaluate the module in its dtype and compare every row with the target (rows sum to one)."""
     w_q, w_k, x = (rounded(part, fit.dtype) for part in (fit.w_q, fit.w_k, fit.x))
     queries, keys = product(x, w_q, fit.dtype), product(x, w_k, fit.dtype)
-    length = len(x)
+    return measure(queries, keys, target, fit.dtype, fit.causal, 1.0, progress)
+
+
+def measure(
+    queries: Floats,
+    keys: Floats,
+    target: csr_array,
+    dtype: str,
+    causal: bool,
+    scale: float,
+    progress: Progress = silent,
+) -> Evidence:
+    """softmax(scale · queries keys^T), computed in the dtype whose values both hold, against the target."""
+    length = len(queries)
     parts = []
     for rows in row_blocks(length):
-        logits = product(queries[rows], keys.T, fit.dtype)
-        parts.append(compare(logits, target[rows], rows.start if fit.causal else None))
+        logits = product(queries[rows], keys.T, dtype)
+        if scale != 1.0:
+            logits = rounded(logits * logits.dtype.type(scale), dtype)
+        parts.append(compare(logits, target[rows], rows.start if causal else None))
         progress(rows.stop, length, "rows")
     with np.errstate(over="ignore"):
         errors = np.concatenate([part.errors for part in parts])

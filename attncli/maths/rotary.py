@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from attncli.maths.rounding import Floats, rounded
 
@@ -19,25 +18,30 @@ class Rotary:
 
 def turned(vectors: Floats, rotary: Rotary, dtype: str) -> Floats:
     """[position, feature] turned by their positions, every step rounded as the dtype rounds."""
-    angle = angles(len(vectors), rotary)
+    return turn(vectors, angles(len(vectors), rotary, dtype), dtype)
+
+
+def turned_back(vectors: Floats, rotary: Rotary) -> Floats:
+    """The vectors that `turned` makes into these, in float64."""
+    return turn(vectors, -angles(len(vectors), rotary, "float64"), "float64")
+
+
+def angles(length: int, rotary: Rotary, dtype: str) -> Floats:
+    """[position, pair]; models in less than float64 compute them in float32."""
+    kind = np.float64 if dtype == "float64" else np.float32
+    speed = rotary.base ** (-np.arange(0, rotary.width, 2) / rotary.width)
+    result: Floats = np.outer(np.arange(length, dtype=kind), speed.astype(kind))
+    return result
+
+
+def turn(vectors: Floats, angle: Floats, dtype: str) -> Floats:
+    half = angle.shape[1]
     cosine, sine = rounded(np.cos(angle), dtype), rounded(np.sin(angle), dtype)
-    half = rotary.width // 2
     left, right = vectors[:, :half], vectors[:, half : 2 * half]
     result = vectors.copy()
     result[:, :half] = difference(left * cosine, right * sine, dtype)
     result[:, half : 2 * half] = difference(right * cosine, -left * sine, dtype)
     return result
-
-
-def turned_back(vectors: Floats, rotary: Rotary) -> NDArray[np.float64]:
-    """The vectors that `turned` makes into these, in float64: rotations are their own transposes' inverses."""
-    return turned(vectors[::-1], rotary, "float64")[::-1]
-
-
-def angles(length: int, rotary: Rotary) -> NDArray[np.float64]:
-    """[position, pair]"""
-    speed = rotary.base ** (-np.arange(0, rotary.width, 2) / rotary.width)
-    return np.outer(np.arange(length), speed)
 
 
 def difference(left: Floats, right: Floats, dtype: str) -> Floats:

@@ -37,7 +37,6 @@ from attncli.maths.scaled import (
     common_exponent,
     expm1_scaled,
     from_logs,
-    log2_of,
     matmul,
     plus,
     product,
@@ -85,10 +84,11 @@ class Deviation(NamedTuple):
 
 
 class Sum(NamedTuple):
-    """A sum of terms, and log2 of the largest of them."""
+    """A sum of terms, and the size of the largest of them."""
 
     value: Scaled
-    log2_largest: float
+    largest: Scaled
+    """One number; kept with its integer exponent, whose last bits a float would lose."""
 
 
 def softmax_deviation(logits: Logits, values: Scaled) -> Deviation:
@@ -114,19 +114,23 @@ def softmax_deviation(logits: Logits, values: Scaled) -> Deviation:
     return Deviation(weighted(value, log_weight), resolved)
 
 
-def largest_term(logits: Logits, values: Scaled) -> float:
-    """log2 of a bound on |E V| where E vanishes; its own exponent may lie beyond floats."""
-    exponent = logits.queries.exponent + logits.keys.exponent + values.exponent
+def largest_term(logits: Logits, values: Scaled) -> Scaled:
+    """A bound on |E V| where E vanishes."""
     sides = (logits.queries, logits.keys, values)
     lengths = [math.sqrt(float(np.square(side.mantissa).sum(-1).max())) for side in sides]
-    return log2_of(math.prod(lengths), exponent)
+    return single(math.prod(lengths), sum(side.exponent for side in sides))
+
+
+def single(magnitude: float, exponent: int) -> Scaled:
+    """One number."""
+    return scaled(np.full(1, magnitude), exponent)
 
 
 def judged(found: Sum) -> Deviation:
-    if found.log2_largest == -math.inf:
+    if found.largest.is_zero():
         return Deviation(found.value, True)
-    kept = not found.value.is_zero() and (found.value.exponent > found.log2_largest - RESOLVED_BITS)
-    return Deviation(found.value, kept)
+    kept = found.value.exponent > found.largest.exponent - RESOLVED_BITS
+    return Deviation(found.value, kept and not found.value.is_zero())
 
 
 def minus_star(array: Scaled, star: NDArray[np.intp]) -> Scaled:
@@ -195,7 +199,7 @@ def factored(
     numerator, means = covariance(moments, weights, log_weight, values.mantissa)
     value = scaled(numerator / (1.0 + means), values.exponent)
     largest = float((sizes / (1.0 + means)).max())
-    return Sum(value, log2_of(0.0 if values.is_zero() else largest, values.exponent))
+    return Sum(value, single(0.0 if values.is_zero() else largest, values.exponent))
 
 
 def softmax_output(logits: Logits, values: Scaled, minus: float = 0.0) -> Scaled:
@@ -231,8 +235,8 @@ def masked(logits: Logits, weights: Array, values: Scaled) -> Sum:
     """Plain softmax over the visible keys, minus the reference."""
     output = softmax_output(logits, values)
     reference = scaled(weights[:, None, :] @ values.mantissa, values.exponent)
-    largest = max(log2_of(float(not term.is_zero()), term.exponent) for term in (output, reference))
-    return Sum(plus(output, times(reference, -1.0)), largest)
+    difference = plus(output, times(reference, -1.0))
+    return Sum(difference, single(1.0, common_exponent(output, reference)))
 
 
 def logarithmic(
@@ -252,8 +256,8 @@ def logarithmic(
     top = common_exponent(*(piece for _, _, piece in pieces))
     for some, rows, piece in pieces:
         result[some, rows] = aligned(piece, top)
-    log2_largest = log2_of(0.0 if largest is None else 1.0, (largest or 0) + values.exponent)
-    return Sum(scaled(result, top + values.exponent), log2_largest)
+    size = single(float(largest is not None), (largest or 0) + values.exponent)
+    return Sum(scaled(result, top + values.exponent), size)
 
 
 def minus_reference(block: Array, log_reference: Array, star: NDArray[np.intp]) -> Scaled:

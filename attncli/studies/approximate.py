@@ -21,7 +21,7 @@ from attncli.fits._types import FitRequest
 from attncli.maths.digits import number
 from attncli.records import Finding, Report, Row
 from attncli.studies import Progress, no_progress
-from attncli.studies.fit_rows import FIT_METRICS, FITS_VIEW, fit_keys, fit_rows, size_values
+from attncli.studies.fit_rows import FIT_METRICS, fit_keys, fit_rows, fit_views, size_values
 
 WIDEST = 512
 """Where a search for the width gives up unless told otherwise."""
@@ -113,6 +113,7 @@ def share(
 
 def approximate(solution: Solution, timing: bool = False) -> Report:
     """The report of a run. With `timing` the same command no longer gives the same bytes."""
+    effort = ("probes", "seeds_tried", "seconds") if timing else ("probes", "seeds_tried")
     return Report(
         study="approximate",
         headline=headline(solution),
@@ -121,7 +122,7 @@ def approximate(solution: Solution, timing: bool = False) -> Report:
         source=describe(solution.fits, solution.request),
         input={"patterns": [one.pattern for one in solution.solved]},
         seeds=solution.seeds,
-        views=(FITS_VIEW,),
+        views=fit_views(*effort),
         findings=tuple(findings(solution)),
         warnings=tuple(warnings(solution)),
     )

@@ -36,12 +36,19 @@ FIT_METRICS: Mapping[str, Definition] = {
 MEASURED = ("ratio_error", "off_support_ratio", "total_variation", "total_variation_mean", "logit_scale")  # fmt: skip
 OUT_OF_RANGE = "logits leave the range of the dtype"
 
-FITS_VIEW = View(
-    title="Fits, each verified after rounding",
+PRECISION_VIEW = View("Fits, each verified after rounding", "fit", ("meets", *MEASURED))
+SIZE_VIEW = View(
+    title="How wide, against what is known beforehand",
     down="fit",
-    metrics=("length", "k", "d", "hidden", *MEASURED, "logit_bits", "sufficient_d", "all_supports_d", "counting_d", "fixed_keys_d", "probes", "seconds"),
-    findings="finding",
+    metrics=("length", "k", "d", "hidden", "sufficient_d", "all_supports_d", "counting_d", "fixed_keys_d"),
 )  # fmt: skip
+WORDS_VIEW = View("What came of it", "fit", (), findings="finding")
+
+
+def fit_views(*effort: str) -> tuple[View, ...]:
+    """What a person reads about fits; `effort` are the metrics of the search that is reported."""
+    spent = (View("What it took", "fit", ("logit_bits", *effort)),) if effort else ()
+    return (PRECISION_VIEW, SIZE_VIEW, *spent, WORDS_VIEW)
 
 
 def fit_keys(pattern: str, method: str) -> dict[str, Scalar]:

@@ -8,7 +8,7 @@ from attncli.fits._verify import verify
 from attncli.records import Finding, Report, Row
 from attncli.studies import Progress, no_progress
 from attncli.studies.approximate import describe, verdict
-from attncli.studies.fit_rows import FIT_METRICS, FITS_VIEW, fit_keys, fit_rows
+from attncli.studies.fit_rows import FIT_METRICS, fit_keys, fit_rows, fit_views
 
 
 def verify_file(path: Path, progress: Progress = no_progress) -> Report:
@@ -37,6 +37,6 @@ def verify_file(path: Path, progress: Progress = no_progress) -> Report:
         rows=tuple(rows),
         metrics=FIT_METRICS,
         source=describe(fits, request) | {"file": path.name},
-        views=(FITS_VIEW,),
+        views=fit_views(),
         findings=tuple(found),
     )

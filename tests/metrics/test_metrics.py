@@ -1,0 +1,162 @@
+"""Every metric against a closed form or a dense oracle, and the laws all of them obey."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from attncli.maths.norms import composite_norm
+from attncli.maths.scaled import Scaled, scaled
+from attncli.maths.split import Split
+from attncli.metrics import METRICS, definition
+from attncli.metrics.log10_residual_optimal import nearest_centre
+
+RNG = np.random.default_rng(4)
+STATES = RNG.standard_normal((9, 5)) + 0.5
+
+
+def dense(name: str, x: np.ndarray) -> float:
+    """The metric as its definition says, in plain arithmetic."""
+    residual = x - x.mean(axis=0)
+    s = np.linalg.svd(x, compute_uv=False)
+    if name == "log10_residual":
+        return math.log10(composite_norm(residual) / composite_norm(x))
+    if name == "log10_residual_norm":
+        return math.log10(composite_norm(residual))
+    if name == "log10_residual_frobenius":
+        return math.log10(np.linalg.norm(residual) / np.linalg.norm(x))
+    if name == "log10_residual_spectral":
+        return math.log10(np.linalg.norm(residual, 2) / np.linalg.norm(x, 2))
+    if name == "log10_token_cosine_gap":
+        unit = x / np.linalg.norm(x, axis=1, keepdims=True)
+        cosines = unit @ unit.T
+        n = len(x)
+        return math.log10(1.0 - (cosines.sum() - n) / (n * (n - 1)))
+    if name == "stable_rank":
+        return float((s**2).sum() / s[0] ** 2)
+    if name == "participation_ratio":
+        return float((s**2).sum() ** 2 / (s**4).sum())
+    if name == "effective_rank":
+        shares = s / s.sum()
+        return float(np.exp(-(shares * np.log(shares)).sum()))
+    raise KeyError(name)
+
+
+NAMES = [name for name in METRICS.names() if name != "log10_residual_optimal"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("offset", [0.0, 3.0])
+def test_metrics_are_what_their_definitions_say(name: str, offset: float) -> None:
+    x = STATES + offset
+    assert METRICS[name](Split.of(x)) == pytest.approx(dense(name, x), abs=1e-10)
+    assert METRICS[name](Split.of(x).split()) == pytest.approx(dense(name, x), abs=1e-10)
+
+
+def collapsed(power: int) -> Split:
+    """A common row and a residual 2^power below it."""
+    varying = STATES - STATES.mean(axis=0)
+    return Split(scaled(np.ones(5)), Scaled(varying / 8.0, power), plain=False)
+
+
+@pytest.mark.parametrize("name", METRICS.names())
+@pytest.mark.parametrize("power", [-3, -3000, -(10**7)])
+def test_metrics_are_finite_and_read_only_however_deep(name: str, power: int) -> None:
+    state = collapsed(power)
+    for part in (state.common.mantissa, state.varying.mantissa):
+        part.flags.writeable = False
+    assert math.isfinite(METRICS[name](state))
+
+
+@pytest.mark.parametrize("name", [name for name in METRICS.names() if name.startswith("log10_")])
+def test_logarithms_follow_the_residual_below_floats(name: str) -> None:
+    """Once R is far below c, a residual 2^1000 smaller is log10 2^1000 smaller; a cosine gap twice that."""
+    step = METRICS[name](collapsed(-3000)) - METRICS[name](collapsed(-4000))
+    times = 2 if name == "log10_token_cosine_gap" else 1
+    assert step == pytest.approx(times * 1000 * math.log10(2.0), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", METRICS.names())
+def test_the_order_of_tokens_does_not_matter(name: str) -> None:
+    order = RNG.permutation(len(STATES))
+    tolerance = 1e-3 if name == "log10_residual_optimal" else 1e-10
+    shuffled = METRICS[name](Split.of(STATES[order]))
+    assert shuffled == pytest.approx(METRICS[name](Split.of(STATES)), abs=tolerance)
+
+
+@pytest.mark.parametrize("name", METRICS.names())
+def test_scale_matters_to_the_norm_alone(name: str) -> None:
+    larger = METRICS[name](Split.of(4.0 * STATES)) - METRICS[name](Split.of(STATES))
+    assert larger == pytest.approx(
+        math.log10(4.0) if name == "log10_residual_norm" else 0.0, abs=1e-9
+    )
+
+
+@pytest.mark.parametrize("name", METRICS.names())
+def test_definitions_have_a_unit_and_a_sentence(name: str) -> None:
+    found = definition(name)
+    assert found.unit
+    assert len(found.definition) > 20
+
+
+def test_ranks_of_equal_tokens_and_of_an_orthonormal_set() -> None:
+    for name in ("stable_rank", "participation_ratio", "effective_rank"):
+        assert METRICS[name](Split.of(np.ones((4, 3)))) == pytest.approx(1.0)
+        assert METRICS[name](Split.of(np.eye(6))) == pytest.approx(6.0)
+
+
+def test_opposite_tokens_have_a_cosine_gap_of_two() -> None:
+    assert METRICS["log10_token_cosine_gap"](Split.of(np.array([[1.0, 2.0], [-1.0, -2.0]]))) == (
+        pytest.approx(math.log10(2.0))
+    )
+
+
+def test_a_cosine_gap_of_rotated_tokens_in_arbitrary_precision() -> None:
+    """Two tokens at angle 2^-200: 1 - cos = 2 sin²(angle/2)."""
+    state = Split(scaled(np.array([1.0, 0.0])), scaled(np.array([[0.0, 0.5], [0.0, -0.5]]), -199), plain=False)  # fmt: skip
+    with mpmath.workdps(200):
+        angle = 2 * mpmath.atan(mpmath.mpf(2) ** -200)
+        exact = float(mpmath.log10(2 * mpmath.sin(angle / 2) ** 2))
+    assert METRICS["log10_token_cosine_gap"](state) == pytest.approx(exact, rel=1e-12)
+
+
+def best_by_linear_program(x: np.ndarray) -> float:
+    """min over centres of ‖·‖_1 ‖·‖_∞, by a linear program for each weight between the two norms."""
+    n, d = x.shape
+    best = math.inf
+    for weight in np.geomspace(0.2, 5.0, 25):
+        # variables: centre [d], u [n d] ≥ |x - centre|, column bound, row bound
+        cost = np.concatenate([np.zeros(d + n * d), [weight, 1.0 / weight]])
+        eye, tile = np.eye(n * d), np.tile(np.eye(d), (n, 1))
+        empty = np.zeros((n * d, 2))
+        columns = np.hstack(
+            [np.zeros((d, d)), np.tile(np.eye(d), n), -np.ones((d, 1)), np.zeros((d, 1))]
+        )
+        rows = np.hstack(
+            [np.zeros((n, d)), np.kron(np.eye(n), np.ones(d)), np.zeros((n, 1)), -np.ones((n, 1))]
+        )
+        upper = np.vstack(
+            [np.hstack([-tile, -eye, empty]), np.hstack([tile, -eye, empty]), columns, rows]
+        )
+        right = np.concatenate([-x.ravel(), x.ravel(), np.zeros(d + n)])
+        bounds = [(None, None)] * d + [(0, None)] * (n * d + 2)
+        found = linprog(cost, upper, right, bounds=bounds, method="highs").x[:d]
+        best = min(best, composite_norm(x - found))
+    return best
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_optimal_centre_is_that_of_a_linear_program(seed: int) -> None:
+    x = np.random.default_rng(seed).exponential(size=(7, 4))
+    ours = composite_norm(x - nearest_centre(x))
+    assert ours <= 1.01 * best_by_linear_program(x)
+    assert ours < composite_norm(x - x.mean(axis=0))
+
+
+def test_the_mean_is_within_its_bound_of_the_optimum() -> None:
+    for seed in range(50):
+        x = np.random.default_rng(seed).standard_cauchy((6, 3))
+        mean = composite_norm(x - x.mean(axis=0))
+        assert mean <= 2.0 * (1.0 - 1.0 / 6.0) * composite_norm(x - nearest_centre(x)) * (1 + 1e-9)

@@ -1,0 +1,159 @@
+"""What is promised about the house: arrows between rooms, light imports, and words that match the code."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import attncli
+
+PACKAGE = Path(attncli.__file__).parent
+README = (PACKAGE.parent / "README.md").read_text()
+ROOMS = re.findall(r"^    (\w+)  +\S", (attncli.__doc__ or "").partition("Rooms,")[2], re.MULTILINE)
+"""The rooms in the order of the drawing."""
+
+
+def room(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported_rooms(path: Path) -> set[str]:
+    """Rooms that a file imports from, at its top or inside its functions."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("attncli"):
+            parts = (node.module or "").split(".")
+            names = [parts[1]] if len(parts) > 1 else [alias.name for alias in node.names]
+            found |= {name for name in names if name in ROOMS}
+    return found
+
+
+SOURCES = [
+    path
+    for path in sorted(PACKAGE.rglob("*.py"))
+    if path.relative_to(PACKAGE).parts[0] not in ("__init__.py", "__main__.py")
+]
+
+
+def test_the_drawing_names_every_room() -> None:
+    assert {room(path) for path in SOURCES} == set(ROOMS)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_arrows_point_upwards(path: Path) -> None:
+    """A room imports only from rooms above it in the drawing, and from itself."""
+    allowed = set(ROOMS[: ROOMS.index(room(path)) + 1])
+    assert imported_rooms(path) <= allowed
+
+
+HEAVY = "import sys; sys.exit(', '.join(sorted({'torch', 'transformers', 'scipy', 'pandas'} & set(sys.modules))) or 0)"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["rank-collapse", "--help"],
+        ["rank-collapse", "--layers", "2", "--seeds", "1"],
+        ["list"],
+    ],
+)
+def test_help_and_synthetic_work_import_nothing_heavy(arguments: list[str]) -> None:
+    """Neither torch nor transformers, nor scipy, which only the fits need."""
+    code = f"from attncli.cli.main import run; run({arguments!r}); {HEAVY}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    loaded = done.stderr.strip()
+    assert "torch" not in loaded
+    assert "transformers" not in loaded
+    if arguments[0] != "list":
+        assert loaded == ""
+
+
+def test_help_does_not_even_import_numpy() -> None:
+    code = "from attncli.cli.main import run; run(['--help']); import sys; sys.exit('numpy' in sys.modules)"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode
+        == 0
+    )
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_functions_can_be_taken_in_at_a_glance(path: Path) -> None:
+    """Sixty lines at most, signature and docstring included; commands, whose options are their signature, may be longer."""
+    if room(path) == "cli":
+        return
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef):
+            assert (node.end_lineno or 0) - node.lineno < 60, node.name
+
+
+def readme_table(title: str) -> dict[str, str]:
+    """The two columns of the table under a heading."""
+    section = README.partition(f"### {title}\n")[2].partition("\n#")[0]
+    rows = re.findall(r"^\| `([^`]+)` \| (.+) \|$", section, re.MULTILINE)
+    return dict(rows)
+
+
+def test_the_metric_table_of_the_readme_is_generated() -> None:
+    from attncli.metrics import METRICS, definition
+    from attncli.studies.rank_collapse import OWN_METRICS
+
+    expected = {name: definition(name).definition for name in METRICS.names()}
+    expected |= {name: found.definition for name, found in OWN_METRICS.items()}
+    assert readme_table("Metrics of rank-collapse") == {
+        name: text.replace("|", "\\|") for name, text in expected.items()
+    }
+
+
+def test_the_map_table_of_the_readme_is_generated() -> None:
+    from attncli.maps import MAPS
+
+    assert readme_table("Maps") == {name: MAPS.summary(name) for name in MAPS.names()}
+
+
+def test_start_has_exactly_two_blocks() -> None:
+    section = README.partition("\n## Start\n")[2].partition("\n## ")[0]
+    assert len(re.findall(r"^```sh$", section, re.MULTILINE)) == 2
+
+
+def shown() -> list[tuple[str, str]]:
+    """Commands of the README with the output printed below them."""
+    blocks = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
+    found = []
+    for block in blocks:
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, output = part.partition("\n")
+            found.append((command, output))
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("command", "output"), shown(), ids=[command for command, _ in shown()])
+def test_commands_of_the_readme_print_what_it_shows(
+    command: str, output: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Word for word; `…` stands for lines left out."""
+    folder = tmp_path_factory.getbasetemp() / "readme"
+    folder.mkdir(exist_ok=True)
+    code = command.replace("attn ", f"{sys.executable} -m attncli ", 1)
+    done = subprocess.run(code, shell=True, cwd=folder, capture_output=True, text=True, check=False)
+    printed = [line.rstrip() for line in (done.stdout + done.stderr).splitlines()]
+    pieces = [piece.strip("\n").splitlines() for piece in output.split("\n…\n")]
+    for piece in pieces:
+        wanted = [line.rstrip() for line in piece if line.rstrip() != "…"]
+        assert contains(printed, wanted), "\n".join(printed)
+
+
+def contains(lines: list[str], wanted: list[str]) -> bool:
+    size = len(wanted)
+    return any(lines[start : start + size] == wanted for start in range(len(lines) - size + 1))
+
+
+def test_every_example_of_the_help_texts_is_run_somewhere() -> None:
+    """`tests/cli/test_help.py` runs them; here: that there are any for every command."""
+    from attncli.cli.rank_collapse import EXAMPLES
+
+    assert EXAMPLES.count("attn rank-collapse") >= 5

@@ -9,18 +9,21 @@ The way of the data; a command wires it and does nothing else:
 
 Rooms, top to bottom; a room imports only from rooms above it, and `tests/test_house.py` says so:
 
-    errors      the error tree with its exit codes
-    records     Row, Report, provenance: the only types that travel between rooms
-    registry    one mechanism for whatever is extended by adding a file
-    limits      what the machine can hold
-    maths       numpy only, no input or output: the c+R arithmetic, bounds, orders
-    networks    synthetic transformers in c+R form: specification, weights, files, one layer's step
-    maps        synthetic attention maps, one kind per file
-    metrics     one measurement of a hidden state per file
-    studies     what a command answers: source → observations → measures → Report, no printing
-    gates       Report × conditions → verdicts → exit code
-    render      one format per file: Report → text or a rich renderable; writes nothing
-    cli         thin commands, shared options, the one writer, the one error exit
+    errors       the error tree with its exit codes
+    records      Row, Report, provenance: the only types that travel between rooms
+    registry     one mechanism for whatever is extended by adding a file
+    limits       what the machine can hold
+    maths        numpy only, no input or output: the c+R arithmetic, bounds, orders
+    networks     synthetic transformers in c+R form: specification, weights, files, one layer's step
+    maps         synthetic attention maps, one kind per file
+    patterns     sparse target patterns, one per file, and pattern files
+    fits         one fixed attention module fitted to patterns: one method per file
+    checkpoints  heads of trained checkpoints, read from their files
+    metrics      one measurement of a hidden state per file
+    studies      what a command answers: source → observations → measures → Report, no printing
+    gates        Report × conditions → verdicts → exit code
+    render       one format per file: Report → text or a rich renderable; writes nothing
+    cli          thin commands, shared options, the one writer, the one error exit
 
 `attn --help` and all synthetic work import neither torch nor transformers.
 """

@@ -90,6 +90,15 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
+class Picture:
+    """Maps [query][key] side by side, for the plots alone: formats leave pictures out."""
+
+    title: str
+    panels: Mapping[str, tuple[tuple[float, ...], ...]]
+    """Square and of one size; the last one is an error and has its own scale."""
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """One gate, decided."""
 
@@ -114,6 +123,7 @@ class Report:
     views: tuple[View, ...] = ()
     findings: tuple[Finding, ...] = ()
     warnings: tuple[str, ...] = ()
+    pictures: tuple[Picture, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     command: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)

@@ -7,12 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from commands import PLAIN
 
 import attncli
 
 PACKAGE = Path(attncli.__file__).parent
 README = (PACKAGE.parent / "README.md").read_text()
-ROOMS = re.findall(r"^    (\w+)  +\S", (attncli.__doc__ or "").partition("Rooms,")[2], re.MULTILINE)
+ROOMS = re.findall(r"^    (\w+) +\S", (attncli.__doc__ or "").partition("Rooms,")[2], re.MULTILINE)
 """The rooms in the order of the drawing."""
 
 
@@ -139,7 +140,9 @@ def test_commands_of_the_readme_print_what_it_shows(
     folder = tmp_path_factory.getbasetemp() / "readme"
     folder.mkdir(exist_ok=True)
     code = command.replace("attn ", f"{sys.executable} -m attncli ", 1)
-    done = subprocess.run(code, shell=True, cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        code, shell=True, cwd=folder, env=PLAIN, capture_output=True, text=True, check=False
+    )
     printed = [line.rstrip() for line in (done.stdout + done.stderr).splitlines()]
     pieces = [piece.strip("\n").splitlines() for piece in output.split("\n…\n")]
     for piece in pieces:

@@ -11,7 +11,6 @@ from attncli.checkpoints.tensors import read_json
 from attncli.errors import InputError, UsageError
 from attncli.maths.rotary import Rotary
 
-
 ROTARY_BASE = 10_000.0
 """What transformers takes where a config is silent."""
 
@@ -72,7 +71,9 @@ class Config:
 
     def logit_scale(self, layer: int) -> float:
         """1 / √d, but for GPT-2's switches."""
-        scale = 1.0 / math.sqrt(self.key_width) if self.said.get("scale_attn_weights", True) else 1.0
+        scale = (
+            1.0 / math.sqrt(self.key_width) if self.said.get("scale_attn_weights", True) else 1.0
+        )
         by_layer = self.said.get("scale_attn_by_inverse_layer_idx", False)
         return scale / (layer + 1) if by_layer else scale
 
@@ -107,11 +108,15 @@ class Config:
                 f"{self.path}: position_embedding_type '{positions}' adds terms to the logits that are not read here."
             )
         if self.said.get("is_decoder"):
-            raise UsageError(f"{self.path}: is_decoder masks an encoder's keys, which is not read here.")
+            raise UsageError(
+                f"{self.path}: is_decoder masks an encoder's keys, which is not read here."
+            )
         if (self.said.get("inner_group_num") or 1) != 1:
             raise UsageError(f"{self.path}: inner_group_num above 1 is not read here.")
         if self.heads % self.key_heads:
-            raise InputError(f"{self.path}: {self.heads} heads do not share {self.key_heads} key heads.")
+            raise InputError(
+                f"{self.path}: {self.heads} heads do not share {self.key_heads} key heads."
+            )
 
 
 def first_of(rope: Mapping[str, Any], said: Mapping[str, Any], *names: str) -> Any:

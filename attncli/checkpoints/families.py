@@ -119,7 +119,7 @@ def family_of(where: str, config: Mapping[str, object]) -> Family:
     kind = config.get("model_type")
     if not isinstance(kind, str):
         raise InputError(
-            f"{where} names no model_type: add it by hand, as in \"model_type\": \"bert\", if you know it."
+            f'{where} names no model_type: add it by hand, as in "model_type": "bert", if you know it.'
         )
     if kind not in FAMILIES:
         why = REASONS.get(kind, f"there are: {', '.join(FAMILIES)}")

@@ -108,7 +108,9 @@ def header(path: Path) -> dict[str, Place]:
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if not 2 <= length <= min(LARGEST_HEADER, size - 8):
-            raise InputError(f"{path} cannot be read as safetensors: it is cut off or something else.")
+            raise InputError(
+                f"{path} cannot be read as safetensors: it is cut off or something else."
+            )
         text = file.read(length)
     try:
         described = json.loads(text)

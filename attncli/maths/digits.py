@@ -6,6 +6,8 @@ SIGNIFICANT = 4
 
 
 def number(value: float) -> str:
+    if isinstance(value, int):  # a count
+        return f"{value:,}"
     return fixed(value, decimals(value, SIGNIFICANT))
 
 

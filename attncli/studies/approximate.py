@@ -21,7 +21,14 @@ from attncli.fits._types import FitRequest
 from attncli.maths.digits import number
 from attncli.records import Finding, Report, Row
 from attncli.studies import Progress, no_progress
-from attncli.studies.fit_rows import FIT_METRICS, fit_keys, fit_rows, fit_views, size_values
+from attncli.studies.fit_rows import (
+    FIT_METRICS,
+    dense_warnings,
+    fit_keys,
+    fit_rows,
+    fit_views,
+    size_values,
+)
 
 WIDEST = 512
 """Where a search for the width gives up unless told otherwise."""
@@ -213,6 +220,7 @@ def verdict(attempt: Attempt) -> str:
 
 
 def warnings(solution: Solution) -> Iterator[str]:
+    yield from dense_warnings({one.pattern: one.target for one in solution.solved})
     failed = [a for one in solution.solved for a in one.attempts if not a.met and a.fit]
     if failed and solution.searched:
         yield "a width that was not found is not proved impossible: only that many probes failed."

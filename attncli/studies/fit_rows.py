@@ -27,13 +27,17 @@ FIT_METRICS: Mapping[str, Definition] = {
     "sufficient_d": Definition("features", "The theorem's sufficient width at these ε1, ε2, k, n and weight ratio (constants reconstructed)."),
     "all_supports_d": Definition("features", "min(2k, n - 1): below it no keys serve all sets of k keys; one pattern may need less."),
     "counting_d": Definition("features", "⌈k / 2⌉: what most patterns with k keys a row need, even with keys made for them."),
-    "fixed_keys_d": Definition("features", "ln C(n, k) / ln(1 + 2R / ln(1/ε1)): lower limit for unit keys that do not know the pattern, at this logit scale R."),
+    "fixed_keys_d": Definition("1", "ln C(n, k) / ln(1 + 2R / ln(1/ε1)): lower limit of d for unit keys that do not know the pattern, at this logit scale R."),
     "probes": Definition("modules", "Modules made and verified."),
     "seeds_tried": Definition("seeds", "Different random seeds among them."),
     "seconds": Definition("s", "CPU time, the search included."),
 }  # fmt: skip
 
 MEASURED = ("ratio_error", "off_support_ratio", "total_variation", "total_variation_mean", "logit_scale")  # fmt: skip
+COUNTED = ("tokens", "keys", "features", "0 or 1", "modules", "seeds")
+"""Units whose numbers are whole."""
+MANY, DENSE = 16, 0.25
+"""Keys in a row, and their share of the length, above which a pattern is called dense."""
 OUT_OF_RANGE = "logits leave the range of the dtype"
 
 PRECISION_VIEW = View("Fits, each verified after rounding", "fit", ("meets", *MEASURED))
@@ -83,7 +87,7 @@ def one_row(
 ) -> Row:
     if value is None or not math.isfinite(value):
         return Row(metric, None, unit, note=reason or OUT_OF_RANGE, keys=keys)
-    return Row(metric, float(value), unit, keys=keys)
+    return Row(metric, int(value) if unit in COUNTED else float(value), unit, keys=keys)
 
 
 def size_values(target: csr_array, request: FitRequest) -> dict[str, float | None]:
@@ -129,3 +133,16 @@ def largest_ratio(target: csr_array) -> float:
     starts = target.indptr[:-1]
     highest = np.maximum.reduceat(target.data, starts)
     return float((highest / np.minimum.reduceat(target.data, starts)).max())
+
+
+def dense_warnings(targets: Mapping[str, csr_array]) -> Iterator[str]:
+    """What rows with many keys cost, said for every such pattern."""
+    for pattern, target in targets.items():
+        k, length = most_keys(target), target.shape[0]
+        if k > MANY and k > DENSE * length:
+            most = widths.all_supports_limit(length, k)
+            yield (
+                f"{pattern} is dense: rows of up to k = {k} of {length} keys. Most such patterns need d ≥ "
+                f"{widths.counting_limit(k)}, all of them d = {most}, and a search costs n² d an attempt; "
+                "of a file, FILE:top=K keeps the K largest weights of a row, FILE:above=T those above T."
+            )

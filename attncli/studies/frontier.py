@@ -116,7 +116,7 @@ def frontier_rows(
         yield Row(
             "fixed_keys_d",
             limit if np.isfinite(limit) else None,
-            "features",
+            FRONTIER_METRICS["fixed_keys_d"].unit,
             keys=keys,
             note=None if np.isfinite(limit) else "no logits",
         )

@@ -28,8 +28,8 @@ def verify_file(path: Path, progress: Progress = no_progress) -> Report:
             row for row in measured if row.metric not in ("d", "hidden", "probes", "seeds_tried")
         ]
         keys = fit_keys(fit.pattern, fit.method)
-        rows.append(Row("d", float(fit.module.w_q.shape[1]), "features", keys=keys))
-        rows.append(Row("hidden", float(fit.module.w_q.shape[0]), "features", keys=keys))
+        hidden, d = fit.module.w_q.shape
+        rows += [Row("d", d, "features", keys=keys), Row("hidden", hidden, "features", keys=keys)]
         found.append(Finding(str(keys["fit"]), verdict(attempt)))
     return Report(
         study="approximate verify",

@@ -1,28 +1,61 @@
 """Curves as a PNG, SVG or PDF file, with matplotlib (the `plot` extra)."""
 
+import textwrap
 from pathlib import Path
+from typing import Any
 
 from attncli.records import Report
 from attncli.render.plots.chart import Chart, chart, needs_squeeze
+from attncli.render.plots.maps import scales_of
 
 MARKERS = "os^Dvph*"
+MOST_PICTURES = 6
 METADATA = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}
 """No date inside: the same numbers give the same bytes."""
 
 
 def figure(report: Report, path: Path) -> None:
-    """Draw the report's curves, spread as bars, into a file whose ending names the format."""
+    """Draw the report's maps, or its curves with their spread, into a file whose ending names the format."""
     import matplotlib
     from matplotlib.figure import Figure  # not pyplot: no global state, no display
 
     drawn = chart(report)
     with matplotlib.rc_context({"svg.hashsalt": "attn"}):
-        canvas = Figure(figsize=(7.2, 4.6), layout="constrained")
-        axes = canvas.add_subplot()
-        if drawn is not None:
-            plot(axes, drawn)
-        axes.set_title(report.headline, fontsize=8, loc="left", wrap=True)
+        if report.pictures:
+            canvas = map_figure(report)
+        else:
+            canvas = Figure(figsize=(7.2, 4.6), layout="constrained")
+            axes = canvas.add_subplot()
+            if drawn is not None:
+                plot(axes, drawn)
+            axes.set_title(report.headline, fontsize=8, loc="left", wrap=True)
         canvas.savefig(path, dpi=150, metadata=METADATA[path.suffix.lower()])
+
+
+def map_figure(report: Report) -> Any:
+    """A line of maps for every picture: the maps on one scale, the error on its own."""
+    from matplotlib.figure import Figure
+
+    pictures = report.pictures[:MOST_PICTURES]
+    across = max(len(picture.panels) for picture in pictures)
+    canvas = Figure(figsize=(3.1 * across, 2.9 * len(pictures) + 0.5), layout="constrained")
+    grid = canvas.subplots(len(pictures), across, squeeze=False)
+    for line, picture in zip(grid, pictures, strict=True):
+        scales = scales_of(picture)
+        for axes, (name, cells) in zip(line, picture.panels.items(), strict=True):
+            colours = "magma" if name == list(picture.panels)[-1] else "viridis"
+            top = scales[name] or 1.0
+            image = axes.imshow(cells, vmin=0.0, vmax=top, cmap=colours, interpolation="nearest")
+            axes.set_title(name, fontsize=8)
+            axes.set_xticks([])
+            axes.set_yticks([])
+            axes.set_xlabel("key", fontsize=7)
+            canvas.colorbar(image, ax=axes, shrink=0.8).ax.tick_params(labelsize=6)
+        line[0].set_ylabel(f"{picture.title}\nquery", fontsize=7)
+    left_out = len(report.pictures) - len(pictures)
+    more = f" ({left_out} more patterns are not drawn)" if left_out else ""
+    canvas.suptitle(textwrap.fill(report.headline + more, 120), fontsize=8)
+    return canvas
 
 
 def plot(axes: object, drawn: Chart) -> None:

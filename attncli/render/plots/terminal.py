@@ -7,8 +7,9 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from attncli.maths.digits import number
-from attncli.records import Report
+from attncli.records import Picture, Report
 from attncli.render.plots.chart import Chart, chart, needs_squeeze, squeeze, unsqueeze
+from attncli.render.plots.maps import shaded
 
 MARKS = "●■▲◆○□△◇"
 COLOURS = ("cyan", "yellow", "green", "magenta", "blue", "red", "white", "bright_black")
@@ -18,19 +19,23 @@ Canvas = list[list[tuple[str, str]]]
 
 
 def terminal(report: Report) -> "TerminalPlot":
-    """The curves of the report, as wide as the terminal allows."""
-    return TerminalPlot(chart(report))
+    """The curves or maps of the report, as wide as the terminal allows."""
+    return TerminalPlot(chart(report), report.pictures)
 
 
 class TerminalPlot:
-    """A chart that fits itself to the console."""
+    """A chart and maps that fit themselves to the console."""
 
-    def __init__(self, drawn: Chart | None) -> None:
+    def __init__(self, drawn: Chart | None, pictures: tuple[Picture, ...] = ()) -> None:
         self.chart = drawn
+        self.pictures = pictures
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for picture in self.pictures:
+            yield from shaded(picture, options.max_width)
         if self.chart is None:
-            yield Text("\nno numbers to plot")
+            if not self.pictures:
+                yield Text("\nno numbers to plot")
             return
         width = max(20, min(WIDEST, options.max_width - MARGIN - 2))
         yield Text(f"\n{self.chart.title}", style="italic")

@@ -1,0 +1,123 @@
+"""What `attn approximate` can run: a plain fit, a trained head, a sweep or frontier, the check of a saved fit."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from attncli.cli.generate import save as save_tensors
+from attncli.cli.pattern_options import DrawOptions, PatternOptions, SearchOptions
+from attncli.cli.sweeps import parse_sweep
+from attncli.errors import UsageError
+from attncli.fits import FitRequest
+from attncli.fits._files import SavedFit, metadata, read_fits, tensors
+from attncli.patterns import build
+from attncli.records import Report
+from attncli.studies import Progress
+from attncli.studies.approximate import approximate, solve
+from attncli.studies.fit_pictures import with_pictures
+from attncli.studies.frontier import frontier as frontier_study
+from attncli.studies.scale_growth import scale_growth
+from attncli.studies.verify_fit import verify_file
+from attncli.studies.width_growth import growth
+
+SCALE_METHODS = ("cyclic", "certificate:keys=spread", "learned")
+"""Tried where the logit scale is asked for; the smallest counts."""
+
+
+def solved(
+    patterns: PatternOptions,
+    search: SearchOptions,
+    request: FitRequest,
+    run: DrawOptions,
+    save: Path | None,
+    timing: bool,
+    drawn: bool,
+    progress: Progress,
+) -> Report:
+    """One module for all patterns, at the width given or at the smallest found."""
+    seeds = run.all_seeds()
+    targets, methods = patterns.targets(seeds[0]), search.methods
+    searching = search.width is None
+    solution = solve(
+        targets, methods, request, seeds, search=searching, widest=search.widest, progress=progress
+    )
+    if save is not None:
+        write_fits(save, solution.fits, solution.request)
+    report = approximate(solution, timing)
+    return with_pictures(report, solution.fits) if drawn else report
+
+
+def write_fits(path: Path, fits: Sequence[SavedFit], request: FitRequest) -> None:
+    if not fits:
+        raise UsageError(
+            f"no method made a module to write to {path}: allow more width or another method."
+        )
+    save_tensors(path, tensors(fits), metadata(fits, request))
+
+
+def on_module(
+    module: str,
+    patterns: PatternOptions,
+    search: SearchOptions,
+    request: FitRequest,
+    run: DrawOptions,
+    save: Path | None,
+    drawn: bool,
+    progress: Progress,
+) -> Report:
+    """A trained head, its mask, and inputs for every pattern."""
+    from attncli.checkpoints import read_head
+    from attncli.studies.trained_head import as_files, found_inputs, trained_head
+
+    head = read_head(module)
+    if patterns.causal and not head.causal:
+        raise UsageError(f"--causal: every query of {module} sees all keys; leave it out.")
+    seeds = run.all_seeds()
+    targets = replace(patterns, causal=head.causal).targets(seeds[0])
+    request = replace(request.at(head.d), causal=head.causal)
+    found = found_inputs(head, targets, search.methods, request, seeds, progress)
+    fits = as_files(head, found) if drawn or save is not None else []
+    if save is not None:
+        write_fits(save, fits, replace(request, dtype="float64"))
+    report = trained_head(head, found, request, seeds)
+    return with_pictures(report, fits) if drawn else report
+
+
+def varied(
+    sweep: str | None,
+    frontier: str | None,
+    patterns: PatternOptions,
+    search: SearchOptions,
+    request: FitRequest,
+    run: DrawOptions,
+    progress: Progress,
+) -> Report:
+    """Over the length, over the width, or over both."""
+    if sweep and patterns.length is not None:
+        raise UsageError("--sweep length=… sets the length: leave --length out.")
+    if frontier and len(patterns.chosen) > 1:
+        raise UsageError("--frontier takes one --pattern.")
+    seeds, first = run.all_seeds(), patterns.chosen[0]
+    lengths = [int(n) for n in parse_sweep(sweep, {"length": int})[1]] if sweep else []
+    widths = [int(d) for d in parse_sweep(f"d={frontier}", {"d": int})[1]] if frontier else []
+
+    def make(name: str, length: int, rng: np.random.Generator) -> csr_array:
+        return build(name, length, rng, patterns.causal)
+
+    if not widths:
+        chosen, methods = patterns.chosen, search.methods
+        return growth(chosen, methods, lengths, request, seeds, search.widest, make, progress)
+    if not lengths:
+        target = patterns.targets(seeds[0])[first]
+        return frontier_study(first, target, widths, request, seeds, progress=progress)
+    methods = search.methods if search.method else list(SCALE_METHODS)
+    return scale_growth(first, methods, widths, lengths, request, seeds, make, progress)
+
+
+def verified(path: Path, drawn: bool, progress: Progress) -> Report:
+    """What a saved fit does, measured again."""
+    report = verify_file(path, progress)
+    return with_pictures(report, read_fits(path)[0]) if drawn else report

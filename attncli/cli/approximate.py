@@ -75,22 +75,21 @@ def approximate(
 
     conditions = prepare(output)
     check_gates([condition.metric for condition in conditions])
-    save = output.output if output.output and output.output.suffix == ".safetensors" else None
+    save = runs.module_file(output)
     refuse_contradictions(module, sweep, frontier, verify, save, search)
-    drawn = output.plot is not None
     with progress_bar(output.shows_progress) as progress:
         report: Report
         if verify is not None:
-            report = runs.verified(verify, drawn, progress)
+            report = runs.verified(verify, output, progress)
         elif module is not None:
             request = request_of(patterns, search, precision)
-            report = runs.on_module(module, patterns, search, request, run, save, drawn, progress)
+            report = runs.on_module(module, patterns, search, request, run, output, progress)
         elif sweep is not None or frontier is not None:
             request = request_of(patterns, search, precision)
             report = runs.varied(sweep, frontier, patterns, search, request, run, progress)
         else:
             request = request_of(patterns, search, precision)
-            report = runs.solved(patterns, search, request, run, save, timing, drawn, progress)
+            report = runs.solved(patterns, search, request, run, output, timing, progress)
     return emit(
         with_provenance(report), replace(output, output=None) if save else output, conditions
     )

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from attncli.cli.generate import save as save_tensors
+from attncli.cli.options import OutputOptions
 from attncli.cli.pattern_options import DrawOptions, PatternOptions, SearchOptions
 from attncli.cli.sweeps import parse_sweep
 from attncli.errors import UsageError
@@ -32,30 +33,37 @@ def solved(
     search: SearchOptions,
     request: FitRequest,
     run: DrawOptions,
-    save: Path | None,
+    output: OutputOptions,
     timing: bool,
-    drawn: bool,
     progress: Progress,
 ) -> Report:
     """One module for all patterns, at the width given or at the smallest found."""
-    seeds = run.all_seeds()
+    save, seeds = module_file(output), run.all_seeds()
     targets, methods = patterns.targets(seeds[0]), search.methods
     searching = search.width is None
     solution = solve(
         targets, methods, request, seeds, search=searching, widest=search.widest, progress=progress
     )
     if save is not None:
-        write_fits(save, solution.fits, solution.request)
+        write_fits(save, solution.fits, solution.request, output)
     report = approximate(solution, timing)
-    return with_pictures(report, solution.fits) if drawn else report
+    return with_pictures(report, solution.fits) if output.plot else report
 
 
-def write_fits(path: Path, fits: Sequence[SavedFit], request: FitRequest) -> None:
+def module_file(output: OutputOptions) -> Path | None:
+    """-o FILE.safetensors is for the module; any other file is for the report."""
+    path = output.output
+    return path if path is not None and path.suffix == ".safetensors" else None
+
+
+def write_fits(
+    path: Path, fits: Sequence[SavedFit], request: FitRequest, output: OutputOptions
+) -> None:
     if not fits:
         raise UsageError(
             f"no method made a module to write to {path}: allow more width or another method."
         )
-    save_tensors(path, tensors(fits), metadata(fits, request))
+    save_tensors(path, tensors(fits), metadata(fits, request), output.quiet)
 
 
 def on_module(
@@ -64,8 +72,7 @@ def on_module(
     search: SearchOptions,
     request: FitRequest,
     run: DrawOptions,
-    save: Path | None,
-    drawn: bool,
+    output: OutputOptions,
     progress: Progress,
 ) -> Report:
     """A trained head, its mask, and inputs for every pattern."""
@@ -75,15 +82,15 @@ def on_module(
     head = read_head(module)
     if patterns.causal and not head.causal:
         raise UsageError(f"--causal: every query of {module} sees all keys; leave it out.")
-    seeds = run.all_seeds()
+    save, seeds = module_file(output), run.all_seeds()
     targets = replace(patterns, causal=head.causal).targets(seeds[0])
     request = replace(request.at(head.d), causal=head.causal)
     found = found_inputs(head, targets, search.methods, request, seeds, progress)
-    fits = as_files(head, found) if drawn or save is not None else []
+    fits = as_files(head, found) if output.plot or save is not None else []
     if save is not None:
-        write_fits(save, fits, replace(request, dtype="float64"))
+        write_fits(save, fits, replace(request, dtype="float64"), output)
     report = trained_head(head, found, request, seeds)
-    return with_pictures(report, fits) if drawn else report
+    return with_pictures(report, fits) if output.plot else report
 
 
 def varied(
@@ -117,7 +124,7 @@ def varied(
     return scale_growth(first, methods, widths, lengths, request, seeds, make, progress)
 
 
-def verified(path: Path, drawn: bool, progress: Progress) -> Report:
+def verified(path: Path, output: OutputOptions, progress: Progress) -> Report:
     """What a saved fit does, measured again."""
     report = verify_file(path, progress)
-    return with_pictures(report, read_fits(path)[0]) if drawn else report
+    return with_pictures(report, read_fits(path)[0]) if output.plot else report

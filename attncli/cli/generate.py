@@ -108,7 +108,12 @@ def checked_seed(seed: int) -> int:
     return seed
 
 
-def save(path: Path, tensors: "dict[str, np.ndarray[Any, Any]]", metadata: dict[str, str]) -> int:
+def save(
+    path: Path,
+    tensors: "dict[str, np.ndarray[Any, Any]]",
+    metadata: dict[str, str],
+    quiet: bool = False,
+) -> int:
     """Write the file whole or not at all, and say so."""
     import sys
 
@@ -118,5 +123,6 @@ def save(path: Path, tensors: "dict[str, np.ndarray[Any, Any]]", metadata: dict[
     write_whole(path, lambda target: write_tensors(target, tensors, metadata))
     size = sum(array.nbytes for array in tensors.values())
     count = f"{len(tensors)} tensor{'s' if len(tensors) > 1 else ''}"
-    print(f"attn: {count}, {size / 1e6:.3g} MB → {path}", file=sys.stderr)
+    if not quiet:
+        print(f"attn: {count}, {size / 1e6:.3g} MB → {path}", file=sys.stderr)
     return 0

@@ -1,29 +1,18 @@
-"""`attn approximate --module FOLDER:LAYER.HEAD`: a trained head, made to show patterns by its inputs alone."""
+"""`attn approximate --module FOLDER:LAYER.HEAD`: the report of a trained head that shows patterns by its inputs alone."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
-from attncli.checkpoints.heads import Array, Head
-from attncli.checkpoints.inputs import (
-    balanced_inputs,
-    inverse,
-    projected,
-    reach,
-    wanted_projections,
-)
-from attncli.errors import InputError, UsageError
-from attncli.fits._files import SavedFit, StoredModule
-from attncli.fits._search import Attempt, best_of, shortfall, try_width
+from attncli.checkpoints.heads import Head
+from attncli.checkpoints.inputs import inverse, reach
+from attncli.fits._search import shortfall
 from attncli.fits._types import FitRequest
-from attncli.fits._verify import Evidence, measure
 from attncli.maths.digits import number
-from attncli.maths.rounding import DTYPES, Floats
+from attncli.maths.rounding import DTYPES
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
-from attncli.studies import Progress, no_progress
 from attncli.studies.fit_rows import (
     FIT_METRICS,
     MEASURED,
@@ -31,11 +20,7 @@ from attncli.studies.fit_rows import (
     WORDS_VIEW,
     dense_warnings,
 )
-
-METHODS = ("learned", "convex", "certificate", "cyclic")
-"""What `auto` tries, in this order: small logits first, since rounding grows with them and the width is given."""
-QUIET = 1e15
-"""A logit budget that refuses nothing but makes methods look for small logits from the start."""
+from attncli.studies.head_inputs import Found, Shown
 
 HEAD_METRICS = {name: FIT_METRICS[name] for name in ("meets", *MEASURED)} | {
     "condition": Definition("1", "Largest over smallest singular value of [W_Q W_K]: how much rounding errors can grow; 1 at best."),
@@ -49,95 +34,6 @@ VIEWS = (
     View("[W_Q W_K], rounded", "dtype", ("condition",)),
     WORDS_VIEW,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """One pattern on the head in one dtype."""
-
-    dtype: str
-    x: Floats
-    evidence: Evidence
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """One pattern: how its queries and keys were made, and what the head makes of its inputs in every dtype."""
-
-    pattern: str
-    target: csr_array
-    attempt: Attempt
-    shown: tuple[Shown, ...]
-
-
-def found_inputs(
-    head: Head,
-    targets: Mapping[str, csr_array],
-    methods: Sequence[str],
-    request: FitRequest,
-    seeds: Sequence[int],
-    progress: Progress = no_progress,
-) -> list[Found]:
-    """Inputs for every pattern; `request` has the head's width and mask."""
-    found: list[Found] = []
-    for pattern, target in targets.items():
-        progress(len(found), len(targets), "patterns")
-        check_window(head, target)
-        attempt = wanted_fit(target, methods, request, seeds)
-        if attempt.fit is None:
-            raise InputError(f"{pattern}: no queries and keys of width {head.d}: {attempt.reason}.")
-        queries, keys = np.split(attempt.fit.x.astype(np.float64), 2, axis=1)
-        wanted = wanted_projections(head, queries, keys)
-        shown = tuple(show(head, wanted, target, dtype) for dtype in DTYPES)
-        found.append(Found(pattern, target, attempt, shown))
-    progress(len(targets), len(targets), "patterns")
-    return found
-
-
-def check_window(head: Head, target: csr_array) -> None:
-    if head.window is not None and target.shape[0] > head.window:
-        raise UsageError(
-            f"this layer sees {head.window} keys (sliding window): choose a --length up to that, not {target.shape[0]}."
-        )
-
-
-def wanted_fit(
-    target: csr_array, methods: Sequence[str], request: FitRequest, seeds: Sequence[int]
-) -> Attempt:
-    """Queries and keys in float64, by the first method that meets the request, else the nearest."""
-    budget = min(request.logit_budget, QUIET)
-    request = replace(request, dtype="float64", logit_budget=budget)
-    names = [name for method in methods for name in (METHODS if method == "auto" else (method,))]
-    attempts: list[Attempt] = []
-    for name in names:
-        attempts.append(try_width(name, target, request, seeds))
-        if attempts[-1].met:
-            break
-    return best_of(attempts)
-
-
-def show(head: Head, wanted: Array, target: csr_array, dtype: str) -> Shown:
-    """Round the weights, solve for x, round x, and compute the map as the model would."""
-    x = balanced_inputs(head, wanted, inverse(head, dtype), dtype)
-    queries, keys = projected(head, x, dtype)
-    return Shown(dtype, x, measure(queries, keys, target, dtype, head.causal, head.scale))
-
-
-def as_files(head: Head, found: Sequence[Found]) -> list[SavedFit]:
-    """The float64 inputs as modules that anybody can check: biases as the weights of a constant feature, scale in w_q."""
-    if head.rotary is not None:
-        raise UsageError(
-            "a head with rotary positions is no softmax(x w_q w_k^T x^T), which files and plots hold: "
-            "leave out -o FILE.safetensors and --plot."
-        )
-    w_q = np.concatenate([head.w_q, head.b_q[None]]) * head.scale
-    w_k = np.concatenate([head.w_k, head.b_k[None]])
-    saved = []
-    for one in found:
-        x = np.pad(one.shown[0].x, ((0, 0), (0, 1)), constant_values=1.0)
-        module = StoredModule(w_q, w_k, x, "float64", head.causal)
-        saved.append(SavedFit(one.pattern, one.attempt.method, module, one.target))
-    return saved
 
 
 def trained_head(

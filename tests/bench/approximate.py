@@ -135,8 +135,8 @@ def described(attempt: Attempt) -> str:
 
 def long() -> None:
     """n = 4096, k = 4: time and peak memory (wanted: under 4 GiB)."""
-    target = build("random:k=4,weights=dirichlet", 4096, np.random.default_rng(0))
-    seconds, attempt = ours(target, FitRequest(d=20, dtype="float32"), 0)
+    target = build("random:k=4,weights=dirichlet", 4096, np.random.default_rng(SEEDS[0]))
+    seconds, attempt = ours(target, FitRequest(d=20, dtype="float32"), SEEDS[0])
     print(
         f"Long: n = 4096, k = 4, d = 20, float32: met {attempt.met}, {seconds:.0f} s CPU, peak {peak():.2f} GiB"
     )
@@ -167,9 +167,9 @@ def growth() -> None:
     for method, d in (("certificate", 140), ("convex", 48), ("learned", 20)):
         cells = []
         for length in (256, 512, 1024, 2048):
-            target = build("random:k=4,weights=dirichlet", length, np.random.default_rng(0))
+            target = build("random:k=4,weights=dirichlet", length, np.random.default_rng(SEEDS[0]))
             began = time.process_time()
-            attempt = try_width(method, target, FitRequest(d=d, dtype="float32"), [0])
+            attempt = try_width(method, target, FitRequest(d=d, dtype="float32"), [SEEDS[0]])
             cells.append(f"{length}: {time.process_time() - began:.2f} ({attempt.met})")
         print(f"  {method} d = {d}: " + ", ".join(cells))
 

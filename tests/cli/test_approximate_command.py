@@ -105,3 +105,42 @@ def test_bad_files_have_their_own_code(tmp_path: Path) -> None:
     done = attn("approximate", "--pattern", str(tmp_path / "bad.npy"))
     assert done.code == 3
     assert "negative at row 0, column 1" in done.err
+
+
+def test_heads_of_generated_maps_are_patterns(tmp_path: Path) -> None:
+    path = tmp_path / "maps.safetensors"
+    assert attn("generate", "maps", "--map", "iid", "--heads", "2", "--tokens", "24", "-o", str(path)).code == 0  # fmt: skip
+    name = f"{path}:0.1:top=3"
+    done = attn("approximate", "--pattern", name, "--seeds", "1", "-q", "--format", "json")
+    assert done.code == 0
+    rows = {row["metric"]: row["value"] for row in json.loads(done.out)["rows"]}
+    assert (rows["length"], rows["k"], rows["meets"]) == (24, 3, 1)
+
+
+def test_a_dense_pattern_is_said_with_its_cost(tmp_path: Path) -> None:
+    weights = np.random.default_rng(0).dirichlet(np.ones(40), size=40)
+    np.save(tmp_path / "dense.npy", weights)
+    done = attn("approximate", "--pattern", str(tmp_path / "dense.npy"), "--width", "39", "--method", "convex", "--seeds", "1")  # fmt: skip
+    assert done.code == 0
+    assert "rows of up to k = 40 of 40 keys" in done.err
+    assert "need d ≥ 20, all of them d = 39" in done.err
+    sparse = attn("approximate", "--pattern", f"{tmp_path / 'dense.npy'}:top=2", "--width", "9")
+    assert "dense" not in sparse.err.replace("dense.npy", "")
+
+
+def test_the_tables_hold_the_numbers() -> None:
+    done = attn("approximate", "--pattern", "window:3", "--pattern", "permutation", *FAST)
+    for header in ("total_variation_mean", "sufficient_d", "probes", "finding"):
+        assert header in done.out
+    assert "seconds" not in done.out
+
+
+def test_maps_are_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "fit.png"
+    done = attn("approximate", "--pattern", "window:3", *FAST, "--plot", str(path))
+    assert done.code == 0
+    assert path.read_bytes().startswith(b"\x89PNG")
+    drawn = attn("approximate", "--pattern", "window:3", *FAST, "--plot")
+    assert "window:3 by learned, 32 tokens" in drawn.out
+    assert "█" in drawn.out

@@ -110,7 +110,9 @@ def test_a_full_device_on_stdout_is_4(arguments: tuple[str, ...]) -> None:
 
 def test_a_full_disk_under_redirected_stdout_is_4(tmp_path: Path) -> None:
     with open(tmp_path / "out", "w") as out:
-        process = attn_program(*REPORT, "--format", "json", stdout=out, preexec_fn=limited_file_size)
+        process = attn_program(
+            *REPORT, "--format", "json", stdout=out, preexec_fn=limited_file_size
+        )
     assert process.returncode == 4
     assert process.stderr == "attn: cannot write to stdout: the disk is full.\n"
 

@@ -17,10 +17,11 @@ from attncli.fits._files import SavedFit, metadata, read_fits, tensors
 from attncli.patterns import build
 from attncli.records import Report
 from attncli.studies import Progress
-from attncli.studies.approximate import approximate, solve
+from attncli.studies.approximate import approximate
 from attncli.studies.fit_pictures import with_pictures
 from attncli.studies.frontier import frontier as frontier_study
 from attncli.studies.scale_growth import scale_growth
+from attncli.studies.solutions import solve
 from attncli.studies.verify_fit import verify_file
 from attncli.studies.width_growth import growth
 
@@ -77,7 +78,8 @@ def on_module(
 ) -> Report:
     """A trained head, its mask, and inputs for every pattern."""
     from attncli.checkpoints import read_head
-    from attncli.studies.trained_head import as_files, found_inputs, trained_head
+    from attncli.studies.head_inputs import as_files, found_inputs
+    from attncli.studies.trained_head import trained_head
 
     head = read_head(module)
     if patterns.causal and not head.causal:

@@ -62,10 +62,12 @@ def run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return complain("interrupted.", INTERRUPTED)
     except BrokenPipeError:
+        silence(sys.stdout)
         return 0
     except OSError as error:
         if debug:
             raise
+        silence(sys.stdout)
         refused = refusal("to stdout", error)
         return complain(str(refused), refused.exit_code)
     except Exception as error:
@@ -92,8 +94,10 @@ def dispatch(arguments: Sequence[str]) -> int:
         return complain(usage_sentence(error), getattr(error, "exit_code", 2))
     except SystemExit as error:
         # rich and typer answer a broken pipe with exit code 1; a reader that has seen enough is no failure.
-        broken = isinstance(error.__context__, BrokenPipeError)
-        return 0 if broken else int(error.code or 0)
+        if isinstance(error.__context__, BrokenPipeError):
+            silence(sys.stdout)
+            return 0
+        return int(error.code or 0)
     if code == INTERRUPTED:
         raise KeyboardInterrupt
     return int(code or 0)

@@ -1,4 +1,4 @@
-"""Softmax attention: P V, and (P - 1π^T) V with its reference row π, exact however small that is.
+"""(P - 1π^T) V for softmax attention P with its reference row π, exact however small that is.
 
 With m_ij = expm1(E_ij) and m̄_i = Σ_j π_j m_ij,
 
@@ -29,6 +29,7 @@ from attncli.maths.logits import (
     last_bias,
     reference_row,
 )
+from attncli.maths.plain_softmax import MODERATE, log_softmax, masked_logits, softmax_output
 from attncli.maths.scaled import (
     NEGLIGIBLE,
     Array,
@@ -47,9 +48,6 @@ from attncli.maths.scaled import (
 RESOLVED_BITS = 30
 """A result this far below its largest term has no more than 22 bits (6 digits) left."""
 
-MODERATE = math.log2(300.0)
-"""Largest log2 |E| for which e^E times any weight stays inside float range."""
-
 
 def reference_offset(logits: Logits) -> Scaled:
     """π - 1/n [head, key] for the reference row π, to full relative accuracy when π is nearly uniform."""
@@ -63,13 +61,6 @@ def reference_offset(logits: Logits) -> Scaled:
     mean = grown.mantissa.mean(axis=1, keepdims=True)
     total = 1.0 + Scaled(mean, grown.exponent).value()
     return scaled((grown.mantissa - mean) / total / tokens, grown.exponent)
-
-
-def log_softmax(logits: Array) -> Array:
-    """Over the last axis."""
-    shifted = logits - logits.max(axis=-1, keepdims=True)
-    result: Array = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
-    return result
 
 
 class Deviation(NamedTuple):
@@ -200,35 +191,6 @@ def factored(
     value = scaled(numerator / (1.0 + means), values.exponent)
     largest = float((sizes / (1.0 + means)).max())
     return Sum(value, single(0.0 if values.is_zero() else largest, values.exponent))
-
-
-def softmax_output(logits: Logits, values: Scaled, minus: float = 0.0) -> Scaled:
-    """P V [head, query, value], as anyone would compute it; `minus` is taken from every entry of P."""
-    heads, tokens, _ = values.mantissa.shape
-    reference = reference_row(logits)
-    huge = largest_deviation(logits) > MODERATE or np.abs(reference).max() > 2.0**MODERATE
-    result = np.empty(values.mantissa.shape)
-    for some, rows in blocks(heads, tokens, tokens):
-        block = deviation(logits, some, rows)
-        block += reference[some, None, :]
-        if huge:
-            block = masked_logits(block, logits, rows)
-            block -= block.max(axis=2, keepdims=True)
-        np.exp(block, out=block)
-        if logits.visible is not None and not huge:
-            block *= logits.visible(rows)
-        block /= block.sum(axis=2, keepdims=True)
-        if minus:
-            block -= minus
-        result[some, rows] = block @ values.mantissa[some]
-    return scaled(result, values.exponent)
-
-
-def masked_logits(block: Array, logits: Logits, rows: slice) -> Array:
-    """-inf where the mask hides a key."""
-    if logits.visible is None:
-        return block
-    return np.where(logits.visible(rows), block, -math.inf)
 
 
 def masked(logits: Logits, weights: Array, values: Scaled) -> Sum:

@@ -8,13 +8,13 @@ import numpy as np
 from attncli.errors import InputError, Unresolved
 from attncli.maths.activations import ACTIVATIONS, gated
 from attncli.maths.logits import Logits, largest_deviation
+from attncli.maths.plain_softmax import softmax_output
 from attncli.maths.scaled import Array, Scaled, matmul, plus, scaled, times
 from attncli.maths.sinkhorn import sinkhorn_deviation, sinkhorn_output
 from attncli.maths.softmax import (
     RESOLVED_BITS,
     reference_offset,
     softmax_deviation,
-    softmax_output,
 )
 from attncli.maths.split import Parts, Split, normalised, together, with_bias
 from attncli.networks.positions import rotated, visible_rows

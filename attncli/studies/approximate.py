@@ -1,26 +1,16 @@
 """`attn approximate`: what can one fixed module express by its inputs alone, how wide, at what logit scale?"""
 
 import hashlib
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from scipy.sparse import csr_array
 
 from attncli.fits._files import SavedFit, StoredModule
-from attncli.fits._search import (
-    DENSE_LIMIT,
-    Attempt,
-    best_of,
-    find_width,
-    narrowest,
-    try_width,
-)
+from attncli.fits._search import Attempt
 from attncli.fits._types import FitRequest
 from attncli.maths.digits import number
 from attncli.records import Finding, Report, Row
-from attncli.studies import Progress, no_progress
 from attncli.studies.fit_rows import (
     FIT_METRICS,
     dense_warnings,
@@ -29,93 +19,7 @@ from attncli.studies.fit_rows import (
     fit_views,
     size_values,
 )
-
-WIDEST = 512
-"""Where a search for the width gives up unless told otherwise."""
-
-
-@dataclass(frozen=True, slots=True)
-class Solved:
-    """One pattern, every method that was tried on it, and the narrowest fit that meets the request (or the nearest)."""
-
-    pattern: str
-    target: csr_array
-    attempts: tuple[Attempt, ...]
-    chosen: Attempt
-    seconds: tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Solution:
-    """All patterns of a run, served by one module."""
-
-    solved: tuple[Solved, ...]
-    request: FitRequest
-    """At the shared width."""
-    searched: bool
-    seeds: tuple[int, ...]
-    fits: tuple[SavedFit, ...]
-    """The chosen fits at the shared width: the same w_q and w_k, one x each."""
-
-
-def solve(
-    targets: Mapping[str, csr_array],
-    methods: Sequence[str],
-    request: FitRequest,
-    seeds: Sequence[int],
-    *,
-    search: bool = True,
-    widest: int = WIDEST,
-    progress: Progress = no_progress,
-) -> Solution:
-    """Fit every pattern by every method (`auto` among them), at `request.d` or at the smallest width found."""
-    total = len(targets) * len(methods)
-    solved: list[Solved] = []
-    for pattern, target in targets.items():
-        attempts: list[Attempt] = []
-        seconds: list[float] = []
-        watch = progress if target.shape[0] > DENSE_LIMIT else no_progress
-        for method in methods:
-            progress(len(solved) * len(methods) + methods.index(method), total, "fits")
-            began = time.process_time()
-            attempt = attempt_one(method, target, request, seeds, search, widest, watch)
-            if attempt.method in (other.method for other in attempts):
-                continue  # `auto` chose a method that was asked for by name too
-            attempts.append(attempt)
-            seconds.append(time.process_time() - began)
-        solved.append(Solved(pattern, target, tuple(attempts), best_of(attempts), tuple(seconds)))
-    progress(total, total, "fits")
-    return share(tuple(solved), request, search, tuple(seeds))
-
-
-def attempt_one(
-    method: str,
-    target: csr_array,
-    request: FitRequest,
-    seeds: Sequence[int],
-    search: bool,
-    widest: int,
-    watch: Progress,
-) -> Attempt:
-    if method == "auto":
-        return narrowest(target, request, seeds, widest if search else None, watch)
-    if search:
-        return find_width(method, target, request, seeds, widest, watch)
-    return try_width(method, target, request, seeds, watch)
-
-
-def share(
-    solved: tuple[Solved, ...], request: FitRequest, searched: bool, seeds: tuple[int, ...]
-) -> Solution:
-    """Bring the chosen fits to one width, where they have the same w_q and w_k."""
-    fitted = [(one, one.chosen.fit) for one in solved if one.chosen.fit]
-    d = max((fit.d for _, fit in fitted), default=request.d)
-    saved = []
-    for one, fit in fitted:
-        wide = fit.padded(d)
-        stored = StoredModule(wide.w_q, wide.w_k, wide.x, wide.dtype, wide.causal)
-        saved.append(SavedFit(one.pattern, one.chosen.method, stored, one.target))
-    return Solution(solved, request.at(d), searched, seeds, tuple(saved))
+from attncli.studies.solutions import Solution, Solved
 
 
 def approximate(solution: Solution, timing: bool = False) -> Report:

@@ -6,18 +6,23 @@ from dataclasses import asdict
 from typing import Any
 
 from attncli.maths import bounds
-from attncli.maths.convergence import late_order, orders, regime
-from attncli.maths.digits import number
+from attncli.maths.convergence import orders
 from attncli.metrics import definition
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import Switches
 from attncli.networks.weights import Network
-from attncli.records import NOT_APPLICABLE, Definition, Finding, Report, Row, Scalar, View
+from attncli.records import NOT_APPLICABLE, Definition, Report, Row, Scalar, View
 from attncli.studies import Progress, no_progress
+from attncli.studies.regimes import describe, headline
 from attncli.studies.statistics import NOTHING, summary_row
-from attncli.studies.trajectories import Trajectory, bound_applies, run
-
-RESIDUAL, RESIDUAL_NORM = "log10_residual", "log10_residual_norm"
+from attncli.studies.trajectories import (
+    RESIDUAL,
+    RESIDUAL_NORM,
+    Ensemble,
+    Trajectory,
+    bound_applies,
+    run,
+)
 
 OWN_METRICS: Mapping[str, Definition] = {
     "order": Definition(
@@ -41,9 +46,6 @@ NOT_COVERED = (
     NOT_APPLICABLE
     + "the theorem covers unmasked softmax attention without skip, norm, positions or gates"
 )
-
-Ensemble = Mapping[str, Sequence[Trajectory]]
-"""Per variant, one trajectory for each seed."""
 
 
 def rank_collapse(
@@ -192,83 +194,3 @@ def curves(metrics: Sequence[str], seeds: int) -> Iterator[View]:
     for metric in metrics:
         title = f"{metric} after each layer{over_seeds}"
         yield View(title=title, down="layer", across="variant", metrics=(metric,))
-
-
-def describe(
-    ensemble: Ensemble, spec: NetworkSpec, variants: Mapping[str, Switches]
-) -> Iterator[Finding]:
-    """The regime of every variant, in words."""
-    for name, curve in mean_curves(ensemble).items():
-        switches = variants[name]
-        text = regime(curve, support(switches), drag(spec, switches))
-        if bound_applies(spec, switches):
-            text += f"; {promise(ensemble[name])}"
-        yield Finding(name, text)
-
-
-def promise(trajectories: Sequence[Trajectory]) -> str:
-    """Whether the theorem's bound says anything about these networks."""
-    outside = [
-        trajectory.measured[RESIDUAL_NORM][0] > -max(trajectory.log10_constants) / 2.0
-        for trajectory in trajectories
-    ]
-    if not any(outside):
-        return "the bound contracts"
-    return "the bound is vacuous (start outside its radius)"
-
-
-def mean_curves(ensemble: Ensemble) -> dict[str, list[float]]:
-    """Mean log10 r over the seeds, per variant."""
-    return {
-        name: [
-            sum(values) / len(values)
-            for values in zip(*(t.measured[RESIDUAL] for t in trajectories), strict=True)
-        ]
-        for name, trajectories in ensemble.items()
-    }
-
-
-def support(switches: Switches) -> str:
-    """What can hold the residual up."""
-    parts = {
-        "the skip": switches.skip,
-        "removing the outlier": switches.remove_outlier,
-        "the MLP": switches.mlp,
-    }
-    return " and ".join(part for part, on in parts.items() if on)
-
-
-def drag(spec: NetworkSpec, switches: Switches) -> str:
-    """What keeps attention from becoming one common row, and so leaves a linear rate."""
-    parts = {
-        "the skip": switches.skip,
-        f"{spec.mask} mask": spec.mask != "none",
-        f"{spec.positions} positions": spec.positions != "none",
-        "gates": spec.attention == "gated",
-    }
-    return ", ".join(part for part, on in parts.items() if on)
-
-
-def headline(ensemble: Ensemble, findings: Sequence[Finding]) -> str:
-    """The variant that collapses most, and the one that holds best."""
-    regimes = {finding.about: finding.text.partition(";")[0] for finding in findings}
-    means = mean_curves(ensemble)
-    resolved = [name for name in means if not math.isnan(means[name][-1])] or list(means)
-    worst = min(resolved, key=lambda name: means[name][-1])
-    best = max(resolved, key=lambda name: means[name][-1])
-    text = f"{worst}: {at_the_end(means[worst])}, {regimes[worst]}{order_in_words(means[worst])}"
-    if best != worst:
-        text += f"; {best}: {at_the_end(means[best])}, {regimes[best]}"
-    return text + "."
-
-
-def at_the_end(curve: Sequence[float]) -> str:
-    layer, value = len(curve) - 1, curve[-1]
-    if math.isfinite(value):
-        return f"log10 r = {number(value)} at layer {layer}"
-    return f"r = 0 at layer {layer}" if value < 0 else f"r at layer {layer}"
-
-
-def order_in_words(curve: Sequence[float]) -> str:
-    order = late_order(curve)
-    return f" (order {order:.2f})" if order is not None and order > 1.5 else ""

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from attncli.fits._search import try_width
 from attncli.fits._types import FitRequest
@@ -50,13 +51,7 @@ def scale_growth(
                 done += 1
                 target = make(pattern, length, np.random.default_rng(seed))
                 most = max(most, most_keys(target))
-                reached = [
-                    attempt.evidence.logit_scale
-                    for method in methods
-                    if (attempt := try_width(method, target, request.at(d), [seed])).met
-                    and attempt.evidence is not None
-                ]
-                scales[length] += [min(reached)] if reached else []
+                scales[length] += smallest_scale(target, methods, request.at(d), seed)
             keys: dict[str, Scalar] = {"d": d, "length": length}
             rows.append(summary_row("logit_scale", "logit", scales[length], "not found", keys))
         rows += exponent_rows(d, scales, most)
@@ -78,6 +73,15 @@ def scale_growth(
         ),
         findings=tuple(found),
     )
+
+
+def smallest_scale(
+    target: csr_array, methods: Sequence[str], request: FitRequest, seed: int
+) -> list[float]:
+    """The smallest logit scale of the methods that meet the request; empty if none does."""
+    attempts = [try_width(method, target, request, [seed]) for method in methods]
+    reached = [a.evidence.logit_scale for a in attempts if a.met and a.evidence is not None]
+    return [min(reached)] if reached else []
 
 
 def exponent_rows(d: int, scales: dict[int, list[float]], most: int) -> Iterator[Row]:

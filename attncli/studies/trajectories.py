@@ -16,6 +16,9 @@ from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import Switches
 from attncli.networks.weights import Layer, Network
 
+RESIDUAL, RESIDUAL_NORM = "log10_residual", "log10_residual_norm"
+"""The metrics that regimes and the comparison with the bound need."""
+
 
 @dataclass(frozen=True)
 class Trajectory:
@@ -30,6 +33,10 @@ class Trajectory:
 
     def end(self, metric: str) -> float:
         return self.measured[metric][-1]
+
+
+Ensemble = Mapping[str, Sequence[Trajectory]]
+"""Per variant, one trajectory for each seed."""
 
 
 def run(

@@ -13,8 +13,9 @@ from attncli.maths.digits import number
 from attncli.maths.widths import sufficient_width
 from attncli.patterns import build
 from attncli.records import Report
-from attncli.studies.approximate import Solution, approximate, solve, thousands
+from attncli.studies.approximate import approximate, thousands
 from attncli.studies.frontier import frontier
+from attncli.studies.solutions import Solution, solve
 from attncli.studies.verify_fit import verify_file
 from attncli.studies.width_growth import growth
 

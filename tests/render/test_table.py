@@ -97,7 +97,10 @@ def test_names_are_shown_as_they_are(name: str) -> None:
 
 def test_colour_on_a_terminal_only() -> None:
     for terminal, marks in ((True, True), (False, False)):
-        console = Console(file=io.StringIO(), force_terminal=terminal, width=80)
+        environment = {"TERM": "xterm-256color"}
+        console = Console(
+            file=io.StringIO(), force_terminal=terminal, width=80, _environ=environment
+        )
         with console.capture() as capture:
             console.print(FORMATS["table"](HAND_MADE))
         assert ("\x1b[" in capture.get()) is marks

@@ -76,7 +76,7 @@ def attention(state: Split, layer: Layer, spec: NetworkSpec, switches: Switches)
     values = per_head(state.parts, layer.w_v)
     logits = attention_logits(state, layer, spec)
     remove_outlier = switches.remove_outlier
-    if state.plain and (sharp(logits) or not remove_outlier):
+    if state.plain and (not remove_outlier or sharp(logits)):
         varying = plain_output(logits, values.varying, spec.rounds, remove_outlier)
         heads = Parts(scaled(np.zeros_like(values.common.mantissa)), varying)
     else:

@@ -3,7 +3,7 @@
 A network may be far larger than memory: nobody holds more than one layer.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -96,7 +96,3 @@ class GeneratedNetwork:
         if spec.positions == "relative":
             extras["relative_bias"] = gaussian(1, spec.heads, 2 * spec.tokens - 1)
         return extras
-
-
-def layers(network: Network) -> Iterator[Layer]:
-    return (network.layer(index) for index in range(network.spec.layers))

@@ -31,9 +31,6 @@ class Trajectory:
     log10_constants: list[float]
     """Per layer, log10 of the constant K in the bound; empty where the theorem does not apply."""
 
-    def end(self, metric: str) -> float:
-        return self.measured[metric][-1]
-
 
 Ensemble = Mapping[str, Sequence[Trajectory]]
 """Per variant, one trajectory for each seed."""
@@ -64,9 +61,9 @@ def run(
             for metric, measure in measures.items():
                 value = math.nan if state is None else measure(state)
                 result[name].measured[metric].append(value)
-            if bound_applies(spec, switches):
-                result[name].log10_constants.append(log10_constant(layer, spec, switches))
             tick()
+        for name, constant in log10_constants(layer, spec, variants).items():
+            result[name].log10_constants.append(constant)
     return result
 
 
@@ -90,13 +87,24 @@ def bound_applies(spec: NetworkSpec, switches: Switches) -> bool:
     )
 
 
-def log10_constant(layer: Layer, spec: NetworkSpec, switches: Switches) -> float:
-    """log10 of K for one layer of a variant."""
-    constant = bounds.attention_constant(layer.w_q, layer.w_k, layer.w_v, layer.w_o)
-    if switches.mlp:
-        slope = STEEPEST[spec.activation]
-        constant *= bounds.mlp_constant(layer.w_in, layer.w_out, slope, switches.mlp_skip)
-    return math.log10(constant) if constant else -math.inf
+def log10_constants(
+    layer: Layer, spec: NetworkSpec, variants: Mapping[str, Switches]
+) -> dict[str, float]:
+    """log10 of K for one layer of every variant that the theorem covers; they share the attention's part."""
+    covered = {
+        name: switches for name, switches in variants.items() if bound_applies(spec, switches)
+    }
+    if not covered:
+        return {}
+    attention = bounds.attention_constant(layer.w_q, layer.w_k, layer.w_v, layer.w_o)
+    found = {}
+    for name, switches in covered.items():
+        constant = attention
+        if switches.mlp:
+            slope = STEEPEST[spec.activation]
+            constant *= bounds.mlp_constant(layer.w_in, layer.w_out, slope, switches.mlp_skip)
+        found[name] = math.log10(constant) if constant else -math.inf
+    return found
 
 
 def memory_needed(spec: NetworkSpec, variants: int) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from attncli.checkpoints.families import Family, family_of
-from attncli.checkpoints.tensors import read_json
+from attncli.checkpoints.json_files import read_json
 from attncli.errors import InputError, UsageError
 from attncli.maths.rotary import Rotary
 

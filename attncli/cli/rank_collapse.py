@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attncli.cli.groups import grouped
+from attncli.cli.model_options import InputOptions, ModelOptions
 from attncli.cli.options import (
     NetworkOptions,
     Option,
@@ -34,6 +35,9 @@ attn rank-collapse --mask causal --plot             a mask leaves a linear rate
 attn rank-collapse --no-skip --norm layer           one variant, by its switches
 attn rank-collapse --metric stable_rank,log10_token_cosine_gap -o curves.csv
 attn rank-collapse --layers 1 --sweep tokens=16:1024 --remove-outlier
+attn rank-collapse bert-base-uncased --with-random-init
+attn rank-collapse ./checkpoint --text-file essays.txt --variants pure --plot
+attn rank-collapse random:bert --random-tokens 128 --exact
 attn rank-collapse net.safetensors --fail-if 'log10_residual[SAN+skip, layer=-1] < -3'
 """
 
@@ -48,7 +52,8 @@ def rank_collapse(
         str | None,
         typer.Argument(
             metavar="SOURCE",
-            help="A network file of `attn generate network`; nothing = the built-in default.",
+            help="A model: org/name[@revision], ./dir, random:ARCH[?layers=2]; a network file of "
+            "`attn generate network`; nothing = the built-in synthetic default.",
             show_default=False,
         ),
     ] = None,
@@ -68,8 +73,18 @@ def rank_collapse(
             "or FROM:TO:STEPS, or a list 1,2,4.",
         ),
     ] = None,
+    exact: Annotated[
+        bool,
+        Option("--exact", help="Carry common row and residual apart through the model: no floor."),
+    ] = False,
+    with_random_init: Annotated[
+        bool,
+        Option("--with-random-init", help="Beside a model the same architecture, random weights."),
+    ] = False,
     variants: VariantOptions,
     switches: SwitchOptions,
+    model: ModelOptions,
+    inputs: InputOptions,
     network: NetworkOptions,
     run: RunOptions,
     output: OutputOptions,
@@ -90,15 +105,27 @@ def rank_collapse(
     default = DEFAULT_METRICS if sweep is None else DEFAULT_SWEEP_METRICS
     metrics = wanted_metrics(metric or default, conditions)
     choose = partial(variants.chosen, switches)
-    if sweep is None:
-        study = curve_study(source, choose, network, run)
-    else:
-        study = sweep_study(source, sweep, choose, network, run)
-
     from attncli.cli.progress import progress_bar
     from attncli.cli.provenance import with_provenance
 
     with progress_bar(output.shows_progress) as progress:
+        if source is not None and not Path(source).is_file():
+            refuse_network_options(source, sweep, variants, network, run)
+            from attncli.cli.models import collapse_study
+
+            study = collapse_study(
+                source,
+                choose(),
+                model,
+                inputs,
+                network.tokens,
+                run.seed or 0,
+                exact,
+                with_random_init,
+            )
+        else:
+            refuse_model_options(exact, with_random_init, model, inputs)
+            study = network_study(source, sweep, choose, network, run)
         report = study(metrics=metrics, progress=progress)
     return emit(with_provenance(report), output, conditions)
 
@@ -121,6 +148,48 @@ def wanted_metrics(given: Sequence[str], conditions: Sequence[Condition]) -> lis
         if name not in (*METRICS.names(), *OWN_METRICS):
             raise unknown_name("metric in the gate", name, [*METRICS.names(), *OWN_METRICS])
     return list(dict.fromkeys([*names, *(name for name in gated if name not in OWN_METRICS)]))
+
+
+def refuse_network_options(
+    source: str,
+    sweep: str | None,
+    variants: VariantOptions,
+    network: NetworkOptions,
+    run: RunOptions,
+) -> None:
+    """What only a synthetic network can be given."""
+    from attncli.networks.spec import option
+
+    given = [*network.given() | run.given()]
+    fixed = [option(name) for name in given if name not in ("tokens", "seed")]
+    fixed += ["--sweep"] * (sweep is not None) + ["--remove-outlier"] * variants.remove_outlier
+    if fixed:
+        raise UsageError(f"{', '.join(fixed)} goes with synthetic networks: {source} is a model.")
+
+
+def refuse_model_options(
+    exact: bool, with_random_init: bool, model: ModelOptions, inputs: InputOptions
+) -> None:
+    """What a synthetic network does not have."""
+    from attncli.networks.spec import option
+
+    given = [*model.given(), *inputs.given()]
+    names = ["--exact"] * exact + ["--with-random-init"] * with_random_init
+    names += map(option, given)
+    if names:
+        raise UsageError(f"{', '.join(names)} goes with a model: name one as SOURCE.")
+
+
+def network_study(
+    source: str | None,
+    sweep: str | None,
+    choose: Choose,
+    network: NetworkOptions,
+    run: RunOptions,
+) -> "Callable[..., Report]":
+    if sweep is None:
+        return curve_study(source, choose, network, run)
+    return sweep_study(source, sweep, choose, network, run)
 
 
 def curve_study(

@@ -28,9 +28,9 @@ def orders(curve: Sequence[float]) -> list[float | None]:
 
 
 def late_order(curve: Sequence[float]) -> float | None:
-    """The median order over the later half of the layers."""
-    late = sorted(p for p in orders(curve)[len(curve) // 2 :] if p is not None)
-    return late[len(late) // 2] if late else None
+    """The geometric mean of the orders over the later half of the layers: a long step and a short one make 1."""
+    late = [p for p in orders(curve)[len(curve) // 2 :] if p is not None]
+    return math.exp(math.fsum(map(math.log, late)) / len(late)) if late else None
 
 
 def late_slope(curve: Sequence[float]) -> float:
@@ -42,7 +42,9 @@ def late_slope(curve: Sequence[float]) -> float:
 POWERS = {2: "quadratic", 3: "cubic", 4: "quartic"}
 
 
-def regime(curve: Sequence[float], support: str, drag: str) -> str:
+def regime(
+    curve: Sequence[float], support: str, drag: str, fewest_layers: int = FEWEST_LAYERS
+) -> str:
     """How log10 r behaves, in words.
 
     `support` names what may hold the residual up, such as "the skip"; `drag` what keeps the rate linear.
@@ -53,7 +55,7 @@ def regime(curve: Sequence[float], support: str, drag: str) -> str:
     if curve[-1] == -math.inf:
         layer = next(index for index, value in enumerate(curve) if value == -math.inf)
         return f"rank 1 exactly, or beyond 10^-(10^308), from layer {layer} on"
-    if len(curve) <= FEWEST_LAYERS:
+    if len(curve) <= fewest_layers:
         return "too few layers to tell"
     order = late_order(curve)
     if order is not None and order > 1.5:

@@ -21,6 +21,12 @@ class Switches:
     """The MLP's skip; meaningless without an MLP."""
     remove_outlier: bool = False
     """Attention acts as A - 11^T/n instead of A."""
+    norms: bool = True
+    """The norms of a block, not those on queries and keys; of a trained model only, synthetic ones have a choice of norm."""
+    mlp_norm: bool = False
+    """With the MLP off, the norm after its skip stays; of a trained model only."""
+    as_published: bool = False
+    """With the MLP off, ALBERT keeps LN(gelu(y) + y), as the published code does; of a trained model only."""
 
 
 VARIANTS: Mapping[str, Switches] = {

@@ -13,7 +13,7 @@ from attncli.networks.variants import Switches
 from attncli.networks.weights import Network
 from attncli.records import NOT_APPLICABLE, Definition, Report, Row, Scalar, View
 from attncli.studies import Progress, no_progress
-from attncli.studies.regimes import describe, headline
+from attncli.studies.regimes import describe, explain, headline
 from attncli.studies.statistics import NOTHING, summary_row
 from attncli.studies.trajectories import (
     RESIDUAL,
@@ -58,7 +58,7 @@ def rank_collapse(
     """All variants of networks that differ in their seed alone."""
     spec = networks[0].spec
     ensemble = measure(networks, variants, metrics, progress)
-    findings = tuple(describe(ensemble, spec, variants))
+    findings = tuple(describe(ensemble, explain(ensemble, spec, variants)))
     return Report(
         study="rank-collapse",
         headline=headline(ensemble, findings),

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from attncli.maths.convergence import late_order, regime
 from attncli.maths.digits import number
@@ -17,16 +18,38 @@ from attncli.studies.trajectories import (
 )
 
 
-def describe(
-    ensemble: Ensemble, spec: NetworkSpec, variants: Mapping[str, Switches]
-) -> Iterator[Finding]:
+@dataclass(frozen=True)
+class Explanation:
+    """What is known of a variant beside its curve."""
+
+    support: str
+    """What can hold the residual up, such as "the skip"."""
+    drag: str
+    """What keeps attention from becoming one common row, and so leaves a linear rate."""
+    promise: str = ""
+    """Whether the theorem's bound says anything, where it applies."""
+
+
+def describe(ensemble: Ensemble, explanations: Mapping[str, Explanation]) -> Iterator[Finding]:
     """The regime of every variant, in words."""
     for name, curve in mean_curves(ensemble).items():
-        switches = variants[name]
-        text = regime(curve, support(switches), drag(spec, switches))
-        if bound_applies(spec, switches):
-            text += f"; {promise(ensemble[name])}"
-        yield Finding(name, text)
+        known = explanations[name]
+        text = regime(curve, known.support, known.drag)
+        yield Finding(name, f"{text}; {known.promise}" if known.promise else text)
+
+
+def explain(
+    ensemble: Ensemble, spec: NetworkSpec, variants: Mapping[str, Switches]
+) -> dict[str, Explanation]:
+    """For synthetic networks, from their specification."""
+    return {
+        name: Explanation(
+            support(switches),
+            drag(spec, switches),
+            promise(ensemble[name]) if bound_applies(spec, switches) else "",
+        )
+        for name, switches in variants.items()
+    }
 
 
 def promise(trajectories: Sequence[Trajectory]) -> str:
@@ -41,7 +64,7 @@ def promise(trajectories: Sequence[Trajectory]) -> str:
 
 
 def mean_curves(ensemble: Ensemble) -> dict[str, list[float]]:
-    """Mean log10 r over the seeds, per variant."""
+    """Mean log10 r over the seeds or texts, per variant."""
     return {
         name: [
             sum(values) / len(values)

@@ -1,0 +1,25 @@
+"""Parts of a transformer's blocks switched off, on unmodified model code.
+
+While a block runs, each tensor carries a tag that says what it descends from. The stream is the block's input and what
+skip additions, norms, views, casts and scalar factors make of it. A skip addition is `a + b` where a is on the stream and
+b descends from that very a; it can then return b alone, or a alone. No module names are needed.
+
+tags        what is known of a tensor, and the points of the stream
+sites       where in the model's code something happened
+terms       what an addition adds
+parts       what of an addition, merge or norm is kept
+tracker     the mode that follows tensors through one block after another
+norms       which modules are norms
+anatomy     what was recognised in a model
+guards      what must hold before anything is switched off
+examine     the runs that fill the anatomy and prove it
+switched    the context in which parts are off
+published   what the published code leaves in ALBERT
+float64     models in float64 that stay there
+"""
+
+from attncli.checkpoints.ablation.anatomy import Anatomy
+from attncli.checkpoints.ablation.examine import examine
+from attncli.checkpoints.ablation.switched import switched
+
+__all__ = ["Anatomy", "examine", "switched"]

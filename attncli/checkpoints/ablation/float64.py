@@ -1,0 +1,51 @@
+"""A float64 model that stays in float64.
+
+Model code casts to float32 inside: RMSNorm, the softmax of most decoders, rotary angles. In a float64 model those casts
+lower the precision that the caller asked for, and a pure-attention Llama would stop at 5e-8. Here they are refused:
+every cast to a shorter float type leads to float64, and so does every tensor that is made in one.
+
+What was rounded to float32 before stays: weights, and the constants that a model computes when it is built and keeps
+as buffers, such as the rotary frequencies (`inv_freq`). They are the model's numbers; all that is computed from them
+is float64.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+SHORTER = frozenset({torch.float32, torch.float16, torch.bfloat16})
+CASTS = frozenset({torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16})
+
+
+@contextmanager
+def in_float64() -> Iterator[None]:
+    """Within, floating tensors are made and kept in float64; the model itself and its inputs must be already."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        with Float64():
+            yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+class Float64(TorchFunctionMode):
+    """Leads every shorter float type that a function is asked for to float64."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in CASTS:
+            func = torch.Tensor.double
+        if func is not torch.Tensor.view:  # which reads the same bits as another type
+            args = tuple(torch.float64 if is_shorter(value) else value for value in args)
+            kwargs = {
+                name: torch.float64 if is_shorter(value) else value
+                for name, value in (kwargs or {}).items()
+            }
+        return func(*args, **(kwargs or {}))
+
+
+def is_shorter(value: Any) -> bool:
+    return isinstance(value, torch.dtype) and value in SHORTER

@@ -1,0 +1,11 @@
+"""Which modules and functions are norms."""
+
+from torch import nn
+
+FUNCTIONS = frozenset({"layer_norm", "rms_norm", "group_norm", "batch_norm", "normalize"})
+"""Norms that are called as functions, with the tensor first."""
+
+
+def is_norm(module: nn.Module) -> bool:
+    """A module without modules of its own whose class says that it is a norm: LayerNorm, T5LayerNorm, LlamaRMSNorm."""
+    return "norm" in type(module).__name__.lower() and not any(module.children())

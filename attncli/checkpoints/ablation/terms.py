@@ -1,0 +1,43 @@
+"""The two sides of a sum or product: `a + b`, `a += b`, `torch.add(a, b, alpha=2)` and their kin."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+
+ADD = frozenset({"add", "add_", "__add__", "__radd__", "__iadd__"})
+SCALE = frozenset(
+    {
+        "mul", "mul_", "multiply", "multiply_", "__mul__", "__rmul__", "__imul__",
+        "div", "div_", "divide", "true_divide", "__truediv__", "__itruediv__",
+    }
+)  # fmt: skip
+
+
+class Terms(NamedTuple):
+    """The two sides, and the factor of the second."""
+
+    first: Any
+    second: Any
+    alpha: float = 1
+
+    def term(self, position: int) -> torch.Tensor:
+        """One of two summands as it enters the sum: in its shape and type."""
+        summand: torch.Tensor = (self.first, self.second)[position]
+        if position == 1 and self.alpha != 1:
+            summand = summand * self.alpha
+        shape = torch.broadcast_shapes(self.first.shape, self.second.shape)
+        return summand.expand(shape).to(torch.result_type(self.first, self.second))
+
+
+def terms_of(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Terms | None:
+    """The sides, wherever the call puts them; None where it is called in a way that is not known."""
+    sides = [*args, *(kwargs[name] for name in ("input", "self", "other") if name in kwargs)]
+    return Terms(*sides, alpha=kwargs.get("alpha", 1)) if len(sides) == 2 else None
+
+
+def is_number(value: Any) -> bool:
+    """A number, or a tensor that holds one: a factor that leaves the direction of the stream."""
+    return isinstance(value, int | float) or (
+        isinstance(value, torch.Tensor) and value.numel() == 1
+    )

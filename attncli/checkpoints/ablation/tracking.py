@@ -1,0 +1,124 @@
+"""The context in which every block runs under a tracker."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+from attncli.checkpoints.ablation.guards import described
+from attncli.checkpoints.ablation.norms import is_norm
+from attncli.checkpoints.ablation.parts import Parts
+from attncli.checkpoints.ablation.run import BlockRun
+from attncli.checkpoints.ablation.tags import Tag, attach
+from attncli.checkpoints.ablation.tracker import Tracker
+from attncli.checkpoints.attention_calls import tensors_in
+from attncli.checkpoints.blocks import Following, Stack
+from attncli.checkpoints.stream_places import given, second_given, second_taken, taken, with_stream
+from attncli.checkpoints.wrapping import around_forwards
+from attncli.errors import InputError
+
+Done = Callable[[BlockRun, list[torch.Tensor]], None]
+"""done(run, output streams), after each block."""
+Feed = Callable[[torch.Tensor], torch.Tensor]
+"""What a block is given in place of its stream."""
+
+
+def alias(stream: torch.Tensor) -> torch.Tensor:
+    """The same numbers under a new name, so that no tag is left on the caller's tensor."""
+    return stream.view_as(stream)
+
+
+@contextmanager
+def tracking(
+    model: nn.Module, stacks: tuple[Stack, ...], parts: Parts, done: Done, feed: Feed = alias
+) -> Iterator[None]:
+    """Within, every forward of `model` runs its blocks under trackers that keep of them what `parts` says.
+
+    Nothing is differentiated, and tensors keep version counters: that is how a change in place is seen.
+    """
+    tracked = Tracked(stacks, parts, done, feed)
+    blocks = {call.module for stack in stacks for call in stack.calls}
+    inside = {module for block in blocks for module in block.modules()}
+    tracked.names = {
+        module: name
+        for name, module in model.named_modules()
+        if module in inside and is_norm(module)
+    }
+    with (
+        around_forwards([model], tracked.around_model),
+        around_forwards(blocks, tracked.around_block),
+        around_forwards(tracked.names, tracked.around_norm),
+    ):
+        yield
+
+
+class Tracked:
+    """What stands around the model, its blocks and the norms in them."""
+
+    def __init__(self, stacks: tuple[Stack, ...], parts: Parts, done: Done, feed: Feed) -> None:
+        self.following = Following(stacks)
+        self.parts = parts
+        self.done = done
+        self.feed = feed
+        self.names: dict[nn.Module, str] = {}
+        self.tracker: Tracker | None = None
+
+    def around_model(self, forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
+        """One forward: its blocks are counted from the first."""
+        self.following.restart()
+        with torch.inference_mode(False), torch.no_grad():
+            output = forward(*args, **kwargs)
+        self.following.finish()
+        return output
+
+    def around_block(self, forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
+        """One run of a block, on an alias of its stream."""
+        stack, call = self.following.take(module)
+        run = BlockRun(stack.name, call)
+        args, kwargs = self.fed(run, args, kwargs)
+        self.tracker = Tracker(run, self.parts)
+        try:
+            with self.tracker:
+                output = forward(*args, **kwargs)
+        finally:
+            self.tracker = None
+        results = [given(output), second_given(output) if call.two_streams else None]
+        streams = [result for result in results if result is not None]
+        tags = [run.tag(stream) for stream in streams]
+        run.outputs = tuple(tag.point if tag else None for tag in tags)
+        self.done(run, streams)
+        return output
+
+    def fed(
+        self, run: BlockRun, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+        """The block's arguments with its streams under new names, tagged; all else that it is given is noted."""
+        stream = taken(args, kwargs)
+        if stream is None:
+            raise InputError(f"{described(run.stack, run.call)} is given no stream of tokens.")
+        second = second_taken(args) if run.call.two_streams else None
+        run.outside = {
+            id(tensor)
+            for tensor in tensors_in((args, kwargs))
+            if tensor is not stream and tensor is not second and tensor.is_floating_point()
+        }
+        args, kwargs = with_stream(args, kwargs, self.start(run, stream, ""))
+        if second is not None:
+            args = (args[0], self.start(run, second, "second"), *args[2:])
+        return args, kwargs
+
+    def start(self, run: BlockRun, stream: torch.Tensor, key: str) -> torch.Tensor:
+        """A stream as the block is given it."""
+        stream = self.feed(stream)
+        point = run.point("input", key=key)
+        attach(stream, Tag(run, point, frozenset({point})))
+        return stream
+
+    def around_norm(self, forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
+        """One call of a norm module."""
+        given = self.tracker and self.tracker.only_activation(args, kwargs)
+        if not self.tracker or given is None or self.tracker.inside_norm:
+            return forward(*args, **kwargs)
+        return self.tracker.normed(self.names[module], given, forward, args, kwargs)

@@ -1,0 +1,35 @@
+"""What the decoder of an encoder–decoder reads: the same text, shifted by the model's own function."""
+
+import inspect
+import sys
+
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from attncli.errors import InputError
+
+
+def shifted(model: PreTrainedModel, ids: Tensor) -> Tensor:
+    """`_shift_right` where the class has it (T5), `shift_tokens_right` of its file where that has it (BART), else by hand."""
+    config = model.config
+    start = getattr(config, "decoder_start_token_id", None)
+    own = getattr(model, "_shift_right", None)
+    of_file = getattr(sys.modules[type(model).__module__], "shift_tokens_right", None)
+    moved: Tensor | None = None
+    try:
+        if own is not None:
+            moved = own(ids)
+        elif of_file is not None:
+            arguments = (config.pad_token_id, start)
+            moved = of_file(ids, *arguments[: len(inspect.signature(of_file).parameters) - 1])
+    except (ValueError, AttributeError) as error:
+        raise InputError(
+            f"{type(model).__name__} cannot shift a text for its decoder: {error}."
+        ) from None
+    if moved is not None:
+        return moved
+    if start is None:
+        raise InputError(f"the config of {type(model).__name__} names no decoder_start_token_id.")
+    by_hand = ids.roll(1, dims=1)
+    by_hand[:, 0] = start
+    return by_hand

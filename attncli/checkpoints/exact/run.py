@@ -1,0 +1,87 @@
+"""Sends a stack of blocks through its own code with the common row and the residual apart."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+from attncli.checkpoints.blocks import Stack
+from attncli.checkpoints.exact import arithmetic, functions, shapes  # noqa: F401  (they enter their rules)
+from attncli.checkpoints.exact.attention import attend
+from attncli.checkpoints.exact.norms import exact_norms
+from attncli.checkpoints.exact.tensor import SplitTensor, split_of
+from attncli.checkpoints.stream_places import given, taken, with_stream
+from attncli.checkpoints.streaming.capture import eager_everywhere, in_place_of_eager
+from attncli.checkpoints.wrapping import around_forwards
+from attncli.errors import InputError, Unresolved
+from attncli.maths.split import Split
+
+Observe = Callable[[int, Split], None]
+"""observe(state 0 … L, X)"""
+
+
+class Arrived(Exception):
+    """The last block is done; what the model does with its output is of no interest."""
+
+
+@contextmanager
+def exact_code(model: nn.Module) -> Iterator[None]:
+    """Within, the model's attention and norms take split tensors; to be entered before parts are switched off.
+
+    So whoever switches norms off stands outside of what is done to them here.
+    """
+    with eager_everywhere(model), in_place_of_eager(attend), exact_norms(model):
+        yield
+
+
+def run_exactly(
+    model: nn.Module, stack: Stack, inputs: Mapping[str, Any], observe: Observe
+) -> None:
+    """One forward pass of the stack; ends early, without an error, where rounding has swallowed the residual."""
+    blocks = {call.module for call in stack.calls}
+    try:
+        with torch.no_grad(), around_forwards(blocks, Passage(stack, observe).around):
+            model(**inputs)
+    except (Arrived, Unresolved):
+        return
+    raise InputError(f"stack {stack.name} was not run to its end.")
+
+
+class Passage:
+    """From the first block's input to the last one's output, the stream is a split tensor."""
+
+    def __init__(self, stack: Stack, observe: Observe) -> None:
+        self.stack = stack
+        self.observe = observe
+        self.done = 0
+
+    def around(self, forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
+        stream = taken(args, kwargs)
+        assert stream is not None  # the probe has seen it
+        if not isinstance(stream, SplitTensor):
+            stream = first_state(stream)
+            self.observe(0, stream.state())
+            args, kwargs = with_stream(args, kwargs, stream)
+        output = forward(*args, **kwargs)
+        self.done += 1
+        state = given(output)
+        if not isinstance(state, SplitTensor):
+            raise InputError(
+                f"--exact lost the tokens in {type(module).__name__}: leave --exact out."
+            )
+        self.observe(self.done, state.state())
+        if self.done == len(self.stack.calls):
+            raise Arrived
+        return output
+
+
+def first_state(stream: torch.Tensor) -> SplitTensor:
+    """The first block's input; other layouts than one text's [1, token, feature] are refused."""
+    if stream.dim() != 3 or stream.shape[0] != 1 or stream.device.type != "cpu":
+        raise InputError(
+            f"--exact needs one text's states on the CPU, not {tuple(stream.shape)} on {stream.device}: "
+            "leave --exact out."
+        )
+    return split_of(stream, axis=1)

@@ -1,0 +1,196 @@
+"""Rules for functions that move numbers and change none: both parts move alike.
+
+A function that would mix tokens, or pick some of them, gets plain numbers instead; nothing is exact about those, so
+only what feeds the logits of position-dependent attention may use them.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attncli.checkpoints.exact.tensor import SplitTensor, rule
+from attncli.errors import InputError
+from attncli.maths.scaled import Scaled, aligned, common_exponent, scaled
+
+
+@rule(Tensor.view_as, Tensor.detach, torch.detach, Tensor.clone, torch.clone)
+def alias(x: SplitTensor, *_: Any, **__: Any) -> SplitTensor:
+    """Another tensor of the same numbers: what is known of one need not hold for the other."""
+    return SplitTensor(x.common, x.varying, x.axis)
+
+
+@rule(torch.result_type)
+def result_type(*_: Any) -> torch.dtype:
+    return torch.float64
+
+
+@rule(Tensor.expand)
+def expand(x: SplitTensor, *sizes: Any) -> SplitTensor:
+    """To its own shape; tokens or features are not repeated."""
+    wanted = tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
+    if any(size not in (-1, own) for size, own in zip(wanted, x.shape, strict=True)):
+        raise InputError("--exact cannot repeat a hidden state: leave --exact out.")
+    return alias(x)
+
+
+@rule(
+    Tensor.contiguous, Tensor.to, Tensor.float, Tensor.double, Tensor.type_as, Tensor.type, Tensor.cpu, F.dropout,
+    torch.dropout,
+)  # fmt: skip
+def unchanged(x: Tensor, *_: Any, **__: Any) -> Tensor:
+    """Types too: everything is float64 here, and dropout is off."""
+    return x
+
+
+@rule(Tensor.view, Tensor.reshape, torch.reshape)
+def reshape(x: SplitTensor, *shape: Any) -> SplitTensor:
+    if len(shape) == 1 and isinstance(shape[0], torch.dtype):
+        return x
+    wanted = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
+    sizes = list(np.empty(x.shape, dtype=np.bool_).reshape(wanted).shape)
+    return reshaped(x, sizes)
+
+
+def reshaped(x: SplitTensor, sizes: Sequence[int]) -> SplitTensor:
+    """The token axis keeps its place among the numbers: as many of them before it, as many in it."""
+    tokens, before = x.shape[x.axis], math.prod(x.shape[: x.axis])
+    places = [
+        axis
+        for axis, size in enumerate(sizes)
+        if size == tokens and math.prod(sizes[:axis]) == before
+    ]
+    if not places:
+        raise InputError(
+            f"--exact cannot follow tokens from shape {tuple(x.shape)} to {tuple(sizes)}: leave --exact out."
+        )
+    axis = places[-1]
+    single = [1 if index == axis else size for index, size in enumerate(sizes)]
+    return SplitTensor(
+        Scaled(x.common.mantissa.reshape(single), x.common.exponent),
+        Scaled(x.varying.mantissa.reshape(sizes), x.varying.exponent),
+        axis,
+    )
+
+
+@rule(Tensor.flatten, torch.flatten)
+def flatten(x: SplitTensor, start_dim: int = 0, end_dim: int = -1) -> SplitTensor:
+    start, end = start_dim % x.dim(), end_dim % x.dim()
+    sizes = [*x.shape[:start], math.prod(x.shape[start : end + 1]), *x.shape[end + 1 :]]
+    return reshaped(x, sizes)
+
+
+@rule(Tensor.unflatten, torch.unflatten)
+def unflatten(x: SplitTensor, dim: int, sizes: Sequence[int]) -> SplitTensor:
+    dim %= x.dim()
+    return reshape(x, (*x.shape[:dim], *sizes, *x.shape[dim + 1 :]))
+
+
+@rule(Tensor.transpose, torch.transpose, Tensor.swapaxes, torch.swapaxes)
+def transpose(x: SplitTensor, first: int, second: int) -> SplitTensor:
+    order = list(range(x.dim()))
+    order[first], order[second] = order[second], order[first]
+    return permute(x, order)
+
+
+@rule(Tensor.permute, torch.permute)
+def permute(x: SplitTensor, *dims: Any) -> SplitTensor:
+    given = tuple(dims[0]) if len(dims) == 1 and not isinstance(dims[0], int) else dims
+    order = [dim % x.dim() for dim in given]
+    common, varying = (
+        Scaled(part.mantissa.transpose(order), part.exponent) for part in (x.common, x.varying)
+    )
+    return SplitTensor(common, varying, order.index(x.axis))
+
+
+@rule(Tensor.unsqueeze, torch.unsqueeze)
+def unsqueeze(x: SplitTensor, dim: int) -> SplitTensor:
+    dim %= x.dim() + 1
+    return reshaped(x, [*x.shape[:dim], 1, *x.shape[dim:]])
+
+
+@rule(Tensor.squeeze, torch.squeeze)
+def squeeze(x: SplitTensor, dim: int) -> SplitTensor:
+    dim %= x.dim()
+    return reshaped(x, [*x.shape[:dim], *x.shape[dim + 1 :]]) if x.shape[dim] == 1 else x
+
+
+@rule(Tensor.__getitem__)
+def getitem(x: SplitTensor, index: Any) -> Tensor:
+    """Slices of features; where tokens are picked, plain numbers."""
+    given = index if isinstance(index, tuple) else (index,)
+    if not all(isinstance(part, (int, slice)) or part in (None, Ellipsis) for part in given):
+        return x.plain()[index]
+    probe = np.empty(x.shape, dtype=np.bool_)[tuple(given)]
+    strides = np.arange(x.shape[x.axis]).reshape(
+        [-1 if axis == x.axis else 1 for axis in range(x.dim())]
+    )
+    tokens = np.broadcast_to(strides, x.shape)[tuple(given)]
+    axis = token_axis(tokens, x.shape[x.axis])
+    if axis is None or probe.size == 0:
+        return x.plain()[index]
+    single = [slice(None)] * x.dim()
+    single[x.axis] = slice(0, 1)
+    whole = np.broadcast_to(x.common.mantissa, x.shape)[tuple(given)]
+    common = np.take(whole, [0], axis=axis)
+    return SplitTensor(
+        scaled(common, x.common.exponent),
+        scaled(x.varying.mantissa[tuple(given)], x.varying.exponent),
+        axis,
+    )
+
+
+def token_axis(tokens: Any, count: int) -> int | None:
+    """The axis along which an array of token numbers runs through all of them."""
+    for axis in range(tokens.ndim):
+        if tokens.shape[axis] == count and count > 1:
+            line = np.moveaxis(tokens, axis, -1)
+            if (line == np.arange(count)).all():
+                return axis
+    return None
+
+
+@rule(torch.split, Tensor.split)
+def parts(x: SplitTensor, size: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    width = x.shape[dim]
+    sizes = [size] * math.ceil(width / size) if isinstance(size, int) else list(size)
+    edges = np.concatenate([[0], np.cumsum(sizes)]).clip(max=width)
+    lead = [slice(None)] * (dim % x.dim())
+    return tuple(
+        getitem(x, (*lead, slice(int(first), int(last))))
+        for first, last in itertools.pairwise(edges)
+    )
+
+
+@rule(Tensor.chunk, torch.chunk)
+def chunk(x: SplitTensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    return parts(x, math.ceil(x.shape[dim] / chunks), dim)
+
+
+@rule(Tensor.unbind, torch.unbind)
+def unbind(x: SplitTensor, dim: int = 0) -> tuple[Tensor, ...]:
+    lead = [slice(None)] * (dim % x.dim())
+    return tuple(getitem(x, (*lead, index)) for index in range(x.shape[dim]))
+
+
+@rule(torch.cat, torch.concat)
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Side by side along features; along tokens, or beside plain numbers, plain."""
+    split = [x for x in tensors if isinstance(x, SplitTensor)]
+    dim %= tensors[0].dim()
+    if len(split) < len(tensors) or any(x.axis != split[0].axis or x.axis == dim for x in split):
+        return torch.cat([x.plain() if isinstance(x, SplitTensor) else x for x in tensors], dim)
+    common, varying = (
+        joined(side, dim) for side in ([x.common for x in split], [x.varying for x in split])
+    )
+    return SplitTensor(common, varying, axis=split[0].axis)
+
+
+def joined(parts: Sequence[Scaled], dim: int) -> Scaled:
+    top = common_exponent(*parts)
+    return scaled(np.concatenate([aligned(part, top) for part in parts], axis=dim), top)

@@ -1,0 +1,21 @@
+"""JSON files of a model folder."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from attncli.errors import InputError
+
+BROKEN_JSON = (ValueError, RecursionError)
+"""What the parser raises: ValueError covers undecodable bytes too, brackets nested without end are the other."""
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, *BROKEN_JSON) as error:
+        raise InputError(f"{path} cannot be read as JSON: {str(error).splitlines()[0]}.") from None
+    if not isinstance(found, dict):
+        raise InputError(f"{path} is no JSON object.")
+    return found

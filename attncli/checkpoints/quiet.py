@@ -1,0 +1,30 @@
+"""transformers, torch and the hub's client say nothing while a model is loaded: what matters is in the errors and warnings."""
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from huggingface_hub.utils import logging as hub_logging
+from transformers.utils import logging as transformers_logging
+
+SILENT = logging.CRITICAL + 1
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """No log line, no Python warning, no progress bar; everything is as before afterwards."""
+    levels = [(log, log.get_verbosity()) for log in (transformers_logging, hub_logging)]
+    bars = transformers_logging.is_progress_bar_enabled()
+    for log, _ in levels:
+        log.set_verbosity(SILENT)
+    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for log, level in levels:
+            log.set_verbosity(level)
+        if bars:
+            transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call]

@@ -1,0 +1,175 @@
+"""Words for sizes that every model type understands, and any attribute of a config by its own name.
+
+`layers`, `width`, `heads`, `kv-heads`, `mlp-width` and `vocab` mean what each config calls them; where a model has
+several stacks or nested configs, all of them. `text_config.num_hidden_layers` names one attribute.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from transformers import PreTrainedConfig
+
+from attncli.errors import UsageError, unknown_name
+
+Given = Mapping[str, Any]
+"""Attributes by dotted name."""
+
+WORDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "layers": (
+        ("encoder_layers", "decoder_layers"),
+        ("num_layers", "num_decoder_layers"),
+        ("encoder_num_hidden_layers", "decoder_num_hidden_layers"),
+        ("num_hidden_layers",),
+        ("n_layer",),
+        ("n_layers",),
+        ("depth",),
+    ),
+    "width": (
+        ("d_model",),
+        ("hidden_size",),
+        ("n_embd",),
+        ("embed_dim",),
+        ("dim",),
+        ("emb_dim",),
+    ),
+    "heads": (
+        ("encoder_attention_heads", "decoder_attention_heads"),
+        ("encoder_num_attention_heads", "decoder_num_attention_heads"),
+        ("num_attention_heads",),
+        ("num_heads",),
+        ("n_head",),
+        ("n_heads",),
+    ),
+    "kv-heads": (
+        ("encoder_num_key_value_heads", "decoder_num_key_value_heads"),
+        ("num_key_value_heads",),
+        ("num_kv_heads",),
+    ),
+    "mlp-width": (
+        ("encoder_ffn_dim", "decoder_ffn_dim"),
+        ("intermediate_size",),
+        ("d_ff",),
+        ("n_inner",),
+        ("d_inner",),
+        ("ffn_dim",),
+        ("mlp_dim",),
+        ("hidden_dim",),
+    ),
+    "vocab": (("vocab_size",), ("n_vocab",)),
+}
+"""Per word, groups of names that belong together; the first group that a config has is meant."""
+
+
+def resolved(config: PreTrainedConfig, sizes: Mapping[str, Any]) -> dict[str, Any]:
+    """Sizes by the config's own dotted names, with values of the attributes' types."""
+    own = dict(attributes(config))
+    given: dict[str, Any] = {}
+    for name, value in sizes.items():
+        paths = meant_by(config, own, name)
+        if not paths:
+            known = {*(word for word in WORDS if meant_by(config, own, word)), *own, "tiny"}
+            raise unknown_name(f"size of model type '{config.model_type}'", name, known)
+        given |= {path: converted(name, value, own[path]) for path in paths}
+    return given
+
+
+def attributes(config: PreTrainedConfig, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every attribute by its dotted name, nested configs' included."""
+    for name, value in vars(config).items():
+        if name.startswith("_"):
+            continue
+        if isinstance(value, PreTrainedConfig):
+            yield from attributes(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def meant_by(config: PreTrainedConfig, own: Mapping[str, Any], name: str) -> list[str]:
+    """Dotted names of the attributes that a word or name stands for."""
+    word = name.replace("_", "-")
+    if word in WORDS:
+        return word_in(config, word, "")
+    name = config.attribute_map.get(name, name)
+    return [name] if name in own else []
+
+
+def word_in(config: PreTrainedConfig, word: str, prefix: str) -> list[str]:
+    """The config's own names for a word, or those of the configs nested in it."""
+    own = vars(config)
+    for group in WORDS[word]:
+        found = [prefix + name for name in group if name in own]
+        if found:
+            return found
+    return [
+        path
+        for name, value in own.items()
+        if isinstance(value, PreTrainedConfig)
+        for path in word_in(value, word, f"{prefix}{name}.")
+    ]
+
+
+def converted(name: str, value: Any, present: Any) -> Any:
+    """The value as the attribute's present type has it; what is None now takes the type that the text looks like."""
+    if isinstance(present, (list, tuple)) and present:
+        return [converted(name, part, present[0]) for part in str(value).split(",")]
+    if isinstance(present, bool):
+        return yes_or_no(name, value)
+    if isinstance(present, str):
+        return str(value)
+    kinds = (int, float) if present is None or isinstance(present, float) else (int,)
+    for kind in kinds:
+        try:
+            number = kind(value)
+        except ValueError:
+            continue
+        if isinstance(present, int) and name in WORDS and number < 1:
+            raise UsageError(f"{name}={value}: a model needs at least 1.")
+        return number
+    if present is None:
+        return value
+    raise UsageError(f"{name}={value} is not a {'whole ' if kinds == (int,) else ''}number.")
+
+
+def yes_or_no(name: str, value: Any) -> bool:
+    words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+    if str(value).lower() not in words:
+        raise UsageError(f"{name}={value}: write true or false.")
+    return words[str(value).lower()]
+
+
+def check_sizes(config: PreTrainedConfig) -> None:
+    """Heads must share the width, and key heads the heads: many a model would silently round."""
+    nested = [value for value in vars(config).values() if isinstance(value, PreTrainedConfig)]
+    for inner in nested:
+        check_sizes(inner)
+    width, heads, key_heads = (
+        whole(config, name) for name in ("hidden_size", "num_attention_heads", "num_key_value_heads")
+    )
+    if heads and width and not hasattr(config, "head_dim") and width % heads:
+        raise UsageError(
+            f"a width of {width} is not divisible by {heads} heads: choose another width or number of heads."
+        )
+    if heads and key_heads and heads % key_heads:
+        raise UsageError(
+            f"{heads} heads cannot share {key_heads} key heads: choose kv-heads that divides heads."
+        )
+
+
+def whole(config: PreTrainedConfig, name: str) -> int:
+    """A size of the config, 0 where it has none."""
+    value = getattr(config, name, 0)
+    return value if isinstance(value, int) else 0
+
+
+def with_sizes(config: PreTrainedConfig, given: Given, prefix: str = "") -> PreTrainedConfig:
+    """The config with other sizes; what its class derives from sizes is derived again."""
+    fresh = vars(type(config)())
+    values = {}
+    for name, value in vars(config).items():
+        if isinstance(value, PreTrainedConfig):
+            values[name] = with_sizes(value, given, f"{prefix}{name}.")
+        elif prefix + name in given:
+            values[name] = given[prefix + name]
+        elif not name.startswith("_") and value != fresh.get(name):
+            values[name] = value
+    return type(config)(**values)

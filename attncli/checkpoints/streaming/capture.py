@@ -1,0 +1,167 @@
+"""The context under which a model's attention is handed on, strip by strip, while it runs as ever."""
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from torch import Tensor, nn
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedConfig
+
+from attncli.checkpoints.streaming.interface import (
+    Call,
+    Strip,
+    attention_in_strips,
+    own_eager,
+    precise,
+    rows_within,
+)
+from attncli.checkpoints.streaming.masks import rowwise_mask
+from attncli.checkpoints.streaming.sites import Site, Sites
+from attncli.checkpoints.streaming.watching import Watcher
+from attncli.errors import InputError
+
+STRIP_MEMORY = 32 * 2**20
+"""Bytes for the rows of all heads that are held at a time; 16–32 MiB were fastest."""
+
+ROW_SUM = 1e-3
+"""How far a row of float32 weights over many thousand keys may sum from 1."""
+
+SINK = "sink"
+"""In the names of parameters that take part in the softmax and are dropped after it."""
+
+Observe = Callable[[Site, Strip], None]
+
+
+class Stream:
+    """One model's attention on its way to an observer."""
+
+    def __init__(self, model: nn.Module, observe: Observe, memory: int) -> None:
+        self.observe = observe
+        self.memory = memory
+        self.sites = Sites(model)
+        self.current: Site | None = None
+        self.captured: list[Site] = []
+        """The attentions of the current forward pass, in order."""
+        self.on_interface: set[str] = set()
+        """Names of modules that went through the attention interface."""
+        self.sinks = {
+            name.rpartition(".")[0] for name, _ in model.named_parameters() if SINK in name
+        }
+        """Names of modules with learned sinks, which take their share of every row."""
+        self.watcher = Watcher(model, self.found, memory)
+
+    def restart(self, *_: Any) -> None:
+        """A new forward pass begins."""
+        self.sites.restart()
+        self.captured, self.watcher.unclaimed = [], []
+
+    def attend(
+        self,
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attention_mask: Tensor | None,
+        **keywords: Any,
+    ) -> tuple[Tensor, None]:
+        """In place of the model's eager attention, with its arguments and its output."""
+        exact = [precise(side) for side in (query, key, value)]
+        more = {name: precise(value) for name, value in keywords.items()}
+        call = Call(module, exact[0], exact[1], exact[2], attention_mask, more)
+        site = self.sites.site(module)
+        self.captured.append(site)
+        self.on_interface.add(site.name)
+        self.watcher.silent = True
+        try:
+            output = attention_in_strips(
+                own_eager(module),
+                call,
+                rows_within(self.memory, call),
+                lambda strip: self.hand_on(site, strip),
+            )
+        finally:
+            self.watcher.silent = False
+        return output.to(query.dtype), None
+
+    def found(self, module: nn.Module, strip: Strip) -> None:
+        """A strip from the watcher; the first row of a map begins a new site."""
+        if strip.first_query == 0:
+            self.current = self.sites.site(module)
+            self.captured.append(self.current)
+        assert self.current is not None
+        self.hand_on(self.current, strip)
+
+    def hand_on(self, site: Site, strip: Strip) -> None:
+        """To the observer, once the strip is seen to be attention: weights that sum to one, or to less beside a sink."""
+        sums = strip.weights.sum(dim=-1)
+        low, high = float(sums.min()), float(sums.max())
+        if math.isnan(low) or math.isnan(high):
+            raise InputError(
+                f"layer {site.layer} ({site.name}): the attention has NaN in row {nan_row(strip, sums)}; "
+                "the weights or the states before it are not finite."
+            )
+        if high > 1.0 + ROW_SUM or (low < 1.0 - ROW_SUM and site.name not in self.sinks):
+            raise InputError(
+                f"layer {site.layer} ({site.name}): rows sum to {low:.4f} … {high:.4f} instead of 1, "
+                "so this is no attention that is understood here."
+            )
+        self.observe(site, strip)
+
+
+def nan_row(strip: Strip, sums: Tensor) -> int:
+    return strip.first_query + int(sums.isnan().nonzero()[0, 2])
+
+
+@contextmanager
+def streaming(
+    model: nn.Module, observe: Observe, strip_memory: int = STRIP_MEMORY
+) -> Iterator[Stream]:
+    """Every forward pass of the model in this context hands its attention to `observe` and gives its usual output."""
+    stream = Stream(model, observe, strip_memory)
+    handle = model.register_forward_pre_hook(stream.restart)
+    try:
+        with eager_everywhere(model), in_place_of_eager(stream.attend), stream.watcher.watching():
+            yield stream
+    finally:
+        handle.remove()
+
+
+@contextmanager
+def in_place_of_eager(attend: Callable[..., Any]) -> Iterator[None]:
+    """Registers the function and its masks under the name `eager`, so that models treat it as their eager attention.
+
+    A name of its own would not do: models ask whether they are "eager" before they make masks and biases.
+    """
+    attentions, masks = AttentionInterface._global_mapping, AttentionMaskInterface._global_mapping
+    usual = masks["eager"]
+    attentions["eager"], masks["eager"] = attend, rowwise_mask
+    try:
+        yield
+    finally:
+        del attentions["eager"]
+        masks["eager"] = usual
+
+
+@contextmanager
+def eager_everywhere(model: nn.Module) -> Iterator[None]:
+    """All configs of the model say `eager`, and afterwards what they said before."""
+    configs = {id(config): config for config in all_configs(model)}.values()
+    before = [(config, config._attn_implementation_internal) for config in configs]
+    try:
+        for config in configs:
+            config._attn_implementation_internal = "eager"
+        yield
+    finally:
+        for config, implementation in before:
+            config._attn_implementation_internal = implementation
+
+
+def all_configs(model: nn.Module) -> Iterator[PreTrainedConfig]:
+    """Every config that a module of the model holds, with the configs inside it."""
+    waiting = [getattr(module, "config", None) for module in model.modules()]
+    while waiting:
+        config = waiting.pop()
+        if isinstance(config, PreTrainedConfig):
+            yield config
+            waiting += [getattr(config, name, None) for name in config.sub_configs]

@@ -1,0 +1,138 @@
+"""Models on transformers' attention interface: the model's own eager function, called on one strip of queries after another.
+
+Grouped queries, soft caps, learned sinks, position biases and float32 softmaxes stay the model's own code; only the
+rows are cut. Key columns that a whole strip cannot see are left out, so causal attention costs half and a window
+costs no more than its width.
+"""
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from attncli.checkpoints.streaming.masks import RowwiseMask
+from attncli.errors import InputError
+
+EAGER = "eager_attention_forward"
+"""How the eager functions of transformers' models end."""
+
+Attention = Callable[..., tuple[Tensor, Tensor]]
+
+
+class Strip(NamedTuple):
+    """Some rows of the attention maps of one layer, and where they stand in it."""
+
+    weights: Tensor
+    """[batch, head, query, key]: float32, or float64 in a float64 model; keys left out have weight 0."""
+    first_query: int
+    first_key: int
+    queries: int
+    """Rows of the whole map."""
+    keys: int
+    """Columns of the whole map."""
+
+
+def own_eager(module: nn.Module) -> Attention:
+    """The eager function that the module's forward names."""
+    forward = inspect.unwrap(type(module).forward)
+    named = [name for name in forward.__code__.co_names if name.endswith(EAGER)]
+    found = forward.__globals__.get(named[0] if named else EAGER)
+    if found is None:
+        found = getattr(sys.modules[type(module).__module__], EAGER, None)
+    if found is None:
+        raise InputError(f"{type(module).__name__} does not say which eager attention is its own.")
+    result: Attention = inspect.unwrap(found)
+    return result
+
+
+def attention_in_strips(
+    eager: Attention,
+    call: "Call",
+    rows: int,
+    observe: Callable[[Strip], None] | None,
+) -> Tensor:
+    """The output [batch, query, head, value] of one attention, its map handed on in strips."""
+    outputs = []
+    for start in range(0, call.queries, rows):
+        part = call.strip(start, min(start + rows, call.queries))
+        output, weights = eager(call.module, *part.tensors, **part.keywords)
+        if observe is not None:
+            observe(Strip(weights, start, part.first_key, call.queries, call.keys))
+        outputs.append(output)
+    return outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=1)
+
+
+class Part(NamedTuple):
+    tensors: tuple[Tensor, Tensor, Tensor, Tensor | None]
+    keywords: Mapping[str, Any]
+    first_key: int
+
+
+class Call(NamedTuple):
+    """The arguments of one call of the attention interface."""
+
+    module: nn.Module
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    mask: Tensor | None
+    keywords: Mapping[str, Any]
+
+    @property
+    def queries(self) -> int:
+        return self.query.shape[2]
+
+    @property
+    def keys(self) -> int:
+        return self.key.shape[2]
+
+    def strip(self, start: int, stop: int) -> Part:
+        """The arguments for queries start … stop and the keys that they see."""
+        mask = self.mask_rows(start, stop)
+        keywords = {name: self.cut(value, start, stop) for name, value in self.keywords.items()}
+        follows_keys = any(cut is not self.keywords[name] for name, cut in keywords.items())
+        first, last = (0, self.keys) if follows_keys else visible_keys(mask, self.keys)
+        key, value = self.key[:, :, first:last], self.value[:, :, first:last]
+        mask = None if mask is None else mask[..., first:last]
+        return Part((self.query[:, :, start:stop], key, value, mask), keywords, first)
+
+    def mask_rows(self, start: int, stop: int) -> Tensor | None:
+        if self.mask is None:
+            return None
+        if isinstance(self.mask, RowwiseMask):
+            return self.mask.rows(start, stop)
+        return self.cut(self.mask, start, stop)  # type: ignore[no-any-return]
+
+    def cut(self, value: Any, start: int, stop: int) -> Any:
+        """Rows of anything that has one row for each query, such as a position bias [1, head, query, key]."""
+        rowwise = isinstance(value, Tensor) and value.dim() == 4 and value.shape[2] == self.queries
+        return value[:, :, start:stop] if rowwise and self.queries > 1 else value
+
+
+def visible_keys(mask: Tensor | None, keys: int) -> tuple[int, int]:
+    """The span of keys that some query of the strip sees.
+
+    A row that sees nothing is uniform over all keys in eager attention, so its strip stays whole.
+    """
+    if mask is None or mask.shape[-1] != keys or not mask.dtype.is_floating_point:
+        return 0, keys
+    visible = mask > torch.finfo(mask.dtype).min / 2
+    if not bool(visible.any(dim=-1).all()):
+        return 0, keys
+    seen = visible.flatten(0, 2).any(dim=0).nonzero()
+    return int(seen[0]), int(seen[-1]) + 1
+
+
+def precise(value: Any) -> Any:
+    """Half-precision tensors as float32: maps of bfloat16 have rows that are off by 2e-3."""
+    half = isinstance(value, Tensor) and value.dtype in (torch.bfloat16, torch.float16)
+    return value.float() if half else value
+
+
+def rows_within(memory: int, call: Call) -> int:
+    """How many rows of all heads' maps fit the memory."""
+    row = call.query.shape[0] * call.query.shape[1] * call.keys * max(4, call.query.element_size())
+    return max(1, min(call.queries, memory // row))

@@ -1,0 +1,103 @@
+"""Attention masks without a token × token array: rows are made when a strip asks for them.
+
+Models pass masks on, ask for their shape, and test that they are tensors; so this is a tensor, without storage. Where
+a model computes with its mask after all, the whole mask is made, once, and everything goes on as it would have.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_map
+from transformers.masking_utils import eager_mask
+
+Rows = Callable[[int, int], torch.Tensor]
+"""Rows start … stop of a mask: [batch, 1, stop - start, key], 0 where visible, the least float elsewhere."""
+
+WHOLE_BELOW = 2**20
+"""Masks of fewer elements than this are made at once: a few megabytes are not worth a wrapper."""
+
+
+class RowwiseMask(torch.Tensor):
+    """An additive mask [batch, 1, query, key] that is evaluated a strip at a time."""
+
+    made: torch.Tensor | None
+    make: Rows
+
+    @staticmethod
+    def __new__(
+        cls, make: Rows, shape: Sequence[int], dtype: torch.dtype, device: torch.device
+    ) -> "RowwiseMask":
+        mask: RowwiseMask = torch.Tensor._make_wrapper_subclass(
+            cls, shape, dtype=dtype, device=device
+        )
+        mask.make = make
+        mask.made = None
+        return mask
+
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
+
+    def rows(self, start: int, stop: int) -> torch.Tensor:
+        return self.make(start, stop) if self.made is None else self.made[:, :, start:stop]
+
+    def whole(self) -> torch.Tensor:
+        """The mask itself; from now on this is the one that is read, as it may be written to."""
+        if self.made is None:
+            self.made = self.make(0, self.shape[2])
+        return self.made
+
+    @classmethod
+    def __torch_dispatch__(  # type: ignore[override]
+        cls,
+        func: Any,
+        types: Any,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        if func is torch.ops.aten.slice.Tensor and takes_everything(*args):
+            return args[0]
+        if func is torch.ops.aten.detach.default:
+            return args[0]
+        args, kwargs = tree_map(plain, (tuple(args), dict(kwargs or {})))
+        return func(*args, **kwargs)
+
+
+def plain(value: Any) -> Any:
+    return value.whole() if isinstance(value, RowwiseMask) else value
+
+
+def takes_everything(
+    mask: torch.Tensor, dim: int = 0, start: int | None = 0, end: int | None = None, step: int = 1
+) -> bool:
+    """Whether mask[start:end:step] is the mask, as in `mask[..., : key.shape[-2]]`."""
+    return (start or 0) == 0 and step == 1 and (end is None or end >= mask.shape[dim])
+
+
+def rowwise_mask(
+    batch_size: int, q_length: int, kv_length: int, q_offset: Any = 0, **kwargs: Any
+) -> torch.Tensor | None:
+    """What transformers' eager attention would get, made row by row where it is large."""
+    if q_length * kv_length < WHOLE_BELOW or not isinstance(q_offset, int):
+        return whole_mask(batch_size, q_length, kv_length, q_offset, **kwargs)
+    if kwargs.pop("allow_is_bidirectional_skip", False) and everything_visible(kv_length, kwargs):
+        return None
+
+    def rows(start: int, stop: int) -> torch.Tensor:
+        made = whole_mask(batch_size, stop - start, kv_length, q_offset + start, **kwargs)
+        assert made is not None  # only bidirectional masks may be None, and only when asked
+        return made
+
+    first = rows(0, 1)
+    shape = (batch_size, first.shape[1], q_length, kv_length)
+    return RowwiseMask(rows, shape, first.dtype, first.device)
+
+
+def everything_visible(kv_length: int, kwargs: Mapping[str, Any]) -> bool:
+    """Whether a bidirectional mask hides nothing: no padding, and no window shorter than the keys."""
+    padding, window = kwargs.get("attention_mask"), kwargs.get("local_size")
+    return (padding is None or bool(padding.all())) and (window is None or kv_length < window)
+
+
+def whole_mask(*args: Any, **kwargs: Any) -> torch.Tensor | None:
+    result: torch.Tensor | None = eager_mask(*args, **kwargs)
+    return result

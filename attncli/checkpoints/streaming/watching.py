@@ -1,0 +1,207 @@
+"""Models off the attention interface: their own softmax and sdpa calls, seen as they happen, one layer at a time.
+
+A softmax over the last dimension is an attention map when it goes on to weigh values in a product; a router's or a
+pooling's does not. Calls of sdpa are computed here, in strips; maps of a softmax are whole when they are seen.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from attncli.checkpoints.attention_calls import UNCHANGED, name_of
+from attncli.checkpoints.streaming.interface import Strip, precise
+
+ATTENDS = re.compile(r"att(entio)?n", re.IGNORECASE)
+"""In the class or the name of every module of transformers that attends."""
+
+SOFTMAX = {torch.softmax, Tensor.softmax, F.softmax, torch.nn.functional.softmax}
+PRODUCTS = {
+    torch.matmul,
+    Tensor.matmul,
+    Tensor.__matmul__,
+    Tensor.__rmatmul__,
+    torch.bmm,
+    Tensor.bmm,
+    torch.baddbmm,
+    Tensor.baddbmm,
+    torch.einsum,
+    torch.functional.einsum,
+}
+MARK = "_attncli_map"
+"""Attribute of tensors that are an attention map, or a view or a masked copy of one: its number among the pending."""
+
+Found = Callable[[nn.Module, Strip], None]
+
+
+class Watcher(TorchFunctionMode):
+    """Hands on the attention maps that run past it inside attention modules."""
+
+    def __init__(self, model: nn.Module, found: Found, memory: int) -> None:
+        super().__init__()
+        self.found = found
+        self.memory = memory
+        self.running: list[nn.Module] = []
+        self.pending: dict[int, Tensor] = {}
+        self.unclaimed: list[nn.Module] = []
+        """Modules whose softmax never met values: their attention was not seen."""
+        self.silent = False
+        self.modules = [module for name, module in model.named_modules() if attends(name, module)]
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        handles = [
+            handle
+            for module in self.modules
+            for handle in (
+                module.register_forward_pre_hook(self.enter),
+                module.register_forward_hook(self.leave, always_call=True),
+            )
+        ]
+        try:
+            with self:
+                yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def enter(self, module: nn.Module, _: Any) -> None:
+        self.running.append(module)
+
+    def leave(self, module: nn.Module, *_: Any) -> None:
+        self.running.pop()
+        if not self.running:
+            self.unclaimed += [module] * len(self.pending)
+            self.pending.clear()
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Any,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        if self.silent or not self.running:
+            return func(*args, **kwargs)
+        if func is F.scaled_dot_product_attention:
+            return sdpa_in_strips(self.hand_on, self.memory, *args, **kwargs)
+        if func is F.multi_head_attention_forward:
+            return self.multi_head(func, args, kwargs)
+        if func in SOFTMAX:
+            return self.softmax(func, args, kwargs)
+        result = func(*args, **kwargs)
+        self.follow(func, args, result)
+        return result
+
+    def softmax(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+        """The model's softmax; where it is in half precision, taken in float32 first and rounded for the model."""
+        exact = [precise(value) for value in args]
+        weights: Tensor = func(*exact, **{name: precise(value) for name, value in kwargs.items()})
+        result = (
+            weights if exact[0] is args[0] else weights.to(kwargs.get("dtype") or args[0].dtype)
+        )
+        if is_last(result, args, kwargs):
+            number = max(self.pending, default=0) + 1
+            self.pending[number] = weights
+            setattr(result, MARK, number)
+        return result
+
+    def follow(self, func: Any, args: Sequence[Any], result: Any) -> None:
+        """What becomes of pending maps: carried along unchanged, or claimed by a product with values.
+
+        A map that is scaled or mixed before it weighs values is no longer the one that was seen, so it is lost here.
+        """
+        for source in tensors(args):
+            number = getattr(source, MARK, None)
+            if number not in self.pending:
+                continue
+            if func in PRODUCTS:
+                self.hand_on(whole(self.pending.pop(number)))
+            elif isinstance(result, Tensor) and name_of(func) in UNCHANGED:
+                setattr(result, MARK, number)
+
+    def hand_on(self, strip: Strip) -> None:
+        self.found(self.running[-1], strip)
+
+    def multi_head(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """torch's own module: asked for the weights of every head, whatever the caller wants."""
+        asked = {"need_weights": True, "average_attn_weights": False}
+        output, weights = func(*args, **{**kwargs, **asked})
+        self.hand_on(whole(weights))
+        if not kwargs.get("need_weights", True):
+            return output, None
+        average = kwargs.get("average_attn_weights", True)
+        return output, weights.mean(dim=-3) if average else weights
+
+
+def attends(name: str, module: nn.Module) -> bool:
+    return bool(ATTENDS.search(type(module).__name__) or ATTENDS.search(name.rpartition(".")[2]))
+
+
+def tensors(args: Sequence[Any]) -> Iterator[Tensor]:
+    """The tensors among the arguments, also those in a list or tuple (torch.einsum)."""
+    for value in args:
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from (inner for inner in value if isinstance(inner, Tensor))
+
+
+def is_last(result: Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a softmax went over the last dimension of something like [head, query, key]."""
+    dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
+    return result.dim() >= 3 and dim in (-1, result.dim() - 1)
+
+
+def whole(weights: Tensor) -> Strip:
+    """A map that came in one piece, as [batch, head, query, key]."""
+    queries, keys = weights.shape[-2:]
+    weights = weights[None] if weights.dim() == 3 else weights.flatten(0, weights.dim() - 4)
+    return Strip(precise(weights), 0, 0, queries, keys)
+
+
+def sdpa_in_strips(
+    hand_on: Callable[[Strip], None],
+    memory: int,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """torch's scaled_dot_product_attention by its definition, a strip of queries at a time; dropout is off."""
+    lead, dtype = query.shape[:-2], query.dtype
+    queries, keys = query.shape[-2], key.shape[-2]
+    scale = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
+    if enable_gqa:
+        groups = query.shape[-3] // key.shape[-3]
+        key, value = (side.repeat_interleave(groups, -3) for side in (key, value))
+    query, key, value = precise(query), precise(key), precise(value)
+    mask = None if attn_mask is None else attn_mask.expand(*lead, queries, keys)
+    rows = max(1, memory // (math.prod(lead) * keys * max(4, query.element_size())))
+    outputs = []
+    for start in range(0, queries, rows):
+        logits = query[..., start : start + rows, :] @ key.transpose(-2, -1) * scale
+        if is_causal:
+            future = torch.arange(keys, device=query.device) > torch.arange(
+                start, start + logits.shape[-2], device=query.device
+            ).unsqueeze(1)
+            logits = logits.masked_fill(future, -math.inf)
+        if mask is not None:
+            part = mask[..., start : start + rows, :]
+            hidden = part.dtype == torch.bool
+            logits = logits.masked_fill(~part, -math.inf) if hidden else logits + part
+        weights = torch.softmax(logits, dim=-1).nan_to_num(0.0)  # a row that sees nothing is zero
+        hand_on(whole(weights)._replace(first_query=start, queries=queries))
+        outputs.append(weights @ value)
+    return torch.cat(outputs, dim=-2).to(dtype)

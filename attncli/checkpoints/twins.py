@@ -1,0 +1,16 @@
+"""The same architecture with random weights: what a trained model is to be compared with."""
+
+import torch
+from transformers import PreTrainedModel
+
+from attncli.checkpoints.load import at_rest
+from attncli.checkpoints.quiet import quiet
+
+
+def random_twin(model: PreTrainedModel, seed: int) -> PreTrainedModel:
+    """A model of the same class, config, dtype and device, drawn as its class draws its weights."""
+    first = next(model.parameters())
+    with quiet(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        twin: PreTrainedModel = type(model)._from_config(model.config)
+    return at_rest(twin.to(first.dtype), first.device)

@@ -1,0 +1,42 @@
+"""Standing around the forward of chosen modules for a while, and leaving no trace."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any
+
+from torch import nn
+
+Around = Callable[..., Any]
+"""Called as around(forward, module, args, kwargs) in place of forward(*args, **kwargs)."""
+
+
+@contextmanager
+def around_forwards(modules: Iterable[nn.Module], around: Around) -> Iterator[None]:
+    """Within, every call of these modules goes through `around`; afterwards, error or not, they are as before.
+
+    The attribute `forward` of the instance is replaced rather than a hook registered: a hook after the forward is
+    not called when it raises, and what `around` has entered must be left then.
+    """
+    changed = list({id(module): module for module in modules}.values())
+    own = [module.__dict__.get("forward") for module in changed]
+    for module in changed:
+        module.forward = surrounded(module, around)
+    try:
+        yield
+    finally:
+        for module, forward in zip(changed, own, strict=True):
+            del module.forward
+            if forward is not None:
+                module.forward = forward
+
+
+def surrounded(module: nn.Module, around: Around) -> Callable[..., Any]:
+    """The module's forward with `around` around it."""
+    forward = module.forward
+
+    @wraps(forward)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return around(forward, module, args, kwargs)
+
+    return call

@@ -1,0 +1,101 @@
+"""Options of the commands that run a model: which one, how it is loaded, and on what."""
+
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+from attncli.cli.options import Option
+
+if TYPE_CHECKING:
+    from attncli.checkpoints.load import LoadOptions
+    from attncli.checkpoints.texts import InputOptions as Wanted
+
+model_option = partial(Option, rich_help_panel="Model")
+input_option = partial(Option, rich_help_panel="Input")
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """How a model is loaded; nothing is trusted unless it is said."""
+
+    revision: Annotated[
+        str | None, model_option(metavar="NAME", help="Of a hub model; also org/name@revision.")
+    ] = None
+    offline: Annotated[
+        bool, model_option("--offline", help="Only what is in the cache already.")
+    ] = False
+    dtype: Annotated[
+        str | None,
+        model_option(
+            metavar="float64|float32|bfloat16|float16",
+            help="To run in. [default: float64 where it fits, as ablations need it]",
+        ),
+    ] = None
+    device: Annotated[
+        str | None, model_option(metavar="cpu|cuda[:N]|mps", help="[default: cpu]")
+    ] = None
+    device_map: Annotated[
+        str | None,
+        model_option(metavar="auto", help="Spread over devices by accelerate (extra `big`)."),
+    ] = None
+    allow_missing: Annotated[
+        bool,
+        model_option("--allow-missing", help="Weights that the files lack are drawn from --seed."),
+    ] = False
+    allow_pickle: Annotated[
+        bool, model_option("--allow-pickle", help="Read .bin files too, not only safetensors.")
+    ] = False
+    trust_remote_code: Annotated[
+        bool, model_option("--trust-remote-code", help="Run code that the checkpoint brings.")
+    ] = False
+
+    def given(self) -> list[str]:
+        """Names of the options that the command line sets."""
+        return [name for name, value in asdict(self).items() if value]
+
+    def to_load(self, seed: int) -> "LoadOptions":
+        from attncli.checkpoints.load import LoadOptions
+
+        said = asdict(self) | {"device": self.device or "cpu"}
+        return LoadOptions(**said, seed=seed)
+
+
+@dataclass(frozen=True)
+class InputOptions:
+    """What a model is run on."""
+
+    text: Annotated[
+        list[str],
+        input_option(metavar="TEXT", help="Repeatable. [default: a text that ships with attn]"),
+    ] = field(default_factory=list)
+    text_file: Annotated[
+        str | None,
+        input_option(metavar="FILE", help="Texts apart by blank lines; - is stdin."),
+    ] = None
+    token_ids: Annotated[
+        str | None, input_option(metavar="ID,ID,…", help="Instead of a text; no tokenizer needed.")
+    ] = None
+    random_tokens: Annotated[
+        int | None,
+        input_option(metavar="N", help="Random ids from --seed; images or sounds where it is one."),
+    ] = None
+    samples: Annotated[
+        int | None, input_option(metavar="N", help="How many random texts or images. [default: 1]")
+    ] = None
+
+    def given(self) -> list[str]:
+        return [name for name, value in asdict(self).items() if value]
+
+    def to_read(self, tokens: int | None, seed: int) -> "Wanted":
+        """With what other groups say: the longest text, and the seed of random ones."""
+        from attncli.checkpoints.texts import InputOptions as Wanted
+
+        return Wanted(
+            tuple(self.text),
+            self.text_file,
+            self.token_ids,
+            self.random_tokens,
+            1 if self.samples is None else self.samples,
+            tokens,
+            seed,
+        )

@@ -1,0 +1,80 @@
+"""From SOURCE and the model options to a study of a loaded model."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from attncli.cli.model_options import InputOptions, ModelOptions
+from attncli.errors import LimitError
+from attncli.networks.variants import Switches
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from attncli.checkpoints.load import Checkpoint
+    from attncli.checkpoints.traits import Traits
+    from attncli.records import Report
+    from attncli.studies.model_runs import Subject
+
+PROBE_TOKENS = 12
+"""Length of the input on which a model's structure is found out and proved."""
+
+
+def collapse_study(
+    source: str,
+    variants: Mapping[str, Switches],
+    model: ModelOptions,
+    inputs: InputOptions,
+    tokens: int | None,
+    seed: int,
+    exact: bool,
+    with_random_init: bool,
+) -> "Callable[..., Report]":
+    """Everything is loaded, proved and examined before the first curve is measured."""
+    from attncli.checkpoints.texts import inputs_of
+    from attncli.checkpoints.twins import random_twin
+    from attncli.studies.model_collapse import RANDOM_SUFFIX, Precision, model_collapse
+
+    checkpoint = loaded_for_ablation(source, model, seed)
+    texts = inputs_of(checkpoint, inputs.to_read(tokens, seed))
+    subject, traits = examined(checkpoint.model, exact)
+    subjects = {"": subject}
+    if with_random_init:
+        subjects[RANDOM_SUFFIX], _ = examined(random_twin(checkpoint.model, seed), exact)
+    precision = Precision.of(checkpoint.model.dtype, exact)
+    return partial(
+        model_collapse, checkpoint, subjects, traits, texts, variants, precision=precision
+    )
+
+
+def loaded_for_ablation(source: str, model: ModelOptions, seed: int) -> "Checkpoint":
+    """In float64 unless the user says otherwise or it does not fit: what is left of a collapsed state is small."""
+    from attncli.checkpoints.load import load
+
+    options = model.to_load(seed)
+    if options.dtype is not None or options.device == "mps":
+        return load(source, options)
+    try:
+        return load(source, replace(options, dtype="float64"))
+    except LimitError as error:
+        checkpoint = load(source, options)
+        warning = f"run in {checkpoint.identity['dtype']}, for {error}"
+        return replace(checkpoint, warnings=(*checkpoint.warnings, warning))
+
+
+def examined(model: "PreTrainedModel", exact: bool) -> "tuple[Subject, Mapping[str, Traits]]":
+    """The model's blocks and attention, proved on a short input."""
+    from attncli.checkpoints.ablation import examine
+    from attncli.checkpoints.dummy_inputs import example_inputs
+    from attncli.checkpoints.streaming import prove
+    from attncli.checkpoints.traits import traits_of
+    from attncli.studies.model_runs import Subject, own_precision
+
+    body = model.base_model
+    short = example_inputs(body, PROBE_TOKENS)
+    with own_precision(body):
+        proof = prove(body, short)
+        anatomy = examine(body, short)
+        traits = traits_of(body, anatomy.stacks, short, proof)
+    return Subject(body, anatomy, exact), traits

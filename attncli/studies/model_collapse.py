@@ -1,0 +1,228 @@
+"""`attn rank-collapse MODEL`: the published figure for any transformers model, its parts switched off exactly."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import torch
+
+from attncli.checkpoints.load import Checkpoint
+from attncli.checkpoints.texts import ModelInput
+from attncli.checkpoints.traits import Traits
+from attncli.maths.convergence import late_order, regime
+from attncli.metrics import definition
+from attncli.networks.variants import Switches
+from attncli.records import Finding, Report, Row, Scalar, View
+from attncli.studies import Progress, no_progress
+from attncli.studies.model_runs import Subject, run_text
+from attncli.studies.rank_collapse import OWN_METRICS, REGIMES, measured_rows, order_rows
+from attncli.studies.regimes import at_the_end, mean_curves, support
+from attncli.studies.trajectories import RESIDUAL, Ensemble, Trajectory
+
+RANDOM_SUFFIX = "@random"
+"""`SAN@random`: the same variant of the same architecture with random weights."""
+
+FLOOR = 4.0
+"""In units of the dtype's ε: a residual below this that was found by subtraction is mostly rounding."""
+
+FEWEST_ABOVE_FLOOR = 3
+"""States above the floor from which an order can be told."""
+
+SUBTRACTED = {"log10_residual", "log10_residual_frobenius", "log10_residual_spectral"}
+"""Metrics that are a residual relative to the state, so that the floor is where their digits end."""
+
+AT_FLOOR = "at the {dtype} floor: rounding, not a residual"
+
+
+@dataclass(frozen=True)
+class Precision:
+    """How residuals were found."""
+
+    dtype: str
+    log10_floor: float
+    """Where subtraction stops; -inf where common row and residual were carried apart."""
+
+    @classmethod
+    def of(cls, dtype: torch.dtype, exact: bool) -> "Precision":
+        floor = -math.inf if exact else math.log10(FLOOR * torch.finfo(dtype).eps)
+        return cls(str(dtype).removeprefix("torch."), floor)
+
+    @property
+    def note(self) -> str:
+        return AT_FLOOR.format(dtype=self.dtype)
+
+
+def model_collapse(
+    checkpoint: Checkpoint,
+    subjects: Mapping[str, Subject],
+    traits: Mapping[str, Traits],
+    texts: Sequence[ModelInput],
+    variants: Mapping[str, Switches],
+    metrics: Sequence[str],
+    precision: Precision,
+    progress: Progress = no_progress,
+) -> Report:
+    """`subjects`: the model itself under "", its random twin under the suffix of that one's variants."""
+    wanted = list(dict.fromkeys([RESIDUAL, *metrics]))
+    ensembles = measure(subjects, texts, variants, wanted, progress)
+    both = {name + suffix: variants[name] for suffix in subjects for name in variants}
+    findings = tuple(describe(ensembles, both, traits, precision))
+    return Report(
+        study="rank-collapse",
+        headline=headline(ensembles, findings, precision),
+        rows=tuple(all_rows(ensembles, precision)),
+        metrics={name: definition(name) for name in wanted} | {"order": OWN_METRICS["order"]},
+        source=describe_source(checkpoint, subjects, variants, precision),
+        input={"texts": [{"name": text.name, "tokens": text.tokens} for text in texts]},
+        views=tuple(views(ensembles, metrics, len(texts))),
+        findings=findings,
+        warnings=checkpoint.warnings,
+    )
+
+
+def measure(
+    subjects: Mapping[str, Subject],
+    texts: Sequence[ModelInput],
+    variants: Mapping[str, Switches],
+    metrics: Sequence[str],
+    progress: Progress,
+) -> dict[str, Ensemble]:
+    """Per stack and variant, one trajectory for each text."""
+    total, done = len(subjects) * len(texts) * len(variants), 0
+
+    def tick() -> None:
+        nonlocal done
+        done += 1
+        progress(done, total, "forward passes")
+
+    found: dict[str, dict[str, list[Trajectory]]] = {}
+    for suffix, subject in subjects.items():
+        for text in texts:
+            for variant, curves in run_text(subject, text, variants, metrics, tick).items():
+                for stack, trajectory in curves.items():
+                    per_variant = found.setdefault(stack, {})
+                    per_variant.setdefault(variant + suffix, []).append(trajectory)
+    return dict(found)
+
+
+def describe(
+    ensembles: Mapping[str, Ensemble],
+    variants: Mapping[str, Switches],
+    traits: Mapping[str, Traits],
+    precision: Precision,
+) -> Iterator[Finding]:
+    """The regime of every variant in every stack."""
+    for stack, ensemble in ensembles.items():
+        for name, curve in mean_curves(ensemble).items():
+            switches = variants[name]
+            drag = ", ".join(
+                filter(None, ["the skip" if switches.skip else "", traits[stack].drag])
+            )
+            text = in_words(curve, support(switches), drag, precision)
+            yield Finding(about(stack, name, ensembles), text)
+
+
+def about(stack: str, variant: str, ensembles: Mapping[str, Ensemble]) -> str:
+    """The variant, and the stack where there are several."""
+    return variant if len(ensembles) == 1 else f"{stack} {variant}"
+
+
+def in_words(curve: Sequence[float], support: str, drag: str, precision: Precision) -> str:
+    """The regime, told from the layers above the floor."""
+    layer = floor_layer(curve, precision)
+    if layer is None:
+        return regime(curve, support, drag)
+    floor = f"at the {precision.dtype} floor from layer {layer} on"
+    if layer < FEWEST_ABOVE_FLOOR:
+        return floor
+    return f"{regime(curve[:layer], support, drag, FEWEST_ABOVE_FLOOR - 1)}; {floor}"
+
+
+def floor_layer(curve: Sequence[float], precision: Precision) -> int | None:
+    """The first layer whose residual is rounding."""
+    return next((i for i, value in enumerate(curve) if value < precision.log10_floor), None)
+
+
+def headline(
+    ensembles: Mapping[str, Ensemble], findings: Sequence[Finding], precision: Precision
+) -> str:
+    """Of every stack, the variant that collapses most and the one that holds best."""
+    regimes = {finding.about: finding.text.partition(";")[0] for finding in findings}
+    parts = []
+    for stack, ensemble in ensembles.items():
+        means = mean_curves(ensemble)
+        resolved = [name for name in means if not math.isnan(means[name][-1])] or list(means)
+        ends = sorted(resolved, key=lambda name: means[name][-1])
+        for name in dict.fromkeys((ends[0], ends[-1])):
+            title = about(stack, name, ensembles)
+            parts.append(f"{title}: {end_in_words(means[name], precision)}, {regimes[title]}")
+    return "; ".join(parts) + "."
+
+
+def end_in_words(curve: Sequence[float], precision: Precision) -> str:
+    """Where the curve ends, or where it meets the floor."""
+    layer = floor_layer(curve, precision)
+    order = late_order(curve[:layer])
+    words = f" (order {order:.2f})" if order is not None and order > 1.5 else ""
+    if layer is None:
+        return at_the_end(curve) + words
+    return f"r < {10**precision.log10_floor:.0e} from layer {layer} on{words}"
+
+
+def all_rows(ensembles: Mapping[str, Ensemble], precision: Precision) -> Iterator[Row]:
+    for stack, ensemble in ensembles.items():
+        keys: dict[str, Scalar] = {"stack": stack} if len(ensembles) > 1 else {}
+        for variant, trajectories in ensemble.items():
+            for row in measured_rows(variant, trajectories, keys):
+                yield marked(row, precision)
+            above = [above_floor(trajectory, precision) for trajectory in trajectories]
+            yield from order_rows(variant, above, keys)
+
+
+def marked(row: Row, precision: Precision) -> Row:
+    """A residual at the floor says so."""
+    at_floor = row.metric in SUBTRACTED and row.value is not None
+    if at_floor and row.value < precision.log10_floor:  # type: ignore[operator]
+        return replace(row, note=precision.note)
+    return row
+
+
+def above_floor(trajectory: Trajectory, precision: Precision) -> Trajectory:
+    """The residuals with rounding left out, so that no order is told from it."""
+    curve = trajectory.measured[RESIDUAL]
+    layer = floor_layer(curve, precision)
+    kept = curve if layer is None else [*curve[:layer], *(math.nan for _ in curve[layer:])]
+    return Trajectory({RESIDUAL: kept}, [])
+
+
+def describe_source(
+    checkpoint: Checkpoint,
+    subjects: Mapping[str, Subject],
+    variants: Mapping[str, Switches],
+    precision: Precision,
+) -> dict[str, Any]:
+    """The model's identity, what each variant switches on, and how residuals were found."""
+    return {
+        **checkpoint.identity,
+        "variants": {name: asdict(switches) for name, switches in variants.items()},
+        "random_twin": RANDOM_SUFFIX in subjects,
+        "residual": "common row and residual carried apart"
+        if precision.log10_floor == -math.inf
+        else f"by subtraction in {precision.dtype}: floor at log10 r = {precision.log10_floor:.1f}",
+    }
+
+
+def views(ensembles: Mapping[str, Ensemble], metrics: Sequence[str], texts: int) -> Iterator[View]:
+    over = f", mean ± standard deviation over {texts} texts" if texts > 1 else ""
+    for stack in ensembles:
+        several = len(ensembles) > 1
+        for metric in metrics:
+            yield View(
+                title=f"{metric} after each layer{f' of {stack}' if several else ''}{over}",
+                down="layer",
+                across="variant",
+                metrics=(metric,),
+                where={"stack": stack} if several else {},
+            )
+    yield REGIMES

@@ -1,0 +1,100 @@
+"""Variants of a loaded model over texts: every block's state is measured as it passes, and none is kept."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from attncli.checkpoints.ablation import Anatomy, switched
+from attncli.checkpoints.ablation.float64 import in_float64
+from attncli.checkpoints.blocks import Stack, watching_states
+from attncli.checkpoints.exact.run import exact_code, run_exactly
+from attncli.checkpoints.texts import ModelInput
+from attncli.errors import InputError
+from attncli.maths.split import Split
+from attncli.metrics import METRICS, Metric
+from attncli.networks.variants import Switches
+from attncli.studies.trajectories import Trajectory
+
+Curves = Mapping[str, Trajectory]
+"""Per stack, one trajectory."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model that is about to be run, with what is known of its blocks."""
+
+    body: nn.Module
+    anatomy: Anatomy
+    exact: bool
+
+    @property
+    def stacks(self) -> tuple[Stack, ...]:
+        return self.anatomy.stacks
+
+
+class Recorder:
+    """Measures states as they come; what never came is nan, as rounding has swallowed it."""
+
+    def __init__(self, stacks: Sequence[Stack], metrics: Sequence[str], where: str) -> None:
+        self.metrics: dict[str, Metric] = {name: METRICS[name] for name in metrics}
+        self.where = where
+        self.values = {
+            stack.name: {name: [math.nan] * (len(stack.calls) + 1) for name in metrics}
+            for stack in stacks
+        }
+
+    def plain(self, stack: str, index: int, state: Tensor) -> None:
+        """A state [batch of one, token, feature] of the model itself."""
+        array = state[0].detach().to("cpu", torch.float64)
+        if not bool(torch.isfinite(array).all()):
+            token = int((~torch.isfinite(array)).any(dim=1).nonzero()[0])
+            raise InputError(
+                f"{self.where}: the state after layer {index} of {stack} is not finite at token {token}."
+            )
+        self.split(stack, index, Split.of(array.numpy()))
+
+    def split(self, stack: str, index: int, state: Split) -> None:
+        for name, measure in self.metrics.items():
+            self.values[stack][name][index] = measure(state)
+
+    def curves(self) -> dict[str, Trajectory]:
+        return {stack: Trajectory(values, []) for stack, values in self.values.items()}
+
+
+def own_precision(body: nn.Module) -> AbstractContextManager[None]:
+    """A float64 model stays in float64, whatever its code casts to."""
+    return in_float64() if next(body.parameters()).dtype == torch.float64 else nullcontext()
+
+
+def run_text(
+    subject: Subject,
+    text: ModelInput,
+    variants: Mapping[str, Switches],
+    metrics: Sequence[str],
+    tick: Callable[[], None],
+) -> dict[str, Curves]:
+    """All variants of the model on one text."""
+    found: dict[str, Curves] = {}
+    for name, switches in variants.items():
+        record = Recorder(subject.stacks, metrics, f"{name}, {text.name}")
+        with (
+            torch.no_grad(),
+            own_precision(subject.body),
+            exact_code(subject.body) if subject.exact else nullcontext(),
+            switched(subject.body, subject.anatomy, switches),
+        ):
+            if subject.exact:
+                for stack in subject.stacks:
+                    observe = partial(record.split, stack.name)
+                    run_exactly(subject.body, stack, text.kwargs, observe)
+            else:
+                with watching_states(subject.body, subject.stacks, record.plain):
+                    subject.body(**text.kwargs)
+        found[name] = record.curves()
+        tick()
+    return found

@@ -1,0 +1,133 @@
+"""Measured costs of running a model under observation, as ratios within one run. Run: python tests/bench/models.py
+
+A random GPT-2 (124M) in float32; plain = its own forward with sdpa, the same input, one thread, CPU time.
+
+(a) residuals after every block, streamed                       ratio to plain
+(b) attention in strips, each looked at once                    ratio to plain
+(c) all four published variants with their residuals            in forwards
+(d) peak memory at 4096 tokens: plain, residuals, strips, and output_attentions=True (needs 11 GB; --all-maps)
+"""
+
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import nn
+
+REPEATS = 5
+LENGTHS = (256, 1024, 2048)
+LONG = 4096
+
+
+def gpt2(positions: int) -> nn.Module:
+    from attncli.checkpoints.random_models import build
+
+    return build("gpt2", {"n_positions": positions}, seed=0).base_model
+
+
+def tokens(count: int) -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    return {"input_ids": torch.randint(0, 50_000, (1, count), generator=generator)}
+
+
+def cpu(works: Sequence[Callable[[], object]]) -> list[float]:
+    """CPU seconds of each, the best of interleaved runs."""
+    best = [float("inf")] * len(works)
+    for _ in range(REPEATS):
+        for index, work in enumerate(works):
+            start = time.process_time()
+            with torch.no_grad():
+                work()
+            best[index] = min(best[index], time.process_time() - start)
+    return best
+
+
+def residuals(model: nn.Module, inputs: dict[str, torch.Tensor]) -> Callable[[], object]:
+    from attncli.checkpoints.ablation import examine
+    from attncli.networks.variants import VARIANTS
+    from attncli.studies.model_runs import Subject, run_text
+    from attncli.checkpoints.texts import ModelInput
+
+    subject = Subject(model, examine(model, tokens(12)), exact=False)
+    text = ModelInput("text", "random tokens", inputs, inputs["input_ids"].shape[1])
+
+    def run(*names: str) -> object:
+        variants = {name: VARIANTS[name] for name in names}
+        return run_text(subject, text, variants, ["log10_residual"], lambda: None)
+
+    return run
+
+
+def strips(model: nn.Module, inputs: dict[str, torch.Tensor]) -> Callable[[], object]:
+    from attncli.checkpoints.streaming import streaming
+
+    def run() -> object:
+        largest: list[float] = []
+        with streaming(model, lambda _, strip: largest.append(float(strip.weights.max()))):
+            model(**inputs)
+        return largest
+
+    return run
+
+
+def cost(model: nn.Module, count: int) -> None:
+    inputs = tokens(count)
+    run = residuals(model, inputs)
+    plain, states, maps, figure = cpu(
+        [
+            lambda: model(**inputs),
+            lambda: run("transformer"),
+            strips(model, inputs),
+            lambda: run("SAN", "SAN+MLP", "SAN+skip", "transformer"),
+        ]
+    )
+    print(
+        f"{count:5} tokens: plain {plain:6.2f} s, residuals {states / plain:.2f} ×, "
+        f"strips {maps / plain:.2f} ×, four variants {figure / plain:.2f} forwards",
+        flush=True,
+    )
+
+
+def peak(what: str) -> None:
+    """In a process of its own: what the work adds to the memory of the loaded model."""
+    model, inputs = gpt2(LONG), tokens(LONG)
+    with torch.no_grad():
+        model(**tokens(16))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with torch.no_grad():
+        if what == "plain":
+            model(**inputs)
+        elif what == "residuals":
+            residuals(model, inputs)("transformer")
+        elif what == "strips":
+            strips(model, inputs)()
+        else:
+            model.set_attn_implementation("eager")
+            model(**inputs, output_attentions=True)
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(f"      {what:10} {(after - before) / 1024:7.0f} MiB beyond the model", flush=True)
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    if "--peak" in sys.argv:
+        peak(sys.argv[-1])
+        return
+    model = gpt2(max(LENGTHS))
+    for count in LENGTHS:
+        cost(model, count)
+    print(f"peak memory at {LONG} tokens:")
+    for what in ("plain", "residuals", "strips", *["all-maps"] * ("--all-maps" in sys.argv)):
+        subprocess.run([sys.executable, __file__, "--peak", what], check=True)
+
+
+if __name__ == "__main__":
+    main()

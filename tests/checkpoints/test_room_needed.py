@@ -1,0 +1,51 @@
+"""The estimate against measurements, and the refusal before the work."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+
+from attncli.checkpoints.room_needed import (
+    require_room_for_weights,
+    require_room_to_run,
+    room_to_run,
+)
+from attncli.errors import LimitError
+
+MB = 1_000_000
+
+
+def blank(config: Any) -> torch.nn.Module:
+    with torch.device("meta"):
+        return transformers.AutoModel.from_config(config)  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="module")
+def gpt2() -> torch.nn.Module:
+    """124M parameters."""
+    return blank(transformers.GPT2Config())
+
+
+def test_the_estimate_is_above_what_was_measured_but_not_far(gpt2: torch.nn.Module) -> None:
+    """Peak memory beyond the model of a plain forward in float32, in MB."""
+    for tokens, measured in ((1024, 158), (2048, 301), (4096, 374)):
+        assert 0.6 * measured * MB < room_to_run(gpt2, tokens, 0) < 2 * measured * MB
+
+
+def test_maps_that_are_made_at_once_grow_with_the_square(gpt2: torch.nn.Module) -> None:
+    strips = room_to_run(gpt2, 4096, 32 << 20)
+    assert strips < 600 * MB
+    assert room_to_run(gpt2, 4096, 32 << 20, heads_at_once=12) - strips == 3 * 12 * 4096**2 * 4
+
+
+def test_what_cannot_fit_is_refused(gpt2: torch.nn.Module, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attncli.limits.available_memory", lambda: 500 * MB)
+    require_room_to_run(gpt2, 1024, 32 << 20)
+    with pytest.raises(LimitError, match="--tokens"):
+        require_room_to_run(gpt2, 16384, 32 << 20)
+    require_room_for_weights(Path("m"), gpt2, torch.bfloat16, in_place=False)
+    with pytest.raises(LimitError, match=r"m in float64 needs about 0\.93 GiB"):
+        require_room_for_weights(Path("m"), gpt2, torch.float64, in_place=False)
+    require_room_for_weights(Path("m"), gpt2, torch.float64, in_place=True)

@@ -65,6 +65,8 @@ VIT = {
     "patch_size": 4,
 }
 
+MAMBA = {"hidden_size": 16, "state_size": 4, "num_hidden_layers": 1, "vocab_size": 19}
+
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "BertModel": ("BertConfig", BERT),
     "BertForMaskedLM": ("BertConfig", BERT),
@@ -72,8 +74,9 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "GPT2LMHeadModel": ("GPT2Config", GPT2),
     "T5ForConditionalGeneration": ("T5Config", T5),
     "BartForConditionalGeneration": ("BartConfig", BART),
-    "MBartForConditionalGeneration": ("MBartConfig", BART),
+    "MBartForConditionalGeneration": ("MBartConfig", {**BART, "decoder_start_token_id": 0}),
     "RoFormerForMaskedLM": ("RoFormerConfig", ROFORMER),
+    "MambaForCausalLM": ("MambaConfig", MAMBA),
     "ViTModel": ("ViTConfig", VIT),
 }
 

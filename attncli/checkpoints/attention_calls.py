@@ -7,7 +7,7 @@ implementation the model is set to.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -22,7 +22,14 @@ FUSED = frozenset(
 )
 """Functions that are attention as a whole."""
 
-PRODUCTS = frozenset({"matmul", "__matmul__", "__rmatmul__", "bmm", "baddbmm", "mm", "einsum"})
+PRODUCTS = frozenset(
+    {
+        "__matmul__", "__rmatmul__", "_grouped_mm", "baddbmm", "bmm", "einsum", "grouped_mm", "inner", "matmul", "mm",
+        "tensordot",
+    }
+)  # fmt: skip
+"""Matrix products of two arguments, either of which may be a weight."""
+
 LINEAR = frozenset({"linear", "addmm", "conv1d", "conv2d", "conv3d", "embedding"})
 """Their results are activations even where the input is a weight: learned queries are projected like any other."""
 
@@ -65,17 +72,16 @@ def has_scores(name: str, activations: int, scored: bool) -> bool:
     return scored and not is_attention(name, scored) and name not in LINEAR
 
 
-class Trace:
+class Trace(NamedTuple):
     """What is known of a tensor while a model is watched; it lives on the tensor and dies with it."""
 
-    __slots__ = ("left", "scores", "watch")
-
-    def __init__(self, watch: object, scores: bool = False, left: int | None = None) -> None:
-        self.watch = watch
-        self.scores = scores
-        """It descends from a product of two activations, and neither attention nor a product with weights since."""
-        self.left = left
-        """Number of the call that it left unchanged, as its result."""
+    watch: object
+    scores: bool = False
+    """It descends from a product of two activations, and neither attention nor a product with weights since."""
+    left: int | None = None
+    """Number of the call that it left unchanged, as its result."""
+    lists: frozenset[str] = frozenset()
+    """Lists of modules whose elements have been given what it descends from."""
 
 
 class AttentionWatch(TorchFunctionMode):
@@ -85,19 +91,19 @@ class AttentionWatch(TorchFunctionMode):
         super().__init__()
         self.on_attention = on_attention
 
-    def mark(self, values: Any, left: int | None = None) -> None:
+    def mark(
+        self, values: Any, left: int | None = None, lists: frozenset[str] = frozenset()
+    ) -> None:
         """From here on these tensors count as activations."""
         for tensor in tensors_in(values):
-            tensor._attn_trace = Trace(self, left=left)  # type: ignore[attr-defined]
+            tensor._attn_trace = Trace(self, left=left, lists=lists)  # type: ignore[attr-defined]
 
     def trace(self, tensor: torch.Tensor) -> Trace | None:
         """What is known of a tensor; None for weights and constants, and for marks of an earlier watch."""
         trace: Trace | None = getattr(tensor, "_attn_trace", None)
         return trace if trace is not None and trace.watch is self else None
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         if isinstance(result, torch.Tensor | list | tuple):
             self.follow(name_of(func), (args, kwargs), result)
@@ -111,9 +117,13 @@ class AttentionWatch(TorchFunctionMode):
         scored = any(trace.scores for trace in known)
         if is_attention(name, scored):
             self.on_attention()
-        scored = has_scores(name, len(known), scored)
-        left = known[0].left if name in UNCHANGED and known else None
+        passed = Trace(
+            self,
+            has_scores(name, len(known), scored),
+            known[0].left if name in UNCHANGED and known else None,
+            frozenset[str]().union(*(trace.lists for trace in known)),
+        )
         given = {id(tensor) for tensor in tensors_in(inputs)}
         for tensor in tensors_in(result):
             if id(tensor) not in given or name.endswith("_"):
-                tensor._attn_trace = Trace(self, scored, left)  # type: ignore[attr-defined]
+                tensor._attn_trace = passed  # type: ignore[attr-defined]

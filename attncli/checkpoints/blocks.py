@@ -8,6 +8,7 @@ shared block occurs in it many times.
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -36,6 +37,8 @@ class BlockCall:
     """Whether the block attends; a hybrid's recurrent or convolutional layers do not."""
     joined: bool
     """Whether its input is the block before's output, unchanged; always so for the first."""
+    borrows: bool
+    """Whether it is given, beside its input, something made from earlier states of its stack."""
     order: int
     """Running index among the block calls of a forward, all stacks together."""
     two_streams: bool
@@ -127,8 +130,7 @@ def runs_of(calls: list[Call]) -> list[list[Call]]:
 def stack(name: str, run: list[Call], attending: set[Call]) -> Stack:
     """The run as a stack."""
     joined = [True] + [
-        call.follows is not None and call.follows == before.result
-        for before, call in zip(run, run[1:], strict=False)
+        call.follows is not None and call.follows == before.result for before, call in pairwise(run)
     ]
     return Stack(
         name,
@@ -139,6 +141,7 @@ def stack(name: str, run: list[Call], attending: set[Call]) -> Stack:
                 call.name,
                 call in attending,
                 joins,
+                call.borrows and not call.two_streams,
                 call.number,
                 call.two_streams,
             )
@@ -148,12 +151,18 @@ def stack(name: str, run: list[Call], attending: set[Call]) -> Stack:
 
 
 def unique_names(containers: list[str], model: nn.Module) -> list[str]:
-    """The shortest names that tell the stacks apart: `encoder.layer` is the encoder, `layers` stays `layers`."""
-    prefix = {"model", getattr(model, "base_model_prefix", "model")}
+    """The shortest names that tell the stacks apart: `encoder.layer` is the encoder, `layers` stays `layers`.
+
+    A list within a list is named after what holds the outer one, if that holds no other stack: ALBERT's groups are the
+    encoder, Swin's stages are `layers.0`, `layers.1`.
+    """
+    paths = [parts_of(container, model) for container in containers]
+    outer = [path[: first_number(path)] for path in paths]
     stems = []
-    for container in containers:
-        parts = [part for part in container.split(".") if part not in prefix]
-        stems.append(parts[:-1] or parts)
+    for path, out in zip(paths, outer, strict=True):
+        alone = len({tuple(other) for other, o in zip(paths, outer, strict=True) if o == out}) == 1
+        chosen = out if alone else path
+        stems.append(chosen[:-1] or chosen)
     names: list[str] = []
     for stem in stems:
         sizes = (size for size in range(1, len(stem)) if is_name(stem[-size:], stems))
@@ -163,10 +172,32 @@ def unique_names(containers: list[str], model: nn.Module) -> list[str]:
     return names
 
 
+def parts_of(container: str, model: nn.Module) -> list[str]:
+    """A list's path without what every path begins with."""
+    prefix = {"model", getattr(model, "base_model_prefix", "model")}
+    return [part for part in container.split(".") if part not in prefix]
+
+
+def first_number(path: list[str]) -> int:
+    """Where a path first enters a list."""
+    return next((place for place, part in enumerate(path) if part.isdigit()), len(path))
+
+
 def is_name(suffix: list[str], stems: list[list[str]]) -> bool:
     """Whether a suffix names one stem only, and does not begin with a number."""
     ending = {tuple(stem) for stem in stems if stem[-len(suffix) :] == suffix}
     return len(ending) == 1 and not suffix[0].isdigit()
+
+
+def blocks_of(stacks: tuple[Stack, ...]) -> set[nn.Module]:
+    """The blocks, a shared one once."""
+    return {call.module for stack in stacks for call in stack.calls}
+
+
+def named_parts(model: nn.Module, stacks: tuple[Stack, ...]) -> dict[nn.Module, str]:
+    """Every module inside the blocks, with its path in the model."""
+    inside = {module for block in blocks_of(stacks) for module in block.modules()}
+    return {module: name for name, module in model.named_modules() if module in inside}
 
 
 class Following:
@@ -223,16 +254,19 @@ def watching_states(
     def hand_over(stack: Stack, state: int, hidden: torch.Tensor | None, block: nn.Module) -> None:
         if hidden is None:
             raise InputError(f"stack {stack.name}: state {state} is not a tensor of tokens.")
-        observe(stack.name, state, as_tokens(hidden, batch, block))
+        with torch._C.DisableTorchFunction():  # what the observer computes is not the model's
+            observe(stack.name, state, as_tokens(hidden, batch, block))
 
     def around_model(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
         nonlocal batch
-        batch = batch_size({**dict(enumerate(args)), **kwargs})
+        batch = batch_size((args, kwargs))
         following.restart()
         output = forward(*args, **kwargs)
         following.finish()
         return output
 
-    blocks = {call.module for stack in stacks for call in stack.calls}
-    with around_forwards([model], around_model), around_forwards(blocks, around_block):
+    with (
+        around_forwards([model], around_model),
+        around_forwards(blocks_of(stacks), around_block),
+    ):
         yield

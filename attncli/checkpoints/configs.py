@@ -25,10 +25,10 @@ class Config:
 
     @classmethod
     def read(cls, folder: Path) -> "Config":
-        """The folder's config.json, refused where its logits are more than scaled products of queries and keys."""
+        """The folder's config.json, refused where its weights are not laid out as the family's are."""
         path = folder / "config.json"
         config = cls(path, said := read_json(path), family_of(str(path), said))
-        config.refuse_what_is_unknown()
+        config.refuse_other_layouts()
         return config
 
     @property
@@ -101,7 +101,22 @@ class Config:
         share = self.family.rotary if share is None else share
         return Rotary(float(base), int(self.key_width * float(share)))
 
-    def refuse_what_is_unknown(self) -> None:
+    def refuse_other_layouts(self) -> None:
+        if (self.said.get("inner_group_num") or 1) != 1:
+            raise UsageError(f"{self.path}: inner_group_num above 1 is not read here.")
+        if self.said.get("do_layer_norm_before") is False:
+            raise UsageError(f"{self.path}: OPT with its norm after the skip is not read here.")
+        if self.heads % self.key_heads:
+            raise InputError(
+                f"{self.path}: {self.heads} heads do not share {self.key_heads} key heads."
+            )
+
+    def refuse_other_logits(self) -> None:
+        """Logits must be scaled products of queries and keys, and nothing else."""
+        if self.family.logits:
+            raise UsageError(
+                f"model type '{self.kind}' ({self.path}) cannot be used: {self.family.logits}."
+            )
         positions = self.said.get("position_embedding_type") or "absolute"
         if positions != "absolute":
             raise UsageError(
@@ -110,12 +125,6 @@ class Config:
         if self.said.get("is_decoder"):
             raise UsageError(
                 f"{self.path}: is_decoder masks an encoder's keys, which is not read here."
-            )
-        if (self.said.get("inner_group_num") or 1) != 1:
-            raise UsageError(f"{self.path}: inner_group_num above 1 is not read here.")
-        if self.heads % self.key_heads:
-            raise InputError(
-                f"{self.path}: {self.heads} heads do not share {self.key_heads} key heads."
             )
 
 

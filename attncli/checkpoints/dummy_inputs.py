@@ -24,7 +24,6 @@ COMPANIONS = (
     "returns_to_go",
     "timesteps",
     "past_time_features",
-    "noise",
     "flattened_patches",
     "past_values_padding",
 )
@@ -32,10 +31,17 @@ COMPANIONS = (
 
 
 BESIDE = {
-    "pixel_values": {"spatial_shapes", "pixel_attention_mask", "target_sizes", "image_attention_mask"},
+    "pixel_values": {"spatial_shapes", "pixel_attention_mask", "target_sizes"},
     "input_features": {"input_features_mask", "feature_lens"},
 }
 """Inputs that say which part of another is real: wanted with that one."""
+
+BY_TYPE = {
+    "idefics": {"image_attention_mask"},
+    "paddleocr_vl_vision": {"grid_thw"},
+    "vit_mae": {"noise"},
+}
+"""What single types want besides; without noise, MAE's forward draws its own."""
 
 
 def example_inputs(model: PreTrainedModel, tokens: int = 12, seed: int = 0) -> dict[str, Any]:
@@ -65,6 +71,7 @@ def wanted(model: PreTrainedModel) -> list[str]:
     if stands_beside_text(model.config):
         given |= {"input_ids", "pixel_values", "input_features"}
     given |= {name for main in given & set(BESIDE) & set(named) for name in BESIDE[main]}
+    given |= BY_TYPE.get(model.config.model_type, set())
     if not given & set(named):
         given.add("input_ids")
     return [name for name in named if name in given]
@@ -80,4 +87,4 @@ def stands_beside_text(config: PreTrainedConfig) -> bool:
         "audio_token_id",
         "audio_token_index",
     )
-    return not any(getattr(config, name, None) is not None for name in places)
+    return not any(hasattr(config, name) for name in places)

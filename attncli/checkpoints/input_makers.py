@@ -149,7 +149,7 @@ def image(drawn: Drawing) -> Tensor:
 
 
 def image_sides(drawn: Drawing) -> tuple[int, int]:
-    names = ("image_size", "img_size", "input_size", "pretrain_image_size")
+    names = ("image_size", "img_size", "input_size", "pretrain_image_size", "max_img_size")
     for config in configs_of(drawn.config):
         for name in names:
             side = vars(config).get(name)
@@ -163,6 +163,12 @@ def image_sides(drawn: Drawing) -> tuple[int, int]:
 def video(drawn: Drawing) -> Tensor:
     frames = drawn.size("num_frames", "frames_per_clip", default=4)
     return torch.stack([image(drawn) for _ in range(frames)], dim=1)
+
+
+def noise(drawn: Drawing) -> Tensor:
+    """One number per patch, by which MAE chooses those it hides."""
+    rows, columns = (side // drawn.size("patch_size") for side in image_sides(drawn))
+    return drawn.floats(1, rows * columns)
 
 
 def patches(drawn: Drawing) -> Tensor:
@@ -220,7 +226,18 @@ def waveform(drawn: Drawing) -> Tensor:
 
 
 def bins(drawn: Drawing) -> int:
-    return drawn.size("num_mel_bins", "feature_size", "input_feat_per_channel", "input_feat_size", "input_dim", default=128) * drawn.size("num_stacked_frames", default=1)
+    """Features of a frame, into which some models stack several frames."""
+    if drawn.kind.startswith("granite_speech5"):
+        return 4 * drawn.size("num_mel_bins")
+    return drawn.size(
+        "num_mel_bins",
+        "feature_size",
+        "input_feat_per_channel",
+        "input_feat_size",
+        "feature_projection_input_dim",
+        "input_dim",
+        default=128,
+    ) * drawn.size("num_stacked_frames", default=1)
 
 
 def frames(drawn: Drawing) -> int:
@@ -300,8 +317,10 @@ MAKERS: Mapping[str, Maker] = {
     "image_attention_mask": lambda drawn: torch.ones(1, drawn.tokens, 1, dtype=torch.long),
     "merge_sizes": lambda drawn: torch.ones(1, dtype=torch.long),
     "aspect_ratio_ids": lambda drawn: torch.ones(1, 1, dtype=torch.long),
-    "aspect_ratio_mask": lambda drawn: torch.ones(1, 1, drawn.size("max_num_tiles"), dtype=torch.long),
-    "noise": lambda drawn: torch.rand(1, 4096, generator=drawn.generator).to(drawn.model.dtype),
+    "aspect_ratio_mask": lambda drawn: torch.ones(
+        1, 1, drawn.size("max_num_tiles"), dtype=torch.long
+    ),
+    "noise": noise,
     "visual_feats": features("visual_feat_dim"),
     "visual_pos": features("visual_pos_dim"),
     # sound

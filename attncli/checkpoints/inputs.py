@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attncli.checkpoints.heads import Array, Head
+from attncli.checkpoints.heads import Head
+from attncli.checkpoints.projections import Array
 from attncli.errors import InputError
 from attncli.maths.rotary import turned, turned_back
 from attncli.maths.rounding import Floats, rounded

@@ -2,8 +2,8 @@
 
 import importlib
 import inspect
-
 from collections.abc import Iterator
+from typing import Any
 
 from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.models.auto.modeling_auto import MODEL_MAPPING, MODEL_MAPPING_NAMES
@@ -14,8 +14,9 @@ from attncli.errors import InputError
 def body_class(config: PreTrainedConfig) -> type[PreTrainedModel]:
     """The class that AutoModel takes, or the most body-like class made for this config."""
     if config.model_type in MODEL_MAPPING_NAMES:
-        found = MODEL_MAPPING[type(config)]
-        return found[0] if isinstance(found, tuple) else found
+        found: Any = MODEL_MAPPING[type(config)]
+        chosen: type[PreTrainedModel] = found[0] if isinstance(found, tuple) else found
+        return chosen
     classes = sorted(classes_for(type(config)), key=headness)
     if not classes:
         raise InputError(

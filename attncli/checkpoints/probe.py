@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from attncli.checkpoints.attention_calls import AttentionWatch
+from attncli.checkpoints.attention_calls import AttentionWatch, tensors_in
 from attncli.checkpoints.stream_places import given, second_given, second_taken, taken
 from attncli.checkpoints.wrapping import around_forwards
 
@@ -27,6 +27,8 @@ class Call:
     """Number of the innermost call whose output this one gives back: its own where it changes it."""
     follows: int | None = None
     """`result` of the call that this one's input comes from, unchanged."""
+    borrows: bool = False
+    """Beside its stream it is given something made from what elements of its list were given."""
     two_streams: bool = False
     """It takes a second stream and gives it back."""
 
@@ -68,7 +70,7 @@ class Prober:
         call = Call(module, self.names[module], len(self.found.calls), container)
         self.open.append(call)
         if container is not None:
-            self.enter(call, taken(args, kwargs))
+            self.enter(call, taken(args, kwargs), list(tensors_in((args, kwargs))))
         try:
             output = forward(*args, **kwargs)
         finally:
@@ -79,12 +81,21 @@ class Prober:
             self.leave(call, given(output))
         return output
 
-    def enter(self, call: Call, stream: torch.Tensor | None) -> None:
-        """The call is recorded, with the one that its stream comes from."""
+    def enter(self, call: Call, stream: torch.Tensor | None, given: list[torch.Tensor]) -> None:
+        """The call is recorded, with where its stream and what else it is given come from."""
         self.found.calls.append(call)
-        if stream is not None:
-            trace = self.watch.trace(stream)
-            call.follows = trace.left if trace else None
+        if stream is None:
+            return
+        call.borrows = any(
+            call.container in trace.lists
+            for tensor in given
+            if tensor is not stream and tensor.is_floating_point()
+            if (trace := self.watch.trace(tensor))
+        )
+        trace = self.watch.trace(stream)
+        call.follows = trace.left if trace else None
+        before = trace.lists if trace else frozenset[str]()
+        self.watch.mark(stream, call.follows, before | {call.container or ""})
 
     def leave(self, call: Call, stream: torch.Tensor | None) -> None:
         """Its output is marked, so that the call which takes it is known to follow."""
@@ -92,7 +103,7 @@ class Prober:
             trace = self.watch.trace(stream)
             inner = trace.left if trace else None
             call.result = call.number if inner is None or inner < call.number else inner
-            self.watch.mark(stream, left=call.result)
+            self.watch.mark(stream, call.result, trace.lists if trace else frozenset())
 
 
 def probe(model: nn.Module, inputs: Mapping[str, Any]) -> Probe:

@@ -4,17 +4,18 @@ The type's default config is taken where it is small enough, a tiny one otherwis
 may be given by words that every type understands (`layers`, `width`, …) or by any attribute of the config.
 """
 
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import NamedTuple
+from math import gcd
+from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 from transformers import CONFIG_MAPPING, PreTrainedConfig, PreTrainedModel
-from transformers import logging as transformers_logging
 
 from attncli.checkpoints.model_classes import body_class, configs_of
+from attncli.checkpoints.quiet import quiet
 from attncli.checkpoints.size_words import check_sizes, resolved, with_sizes
 from attncli.checkpoints.tiny_configs import tiny_config
 from attncli.checkpoints.tiny_sizes import Units
@@ -75,7 +76,13 @@ def configured(arch: str, sizes: Mapping[str, Size]) -> tuple[PreTrainedConfig, 
 def tiny(arch: str, sizes: Mapping[str, Size]) -> PreTrainedConfig:
     """The type's tiny config; sizes given by a word set the scale of all others."""
     given = resolved(CONFIG_MAPPING[arch](), sizes)
-    words = {UNITS[name.replace("_", "-")]: int(value) for name, value in sizes.items() if name.replace("_", "-") in UNITS}
+    words = {
+        UNITS[name.replace("_", "-")]: int(value)
+        for name, value in sizes.items()
+        if name.replace("_", "-") in UNITS
+    }
+    if "heads" in words:
+        words.setdefault("key_heads", gcd(words["heads"], Units().key_heads))
     config = tiny_config(arch, replace(Units(), **words), given)
     check_sizes(config)
     return config
@@ -106,44 +113,32 @@ def drawn(config: PreTrainedConfig, seed: int) -> PreTrainedModel:
     """The body with its class's own initialisation, which `_from_config` runs for classes unknown to AutoModel too."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = body_class(config)._from_config(config)
+        model: PreTrainedModel = body_class(config)._from_config(config)  # type: ignore[no-untyped-call]
     for nested in configs_of(config):
         if hasattr(nested, "use_cache"):
             nested.use_cache = False  # one forward pass keeps nothing for a next one
-    return model.eval().requires_grad_(False)
+    model.eval()  # type: ignore[no-untyped-call]
+    model.requires_grad_(False)
+    return model
 
 
 def in_dtype(model: PreTrainedModel, dtype: torch.dtype) -> PreTrainedModel:
     """Cast as a checkpoint of that dtype is loaded: buffers outside the checkpoint (rotary angles) are never rounded."""
-    if dtype == torch.float32:
-        return model
     if dtype == torch.float64:
         model.set_experts_implementation("eager")  # the grouped product has no float64 kernel
-        return model.to(dtype)
-    kept = {
-        id(buffer)
-        for module in model.modules()
-        for name, buffer in module.named_buffers(recurse=False)
-        if name in module._non_persistent_buffers_set
-    }
-    return model._apply(
-        lambda tensor: tensor.to(dtype)
-        if tensor.is_floating_point() and id(tensor) not in kept
-        else tensor
-    )
+    for module in model.modules():
+        own = {name for name, _ in module.named_buffers(recurse=False)}
+        computed = module._non_persistent_buffers_set if dtype.itemsize < 4 else set()
+        for name in own - computed:
+            module._buffers[name] = cast(module._buffers[name], dtype)
+        for parameter in module.parameters(recurse=False):
+            parameter.data = cast(parameter.data, dtype)
+    return model
 
 
-@contextmanager
-def quiet() -> Iterator[None]:
-    """What transformers says about configs of its own making is not for the user."""
-    level = transformers_logging.get_verbosity()
-    transformers_logging.set_verbosity_error()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        transformers_logging.set_verbosity(level)
+def cast(tensor: Tensor | None, dtype: torch.dtype) -> Any:
+    """Numbers in another dtype; indices and what is missing stay."""
+    return tensor.to(dtype) if tensor is not None and tensor.is_floating_point() else tensor
 
 
 @contextmanager

@@ -143,7 +143,8 @@ def check_sizes(config: PreTrainedConfig) -> None:
     for inner in nested:
         check_sizes(inner)
     width, heads, key_heads = (
-        whole(config, name) for name in ("hidden_size", "num_attention_heads", "num_key_value_heads")
+        whole(config, name)
+        for name in ("hidden_size", "num_attention_heads", "num_key_value_heads")
     )
     if heads and width and not hasattr(config, "head_dim") and width % heads:
         raise UsageError(
@@ -164,7 +165,7 @@ def whole(config: PreTrainedConfig, name: str) -> int:
 def with_sizes(config: PreTrainedConfig, given: Given, prefix: str = "") -> PreTrainedConfig:
     """The config with other sizes; what its class derives from sizes is derived again."""
     fresh = vars(type(config)())
-    values = {}
+    values: dict[str, Any] = {}
     for name, value in vars(config).items():
         if isinstance(value, PreTrainedConfig):
             values[name] = with_sizes(value, given, f"{prefix}{name}.")

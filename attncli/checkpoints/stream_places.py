@@ -28,14 +28,15 @@ def place_of_input(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int | st
     return next((name for name, value in kwargs.items() if is_stream(value)), None)
 
 
-def with_stream(
-    args: tuple[Any, ...], kwargs: Mapping[str, Any], stream: torch.Tensor
+def replaced(
+    args: tuple[Any, ...], kwargs: Mapping[str, Any], old: torch.Tensor, new: torch.Tensor
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The same arguments with another tensor in the stream's place."""
-    place = place_of_input(args, kwargs)
-    if isinstance(place, int):
-        return (*args[:place], stream, *args[place + 1 :]), dict(kwargs)
-    return args, {**kwargs, str(place): stream}
+    """The same arguments with another tensor in one's place, wherever it stands: some blocks take their stream as
+    query, key and value."""
+    return (
+        tuple(new if value is old else value for value in args),
+        {name: new if value is old else value for name, value in kwargs.items()},
+    )
 
 
 def given(output: Any) -> torch.Tensor | None:

@@ -5,12 +5,14 @@ Pickled weights (.bin, .pt) are refused: reading them runs whatever code they ho
 """
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from attncli.checkpoints.hashing import stored, weight_sha256
 from attncli.checkpoints.weight_files import read_headers, weight_files
 from attncli.errors import InputError
 
@@ -26,8 +28,11 @@ class Tensors:
         self.folder = folder
         self.files = files or weight_files(folder)
         self.places = read_headers(self.files)
+        self.read_from: set[str] = set()
+        """Names of the tensors of which some part was read."""
+        self.name = cache(self.find)
 
-    def name(self, suffix: str) -> str | None:
+    def find(self, suffix: str) -> str | None:
         """The one tensor called `suffix`, or so after a prefix such as `bert.`; None if there is none."""
         found = [name for name in self.places if name == suffix or name.endswith(f".{suffix}")]
         if len(found) > 1:
@@ -49,12 +54,17 @@ class Tensors:
     def columns(self, name: str, part: slice) -> Array:
         return self.read(name, (slice(None), part))
 
+    def sha256(self) -> str:
+        """Of the tensors that were read from, whole and as they are stored; one that is not finite is refused."""
+        return weight_sha256(stored({name: self.places[name] for name in self.read_from}))
+
     def read(self, name: str, part: tuple[slice, ...]) -> Array:
         place = self.places[name]
         if place.dtype not in DTYPES:
             raise InputError(
                 f"{place.path}: tensor {name} holds {place.dtype}: only {', '.join(DTYPES)} can be read."
             )
+        self.read_from.add(name)
         kind = np.dtype(DTYPES[place.dtype])
         raw = np.memmap(place.path, dtype=kind, mode="r", offset=place.offset, shape=place.shape)
         piece: NDArray[Any] = np.array(raw[part])

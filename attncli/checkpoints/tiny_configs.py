@@ -7,6 +7,7 @@ type stands in `tiny_overrides`, with its reason.
 import dataclasses
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from transformers import CONFIG_MAPPING, PreTrainedConfig
@@ -115,9 +116,7 @@ class Shrinker:
         layers = layer_count(config)
         if is_per_layer(config, name, values):
             entries = [values[index] for index in kept]
-            return [
-                tiny_size(name, value, self.units) if integers else value for value in entries
-            ]
+            return [tiny_size(name, value, self.units) if integers else value for value in entries]
         if name == "mrope_section":
             return self.sections(values)
         if not integers or not values:
@@ -176,8 +175,16 @@ def is_per_layer(config: PreTrainedConfig, name: str, value: Any) -> bool:
     """Lists as long as the model is deep, unless they could be about the stages of a hierarchy."""
     if not isinstance(value, (list, tuple)) or name in COMMON or "depths" in vars(config):
         return False
+    if len(value) != layer_count(config) or not value:
+        return False
     said = all(isinstance(entry, str) for entry in value)
-    return 0 < len(value) == layer_count(config) and (said or len(value) > 4)
+    return said or (len(value) > 4 and not numbers_layers(value))
+
+
+def numbers_layers(values: Sequence[Any]) -> bool:
+    """Rising whole numbers are the layers meant, even when all are."""
+    integers = all(isinstance(value, int) for value in values)
+    return integers and all(before < after for before, after in pairwise(values))
 
 
 def first_of_each_kind(config: PreTrainedConfig, count: int) -> list[int]:

@@ -35,7 +35,10 @@ WIDTH_WORDS = "hidden|embed|embeds|embedding|projection|proj|model|emb|conv|out|
 RULES: Sequence[tuple[str, Rule]] = (
     (r".*vocab.*size.*|.*vocab|.*codebook_size|num_embeddings", lambda u: u.vocabulary),
     # heads and their widths
-    (r".*(key_value_heads|kv_heads|kv_n_heads|linear_num_key_heads)(_per_layer)?", lambda u: u.key_heads),
+    (
+        r".*(key_value_heads|kv_heads|kv_n_heads|linear_num_key_heads)(_per_layer)?",
+        lambda u: u.key_heads,
+    ),
     (r"mamba_n(um)?_heads|mamba_num_heads|n_mamba_heads", fixed(8)),
     (r"qk_head_dim", lambda u: u.head_width + u.head_width // 2),
     (r".*rope_head_dim|rotary_dim", lambda u: u.head_width // 2),

@@ -1,6 +1,5 @@
 """Any model's hidden state as [batch, token, feature]."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -10,9 +9,9 @@ from attncli.checkpoints.attention_calls import tensors_in
 from attncli.errors import InputError
 
 
-def batch_size(inputs: Mapping[str, Any]) -> int:
+def batch_size(inputs: Any) -> int:
     """How many texts, images or sounds one forward is given."""
-    return next((int(tensor.shape[0]) for tensor in tensors_in(dict(inputs)) if tensor.ndim), 1)
+    return next((int(tensor.shape[0]) for tensor in tensors_in(inputs) if tensor.ndim), 1)
 
 
 def channels_first(block: nn.Module, shape: tuple[int, ...]) -> bool:
@@ -39,6 +38,10 @@ def as_tokens(state: torch.Tensor, batch: int, block: nn.Module) -> torch.Tensor
         return state.flatten(2).transpose(1, 2)
     if state.ndim == 3 and state.shape[0] != batch and state.shape[1] == batch:
         return state.transpose(0, 1)
+    if (
+        batch % state.shape[0] == 0
+    ):  # one text may be several rows of input: the codebooks of a sound
+        batch = state.shape[0]
     if state.shape[0] % batch:
         raise InputError(
             f"a hidden state of shape {tuple(state.shape)} does not hold {batch} inputs: this layout is not understood."

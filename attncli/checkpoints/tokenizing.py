@@ -21,6 +21,8 @@ class Encoded(NamedTuple):
     labels: list[str]
     unknown: int
     """How many of the ids stand for words that the tokenizer does not know."""
+    special: int = 0
+    """How many the tokenizer has put around the text."""
 
 
 class Tokenizer(Protocol):
@@ -43,8 +45,8 @@ class OneFile:
         if limit is not None:
             self.tokenizer.enable_truncation(limit)
         found = self.tokenizer.encode(text)
-        unknown = {self.unknown_token()}
-        return Encoded(found.ids, found.tokens, sum(token in unknown for token in found.tokens))
+        unknown = sum(token == self.unknown_token() for token in found.tokens)
+        return Encoded(found.ids, found.tokens, unknown, sum(found.special_tokens_mask))
 
     def unknown_token(self) -> str | None:
         token: str | None = getattr(self.tokenizer.model, "unk_token", None)
@@ -62,9 +64,16 @@ class SeveralFiles:
         )
 
     def encode(self, text: str, limit: int | None) -> Encoded:
-        ids = self.tokenizer(text, truncation=limit is not None, max_length=limit)["input_ids"]
+        found = self.tokenizer(
+            text,
+            truncation=limit is not None,
+            max_length=limit,
+            return_special_tokens_mask=True,
+        )
+        ids = found["input_ids"]
         labels = [str(self.tokenizer.convert_ids_to_tokens(each)) for each in ids]
-        return Encoded(ids, labels, sum(each == self.tokenizer.unk_token_id for each in ids))
+        unknown = sum(each == self.tokenizer.unk_token_id for each in ids)
+        return Encoded(ids, labels, unknown, sum(found["special_tokens_mask"]))
 
 
 def tokenizer_of(folder: Path | None) -> Tokenizer:
@@ -92,9 +101,10 @@ def encode(folder: Path, tokenizer: Tokenizer, name: str, text: str, limit: int 
         raise InputError(f"{name} is empty: give a text with words.")
     if limit is not None and len(found.ids) > limit:
         raise UsageError(f"--tokens {limit} leaves no room for the special tokens of {name}.")
-    if found.unknown > UNKNOWN_SHARE * len(found.ids):
+    words = len(found.ids) - found.special
+    if found.unknown > UNKNOWN_SHARE * words:
         raise InputError(
-            f"the tokenizer of {folder} knows {len(found.ids) - found.unknown} of the {len(found.ids)} tokens of {name}: "
+            f"the tokenizer of {folder} knows {words - found.unknown} of the {words} words of {name}: "
             f"it is not made for this text, or not read right: {ADVICE}."
         )
     return found

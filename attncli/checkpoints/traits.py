@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from attncli.checkpoints.blocks import Stack
-from attncli.checkpoints.stream_places import taken, with_stream
+from attncli.checkpoints.stream_places import replaced, taken
 from attncli.checkpoints.streaming import Proof, Site, Strip, streaming
 from attncli.checkpoints.wrapping import around_forwards
 
@@ -54,7 +54,8 @@ def equal_tokens(stacks: tuple[Stack, ...]) -> Any:
     def around(forward: Any, _: nn.Module, args: Any, kwargs: Any) -> Any:
         stream = taken(args, kwargs)
         if stream is not None and stream.dim() == 3:
-            args, kwargs = with_stream(args, kwargs, stream[:, :1].expand_as(stream).contiguous())
+            alike = stream[:, :1].expand_as(stream).contiguous()
+            args, kwargs = replaced(args, kwargs, stream, alike)
         return forward(*args, **kwargs)
 
     return around_forwards([stack.calls[0].module for stack in stacks], around)

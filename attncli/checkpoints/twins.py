@@ -12,5 +12,6 @@ def random_twin(model: PreTrainedModel, seed: int) -> PreTrainedModel:
     first = next(model.parameters())
     with quiet(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        twin: PreTrainedModel = type(model)._from_config(model.config)
-    return at_rest(twin.to(first.dtype), first.device)
+        twin: PreTrainedModel = type(model)._from_config(model.config)  # type: ignore[no-untyped-call]
+    twin.to(dtype=first.dtype)  # type: ignore[call-arg]
+    return at_rest(twin, first.device)

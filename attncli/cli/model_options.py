@@ -1,10 +1,13 @@
 """Options of the commands that run a model: which one, how it is loaded, and on what."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-from attncli.cli.options import Option
+from attncli.cli.options import Option, variant_option
+from attncli.errors import UsageError
+from attncli.networks.variants import Switches, with_mlp_norm, without_norms
 
 if TYPE_CHECKING:
     from attncli.checkpoints.load import LoadOptions
@@ -58,6 +61,29 @@ class ModelOptions:
 
         said = asdict(self) | {"device": self.device or "cpu"}
         return LoadOptions(**said, seed=seed)
+
+
+@dataclass(frozen=True)
+class ModelSwitchOptions:
+    """Parts that only a trained model's blocks have."""
+
+    no_norms: Annotated[
+        bool,
+        variant_option("--no-norms", help="All variants of a model without its blocks' norms."),
+    ] = False
+    mlp_norm: Annotated[
+        bool,
+        variant_option("--mlp-norm", help="Where the MLP is off, the norm after it stays."),
+    ] = False
+
+    def applied(self, variants: Mapping[str, Switches]) -> Mapping[str, Switches]:
+        if self.no_norms and self.mlp_norm:
+            raise UsageError("--no-norms takes out what --mlp-norm leaves: drop one of them.")
+        variants = without_norms(variants) if self.no_norms else variants
+        return with_mlp_norm(variants) if self.mlp_norm else variants
+
+    def given(self) -> list[str]:
+        return [name for name, value in asdict(self).items() if value]
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 """From SOURCE and the model options to a study of a loaded model."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from attncli.cli.model_options import InputOptions, ModelOptions
 from attncli.errors import LimitError
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from attncli.checkpoints.load import Checkpoint
+    from attncli.checkpoints.streaming import Proof
+    from attncli.checkpoints.texts import ModelInput
     from attncli.checkpoints.traits import Traits
     from attncli.records import Report
     from attncli.studies.model_runs import Subject
@@ -38,13 +40,14 @@ def collapse_study(
 
     checkpoint = loaded_for_ablation(source, model, seed)
     texts = inputs_of(checkpoint, inputs.to_read(tokens, seed))
-    subject, traits = examined(checkpoint.model, exact)
-    subjects = {"": subject}
+    first = examined(checkpoint.model, exact)
+    require_room(first, texts)
+    subjects = {"": first.subject}
     if with_random_init:
-        subjects[RANDOM_SUFFIX], _ = examined(random_twin(checkpoint.model, seed), exact)
+        subjects[RANDOM_SUFFIX] = examined(random_twin(checkpoint.model, seed), exact).subject
     precision = Precision.of(checkpoint.model.dtype, exact)
     return partial(
-        model_collapse, checkpoint, subjects, traits, texts, variants, precision=precision
+        model_collapse, checkpoint, subjects, first.traits, texts, variants, precision=precision
     )
 
 
@@ -63,7 +66,15 @@ def loaded_for_ablation(source: str, model: ModelOptions, seed: int) -> "Checkpo
         return replace(checkpoint, warnings=(*checkpoint.warnings, warning))
 
 
-def examined(model: "PreTrainedModel", exact: bool) -> "tuple[Subject, Mapping[str, Traits]]":
+class Examined(NamedTuple):
+    """What a short input has shown of a model."""
+
+    subject: "Subject"
+    traits: "Mapping[str, Traits]"
+    proof: "Proof"
+
+
+def examined(model: "PreTrainedModel", exact: bool) -> Examined:
     """The model's blocks and attention, proved on a short input."""
     from attncli.checkpoints.ablation import examine
     from attncli.checkpoints.dummy_inputs import example_inputs
@@ -71,10 +82,20 @@ def examined(model: "PreTrainedModel", exact: bool) -> "tuple[Subject, Mapping[s
     from attncli.checkpoints.traits import traits_of
     from attncli.studies.model_runs import Subject, own_precision
 
-    body = model.base_model
+    body: PreTrainedModel = model.base_model
     short = example_inputs(body, PROBE_TOKENS)
     with own_precision(body):
         proof = prove(body, short)
         anatomy = examine(body, short)
         traits = traits_of(body, anatomy.stacks, short, proof)
-    return Subject(body, anatomy, exact), traits
+    return Examined(Subject(body, anatomy, exact, proof.eager_alone), traits, proof)
+
+
+def require_room(examined: Examined, texts: "Sequence[ModelInput]") -> None:
+    """Before the first long forward pass: whether the longest text fits."""
+    from attncli.checkpoints.room_needed import require_room_to_run
+
+    body, proof = examined.subject.body, examined.proof
+    heads = getattr(body.config, "num_attention_heads", 1) if proof.whole_maps else 0
+    longest = max(text.tokens for text in texts)
+    require_room_to_run(body, longest, strip_memory=0, heads_at_once=heads)

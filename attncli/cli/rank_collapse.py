@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attncli.cli.groups import grouped
-from attncli.cli.model_options import InputOptions, ModelOptions
+from attncli.cli.model_options import InputOptions, ModelOptions, ModelSwitchOptions
 from attncli.cli.options import (
     NetworkOptions,
     Option,
@@ -83,6 +83,7 @@ def rank_collapse(
     ] = False,
     variants: VariantOptions,
     switches: SwitchOptions,
+    model_switches: ModelSwitchOptions,
     model: ModelOptions,
     inputs: InputOptions,
     network: NetworkOptions,
@@ -115,7 +116,7 @@ def rank_collapse(
 
             study = collapse_study(
                 source,
-                choose(),
+                model_switches.applied(choose()),
                 model,
                 inputs,
                 network.tokens,
@@ -124,7 +125,7 @@ def rank_collapse(
                 with_random_init,
             )
         else:
-            refuse_model_options(exact, with_random_init, model, inputs)
+            refuse_model_options(exact, with_random_init, model_switches, model, inputs)
             study = network_study(source, sweep, choose, network, run)
         report = study(metrics=metrics, progress=progress)
     return emit(with_provenance(report), output, conditions)
@@ -168,12 +169,16 @@ def refuse_network_options(
 
 
 def refuse_model_options(
-    exact: bool, with_random_init: bool, model: ModelOptions, inputs: InputOptions
+    exact: bool,
+    with_random_init: bool,
+    switches: ModelSwitchOptions,
+    model: ModelOptions,
+    inputs: InputOptions,
 ) -> None:
     """What a synthetic network does not have."""
     from attncli.networks.spec import option
 
-    given = [*model.given(), *inputs.given()]
+    given = [*switches.given(), *model.given(), *inputs.given()]
     names = ["--exact"] * exact + ["--with-random-init"] * with_random_init
     names += map(option, given)
     if names:

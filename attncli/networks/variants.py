@@ -5,7 +5,7 @@ every column of a report says exactly what was removed.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from attncli.errors import UsageError, unknown_name
 
@@ -44,18 +44,35 @@ SETS: Mapping[str, tuple[str, ...]] = {
     "all": tuple(VARIANTS),
 }
 
+NORMLESS_SUFFIX = "-norms"
+"""`SAN-norms`: the same variant without norms."""
+
+MLP_NORM_SUFFIX = "+mlpnorm"
+"""`SAN+mlpnorm`: the MLP is off, the norm after it is not."""
+
+FOR_MODELS_ONLY = ("norms", "mlp_norm", "as_published")
+"""Switches that synthetic networks do not have."""
+
 OUTLIER_SUFFIX = "-outlier"
 """`SAN-outlier`: the same variant with the outlier of attention, 11^T/n, removed."""
 
 
 def by_names(names: Iterable[str]) -> dict[str, Switches]:
-    """Variants by name or by set, in the order given."""
+    """Variants by name or by set, in the order given; a name that comes twice means what it meant first."""
     chosen: dict[str, Switches] = {}
     for name in names:
         if name not in SETS and name not in VARIANTS:
             raise unknown_name("variant", name, [*VARIANTS, *SETS])
-        chosen |= {member: VARIANTS[member] for member in SETS.get(name, (name,))}
+        for member in SETS.get(name, (name,)):
+            switches = VARIANTS[member]
+            published = name != "pure" and not switches.mlp
+            chosen.setdefault(member, replace(switches, as_published=published))
     return chosen
+
+
+def of_network(switches: Switches) -> dict[str, bool]:
+    """The switches as a report on synthetic networks tells them."""
+    return {name: on for name, on in asdict(switches).items() if name not in FOR_MODELS_ONLY}
 
 
 def by_switches(skip: bool | None, mlp: bool | None, mlp_skip: bool | None) -> dict[str, Switches]:
@@ -65,6 +82,24 @@ def by_switches(skip: bool | None, mlp: bool | None, mlp_skip: bool | None) -> d
     mlp = mlp is not False
     wanted = Switches(skip is not False, mlp, mlp and mlp_skip is not False)
     return {name: switches for name, switches in VARIANTS.items() if switches == wanted}
+
+
+def without_norms(variants: Mapping[str, Switches]) -> dict[str, Switches]:
+    """Every variant with the norms of its blocks off."""
+    return {
+        name + NORMLESS_SUFFIX: replace(switches, norms=False)
+        for name, switches in variants.items()
+    }
+
+
+def with_mlp_norm(variants: Mapping[str, Switches]) -> dict[str, Switches]:
+    """Every variant, with the norm after its MLP left where the MLP is off."""
+    return {
+        name if switches.mlp else name + MLP_NORM_SUFFIX: replace(
+            switches, mlp_norm=not switches.mlp
+        )
+        for name, switches in variants.items()
+    }
 
 
 def with_outlier_removed(variants: Mapping[str, Switches]) -> dict[str, Switches]:

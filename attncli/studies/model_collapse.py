@@ -10,14 +10,14 @@ import torch
 from attncli.checkpoints.load import Checkpoint
 from attncli.checkpoints.texts import ModelInput
 from attncli.checkpoints.traits import Traits
-from attncli.maths.convergence import late_order, regime
+from attncli.maths.convergence import regime
 from attncli.metrics import definition
 from attncli.networks.variants import Switches
 from attncli.records import Finding, Report, Row, Scalar, View
 from attncli.studies import Progress, no_progress
 from attncli.studies.model_runs import Subject, run_text
-from attncli.studies.rank_collapse import OWN_METRICS, REGIMES, measured_rows, order_rows
-from attncli.studies.regimes import at_the_end, mean_curves, support
+from attncli.studies.rank_collapse import BEYOND, OWN_METRICS, REGIMES, measured_rows, order_rows
+from attncli.studies.regimes import at_the_end, mean_curves, order_in_words, support
 from attncli.studies.trajectories import RESIDUAL, Ensemble, Trajectory
 
 RANDOM_SUFFIX = "@random"
@@ -32,8 +32,6 @@ FEWEST_ABOVE_FLOOR = 3
 SUBTRACTED = {"log10_residual", "log10_residual_frobenius", "log10_residual_spectral"}
 """Metrics that are a residual relative to the state, so that the floor is where their digits end."""
 
-AT_FLOOR = "at the {dtype} floor: rounding, not a residual"
-
 
 @dataclass(frozen=True)
 class Precision:
@@ -47,10 +45,6 @@ class Precision:
     def of(cls, dtype: torch.dtype, exact: bool) -> "Precision":
         floor = -math.inf if exact else math.log10(FLOOR * torch.finfo(dtype).eps)
         return cls(str(dtype).removeprefix("torch."), floor)
-
-    @property
-    def note(self) -> str:
-        return AT_FLOOR.format(dtype=self.dtype)
 
 
 def model_collapse(
@@ -155,19 +149,20 @@ def headline(
         resolved = [name for name in means if not math.isnan(means[name][-1])] or list(means)
         ends = sorted(resolved, key=lambda name: means[name][-1])
         for name in dict.fromkeys((ends[0], ends[-1])):
-            title = about(stack, name, ensembles)
-            parts.append(f"{title}: {end_in_words(means[name], precision)}, {regimes[title]}")
+            title, layer = about(stack, name, ensembles), floor_layer(means[name], precision)
+            order = order_in_words(means[name][:layer])
+            parts.append(
+                f"{title}: {end_in_words(means[name], precision)}, {regimes[title]}{order}"
+            )
     return "; ".join(parts) + "."
 
 
 def end_in_words(curve: Sequence[float], precision: Precision) -> str:
     """Where the curve ends, or where it meets the floor."""
     layer = floor_layer(curve, precision)
-    order = late_order(curve[:layer])
-    words = f" (order {order:.2f})" if order is not None and order > 1.5 else ""
     if layer is None:
-        return at_the_end(curve) + words
-    return f"r < {10**precision.log10_floor:.0e} from layer {layer} on{words}"
+        return at_the_end(curve)
+    return f"r < {10**precision.log10_floor:.0e} from layer {layer} on"
 
 
 def all_rows(ensembles: Mapping[str, Ensemble], precision: Precision) -> Iterator[Row]:
@@ -182,9 +177,12 @@ def all_rows(ensembles: Mapping[str, Ensemble], precision: Precision) -> Iterato
 
 def marked(row: Row, precision: Precision) -> Row:
     """A residual at the floor says so."""
-    at_floor = row.metric in SUBTRACTED and row.value is not None
-    if at_floor and row.value < precision.log10_floor:  # type: ignore[operator]
-        return replace(row, note=precision.note)
+    if row.metric not in SUBTRACTED or precision.log10_floor == -math.inf:
+        return row
+    if row.value is None and row.note == BEYOND:
+        return replace(row, note=f"0 in {precision.dtype}: all tokens round to one vector")
+    if row.value is not None and row.value < precision.log10_floor:
+        return replace(row, note=f"at the {precision.dtype} floor: rounding, not a residual")
     return row
 
 

@@ -13,6 +13,7 @@ from attncli.checkpoints.ablation import Anatomy, switched
 from attncli.checkpoints.ablation.float64 import in_float64
 from attncli.checkpoints.blocks import Stack, watching_states
 from attncli.checkpoints.exact.run import exact_code, run_exactly
+from attncli.checkpoints.streaming.capture import eager_everywhere
 from attncli.checkpoints.texts import ModelInput
 from attncli.errors import InputError
 from attncli.maths.split import Split
@@ -31,6 +32,8 @@ class Subject:
     body: nn.Module
     anatomy: Anatomy
     exact: bool
+    eager_alone: bool = False
+    """Whether only the model's eager attention is to be trusted."""
 
     @property
     def stacks(self) -> tuple[Stack, ...]:
@@ -66,6 +69,13 @@ class Recorder:
         return {stack: Trajectory(values, []) for stack, values in self.values.items()}
 
 
+def attention_code(subject: Subject) -> AbstractContextManager[None]:
+    """Which code computes the attention: that of split tensors, the eager one, or what the model is set to."""
+    if subject.exact:
+        return exact_code(subject.body)
+    return eager_everywhere(subject.body) if subject.eager_alone else nullcontext()
+
+
 def own_precision(body: nn.Module) -> AbstractContextManager[None]:
     """A float64 model stays in float64, whatever its code casts to."""
     return in_float64() if next(body.parameters()).dtype == torch.float64 else nullcontext()
@@ -85,7 +95,7 @@ def run_text(
         with (
             torch.no_grad(),
             own_precision(subject.body),
-            exact_code(subject.body) if subject.exact else nullcontext(),
+            attention_code(subject),
             switched(subject.body, subject.anatomy, switches),
         ):
             if subject.exact:

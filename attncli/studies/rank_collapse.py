@@ -9,7 +9,7 @@ from attncli.maths import bounds
 from attncli.maths.convergence import orders
 from attncli.metrics import definition
 from attncli.networks.spec import NetworkSpec
-from attncli.networks.variants import Switches
+from attncli.networks.variants import Switches, of_network
 from attncli.networks.weights import Network
 from attncli.records import NOT_APPLICABLE, Definition, Report, Row, Scalar, View
 from attncli.studies import Progress, no_progress
@@ -111,7 +111,7 @@ def describe_source(
     return {
         **source,
         "network": network,
-        "variants": {name: asdict(switches) for name, switches in variants.items()},
+        "variants": {name: of_network(switches) for name, switches in variants.items()},
     }
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from attncli.maths.digits import number
 from attncli.networks.spec import NetworkSpec
-from attncli.networks.variants import Switches
+from attncli.networks.variants import Switches, of_network
 from attncli.networks.weights import GeneratedNetwork
 from attncli.records import Finding, Report, Row, View
 from attncli.studies import Progress, no_progress
@@ -72,7 +72,7 @@ def describe_sweep(
     return {
         "kind": "synthetic",
         "networks": [asdict(spec) for spec in specs.values()],
-        "variants": {name: asdict(switches) for name, switches in variants.items()},
+        "variants": {name: of_network(switches) for name, switches in variants.items()},
     }
 
 

@@ -115,6 +115,7 @@ def in_words(shown: Shown, request: FitRequest) -> str:
 
 
 def warnings(head: Head, found: Sequence[Found]) -> Iterator[str]:
+    yield from head.warnings
     far = [one.pattern for one in found if (reach(head, one.shown[0].x) or 0.0) > 1.0]
     if far:
         yield (

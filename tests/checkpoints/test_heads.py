@@ -6,63 +6,23 @@ from typing import Any
 
 import numpy as np
 import pytest
+from family_models import LAYER, saved
 from safetensors.numpy import load_file, save_file
 
 from attncli.checkpoints import read_head
+from attncli.checkpoints.families import FAMILIES
 from attncli.checkpoints.inputs import balanced_inputs, inverse, projected, wanted_projections
 from attncli.errors import AttnError, InputError, UsageError
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-SIZES = {
-    "hidden_size": 48,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 16,
-    "vocab_size": 11,
-}
-GQA = {**SIZES, "num_key_value_heads": 2}
-MODELS: dict[str, tuple[str, dict[str, Any]]] = {
-    "bert": ("BertConfig", SIZES),
-    "roberta": ("RobertaConfig", SIZES),
-    "electra": ("ElectraConfig", {**SIZES, "embedding_size": 48}),
-    "distilbert": (
-        "DistilBertConfig",
-        {"dim": 48, "n_layers": 2, "n_heads": 4, "hidden_dim": 16, "vocab_size": 11},
-    ),
-    "albert": ("AlbertConfig", {**SIZES, "embedding_size": 8}),
-    "vit": (
-        "ViTConfig",
-        {k: v for k, v in SIZES.items() if k != "vocab_size"} | {"image_size": 8, "patch_size": 4},
-    ),
-    "gpt2": (
-        "GPT2Config",
-        {"n_embd": 48, "n_layer": 2, "n_head": 4, "vocab_size": 11, "n_positions": 16}
-        | {"bos_token_id": 0, "eos_token_id": 0, "scale_attn_by_inverse_layer_idx": True},
-    ),
-    "gpt_neox": ("GPTNeoXConfig", SIZES),
-    "llama": ("LlamaConfig", {**GQA, "head_dim": 10}),
-    "mistral": ("MistralConfig", GQA),
-    "qwen2": ("Qwen2Config", GQA),
-}
-IN_FLOAT32 = ("vit", "gpt_neox", "llama", "mistral", "qwen2")
+KINDS = [kind for kind, family in FAMILIES.items() if not family.logits]
+"""Families whose logits are nothing but scaled products of queries and keys."""
+IN_FLOAT32 = ("vit", "deit", "opt", "gpt_neox", "llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "gemma", "phi3")  # fmt: skip
 """There transformers takes the softmax (and the rotary angles) in float32, whatever the model's dtype."""
-LAYER, HEAD = 1, 3
-
-
-def saved(kind: str, folder: Path, dtype: Any = None, **changes: Any) -> Any:
-    """A random model, its biases and gains included, on disk."""
-    name, values = MODELS[kind]
-    config = getattr(transformers, name)(**{**values, **changes}, attn_implementation="eager")
-    torch.manual_seed(0)
-    model = transformers.AutoModel.from_config(config).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.3 * torch.randn_like(parameter))
-    model = model.to(dtype or torch.float64)
-    model.save_pretrained(folder)
-    return model
+READERS = ("query", "q_lin", "c_attn", "q_proj", "qkv_proj", "query_key_value")
+HEAD = 3
 
 
 def run(model: Any, kind: str) -> tuple[np.ndarray, np.ndarray]:
@@ -71,9 +31,9 @@ def run(model: Any, kind: str) -> tuple[np.ndarray, np.ndarray]:
     for name, module in model.named_modules():
         last = name.rsplit(".", 1)[-1]
         inside = f".{LAYER}." in f".{name}." or kind == "albert"
-        if last in ("query", "q_lin", "c_attn", "q_proj", "query_key_value") and inside:
+        if last in READERS and inside:
             module.register_forward_pre_hook(lambda _, given: caught.append(given[0]))
-    if kind == "vit":
+    if kind in ("vit", "deit"):
         inputs = {"pixel_values": torch.randn(1, 3, 8, 8, dtype=model.dtype)}
     else:
         inputs = {"input_ids": torch.tensor([[3, 1, 4, 1, 5, 9, 2, 6]])}
@@ -92,7 +52,7 @@ def ours(folder: Path, x: np.ndarray) -> np.ndarray:
     return made / made.sum(axis=1, keepdims=True)
 
 
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_head_is_transformers_head(kind: str, tmp_path: Path) -> None:
     """From what entered the layer: the same attention weights."""
     model = saved(kind, tmp_path)

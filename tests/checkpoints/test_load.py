@@ -18,18 +18,22 @@ from transformers.utils import logging as transformers_logging
 from attncli.checkpoints import load as load_module
 from attncli.checkpoints.load import Checkpoint, LoadOptions, load
 from attncli.checkpoints.sources import parse
+from attncli.checkpoints.strictness import made_alike
 from attncli.errors import AttnError, InputError, LimitError, UsageError
 
 
 @pytest.fixture(autouse=True)
-def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The network is unplugged in every test of this file."""
+def attempts(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The network is unplugged in every test of this file; who tries all the same is written down."""
+    found: list[Any] = []
 
-    def refuse(*_: Any, **__: Any) -> None:
+    def refuse(*arguments: Any, **_: Any) -> None:
+        found.append(arguments)
         raise OSError("the network is unplugged")
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    return found
 
 
 @pytest.fixture
@@ -280,6 +284,22 @@ def test_a_trained_weight_with_a_fixed_start_is_not_computed(tmp_path: Path) -> 
         load(str(tmp_path))
 
 
+def test_a_trained_weight_with_a_computed_start_is_not_computed(tmp_path: Path) -> None:
+    """Mamba's A_log starts as log 1, log 2, … whatever the seed, and is trained from there."""
+    saved("MambaForCausalLM", tmp_path)
+    rewrite(tmp_path, lambda held: held.pop("backbone.layers.0.mixer.A_log"))
+    with pytest.raises(InputError, match=r"A_log"):
+        load(str(tmp_path))
+
+
+def test_what_is_computed_is_told_from_what_merely_starts_somewhere() -> None:
+    table = torch.arange(6.0)
+    assert made_alike("positions", table, table.clone())
+    assert not made_alike("running_mean", torch.zeros(6), torch.zeros(6))
+    assert not made_alike("features", torch.rand(6), torch.rand(6))
+    assert made_alike("norm.num_batches_tracked", torch.tensor(0), torch.tensor(0))
+
+
 def test_what_a_class_declares_ignorable_is_missing_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -383,11 +403,23 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("offline", [True, False])
-def test_the_cache_is_enough_without_network(cache: Path, offline: bool, silence: None) -> None:
+def test_the_cache_is_enough_without_network(
+    cache: Path, offline: bool, silence: None, attempts: list[Any]
+) -> None:
     identity = load("org/name", LoadOptions(offline=offline)).identity
     assert identity["kind"] == "hub"
     assert identity["name"] == "org/name"
     assert identity["commit"] == "c0ffee" * 6 + "abcd"
+    assert bool(attempts) is not offline
+
+
+def test_folders_and_random_models_never_ask_the_network(
+    tmp_path: Path, attempts: list[Any]
+) -> None:
+    saved("GPT2LMHeadModel", tmp_path)
+    load(str(tmp_path))
+    load("random:gpt2?tiny")
+    assert attempts == []
 
 
 def test_a_model_that_is_not_in_the_cache(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

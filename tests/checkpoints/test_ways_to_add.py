@@ -61,7 +61,7 @@ RECOGNISED = {
     "scaled by a tensor": (lambda x, f: x * SCALE + f, 0.75, 1),
     "halved": (lambda x, f: (x + f) / 2, 0.5, 0.5),
     "dropout": (lambda x, f: torch.dropout(f, 0.5, False) + x, 1, 1),
-    "other type": (lambda x, f: (x.to(torch.complex128).real + f), 1, 1),
+    "other type": (lambda x, f: x.to(torch.complex128).real + f, 1, 1),
     "chunks": (in_chunks, 1, 1),
     "transposed": (turned, 1, 1),
     "flattened": (as_a_list, 1, 1),
@@ -108,7 +108,9 @@ def states(model: torch.nn.Module, switches: Switches) -> list[Tensor]:
     inputs = some_input(tokens=6)
     anatomy = examine(model, inputs)
     with (
-        watching_states(model, anatomy.stacks, lambda _, state, hidden: found.append(hidden.clone())),
+        watching_states(
+            model, anatomy.stacks, lambda _, state, hidden: found.append(hidden.clone())
+        ),
         switched(model, anatomy, switches),
     ):
         model(**inputs)
@@ -128,7 +130,10 @@ def test_recognised_exactly(way: str) -> None:
         (Switches(skip=False, mlp=False), of_stream * without),
         (Switches(mlp_skip=False), of_branch * block.mlp(block.second(with_skip))),
         (Switches(skip=False, mlp_skip=False), of_branch * block.mlp(block.second(without))),
-        (Switches(norms=False, mlp=False), of_stream * (of_stream * x + of_branch * block.attention(x))),
+        (
+            Switches(norms=False, mlp=False),
+            of_stream * (of_stream * x + of_branch * block.attention(x)),
+        ),
     ]:
         torch.testing.assert_close(states(model, switches)[1], expected, rtol=1e-13, atol=1e-13)
 

@@ -34,9 +34,9 @@ def added(
             kind = kind_of_skip(on, off)
             if kind:
                 return skip(run, parts, whole, stream, kind, (on, off))
-    if tags[0] and tags[1] and are_branches(tags[0], tags[1]) and parts.merges(here()):
+    if tags[0] and tags[1] and are_branches(tags[0], tags[1]) and parts.merges(run, here()):
         return merge(run, parts, whole, (tags[0], tags[1]))
-    if any(tag and tag.point for tag in tags):
+    if any(tag and tag.raw for tag in tags):
         run.strange.append(here())
     return followed(run, func, args, kwargs)
 
@@ -129,7 +129,7 @@ def merge(run: BlockRun, parts: Parts, whole: Sum, tags: tuple[Tag, Tag]) -> tor
     site = here()
     run.merges.append(site)
     attention = 0 if tags[0].attention else 1
-    result = whole.all() if parts.merge(site) else whole.only(attention)
+    result = whole.all() if parts.merged_mlp() else whole.only(attention)
     bare = (*tags[0].bare, *tags[1].bare, Bare("merge", site))
     attach(result, derived([*tags])._replace(bare=bare))
     return result

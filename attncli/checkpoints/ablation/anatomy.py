@@ -11,7 +11,9 @@ PARALLEL = (
     "attention and MLP run in parallel and share one skip: the attention's skip is that one, "
     "the MLP has none of its own."
 )
-NORMED_BRANCHES = "branches end in a norm before they are added: switching norms off takes those out too."
+NORMED_BRANCHES = (
+    "branches end in a norm before they are added: switching norms off takes those out too."
+)
 
 
 @dataclass(frozen=True)
@@ -21,8 +23,8 @@ class Anatomy:
     stacks: tuple[Stack, ...]
     paths: dict[tuple[str, int], tuple[Kind, ...]]
     """Per stack and layer the skip additions and norms from a block's input to its output, in order."""
-    merges: frozenset[Key]
-    """Where parallel branches are added to each other."""
+    merges: frozenset[tuple[str, int, Key]]
+    """Stack, layer and place where parallel branches are added to each other."""
     branch_norms: frozenset[Key]
     """Norms at the end of a branch, whose result is added to the stream as it is."""
     mlp_norms: frozenset[Key]
@@ -45,8 +47,14 @@ def anatomy_of(stacks: tuple[Stack, ...], runs: list[BlockRun]) -> Anatomy:
     """The anatomy, from one run of every block."""
     paths = {(run.stack, run.call.layer): path_of(run) for run in runs}
     streams = [points for run in runs for points in lineages(run)]
-    bare = {bare for points in streams for point in points for bare in point.bare}
-    branch_norms = frozenset(key for kind, key in bare if kind == "norm")
+    bare = {
+        (run.stack, run.call.layer, bare)
+        for run in runs
+        for points in lineages(run)
+        for point in points
+        for bare in point.bare
+    }
+    branch_norms = frozenset(what.key for _, _, what in bare if what.kind == "norm")
     kinds = {kind for path in paths.values() for kind in path}
     notes = [PARALLEL] if kinds & {"parallel", "beside"} else []
     if branch_norms:
@@ -54,7 +62,9 @@ def anatomy_of(stacks: tuple[Stack, ...], runs: list[BlockRun]) -> Anatomy:
     return Anatomy(
         stacks,
         paths,
-        merges=frozenset(key for kind, key in bare if kind == "merge"),
+        merges=frozenset(
+            (stack, layer, what.key) for stack, layer, what in bare if what.kind == "merge"
+        ),
         branch_norms=branch_norms,
         mlp_norms=frozenset(point.key for points in streams for point in after_mlp(points)),
         notes=tuple(notes),

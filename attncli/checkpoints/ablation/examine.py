@@ -20,12 +20,13 @@ def examine(model: nn.Module, inputs: Mapping[str, Any]) -> Anatomy:
     every later run checks that its blocks take the same path.
     """
     if any(module.training for module in model.modules()):
-        raise InputError("the model is in training mode, whose dropout is random: call eval() first.")
+        raise InputError(
+            "the model is in training mode, whose dropout is random: call eval() first."
+        )
     structure = structure_of(model, inputs)
     check_structure(structure)
     tracked = seen(model, inputs, structure.stacks, Everything())
     for run, _ in tracked:
         check_run(run)
     check_unchanged(model, inputs, structure.stacks, tracked)
-    check_nothing_passes(model, inputs, structure.stacks)
     return anatomy_of(structure.stacks, [run for run, _ in tracked])

@@ -6,10 +6,11 @@ from typing import Any
 import torch
 
 from attncli.checkpoints.ablation.run import BlockRun
-from attncli.checkpoints.ablation.tags import Tag, attach, derived, tag_of, version_of
+from attncli.checkpoints.ablation.tags import Tag, attach, derived, version_of
 from attncli.checkpoints.ablation.terms import SCALE, is_number, terms_of
 from attncli.checkpoints.attention_calls import (
     LINEAR,
+    PRODUCTS,
     UNCHANGED,
     has_scores,
     is_attention,
@@ -31,9 +32,7 @@ SHAPED = frozenset({"expand_as", "reshape_as", "to", "type_as", "view_as"})
 """Functions that take from their second tensor its shape or type only."""
 
 
-def followed(
-    run: BlockRun, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> Any:
+def followed(run: BlockRun, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Run the function and tag what it returns and what it changes in place."""
     name = name_of(func)
     inputs = list(tensors_in((args, kwargs)))
@@ -82,24 +81,30 @@ def passed_on(
     if len(tags) == 1 and leaves(name, args, kwargs, run.tag(inputs[0]) is not None):
         return tags[0]
     point = tags[0].point
-    if name in JOINS and point and all(tag.point is point for tag in tags) and len(tags) == len(inputs):
+    if (
+        name in JOINS
+        and point
+        and all(tag.point is point for tag in tags)
+        and len(tags) == len(inputs)
+    ):
         return tags[0]
     tag = derived(tags)
     if is_attention(name, tag.scores):
         tag = tag._replace(attention=tag.attention | {run.attention_call()})
     scores = has_scores(name, len(tags), tag.scores)
-    return tag if scores == tag.scores else tag._replace(scores=scores)
+    raw = tag.raw and name not in LINEAR and name not in PRODUCTS
+    return tag._replace(scores=scores, raw=raw) if (scores, raw) != (tag.scores, tag.raw) else tag
 
 
-def leaves(
-    name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], first: bool
-) -> bool:
+def leaves(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], first: bool) -> bool:
     """Whether a function leaves a tensor what it is, up to place, type and a scalar factor; `first`: it is the first."""
     if name in UNCHANGED or name in PIECES:
         return first
     if name in SCALE and "rounding_mode" not in kwargs:
         terms = terms_of(args, kwargs)
-        return terms is not None and is_number(terms.second if first else terms.first) and (
-            first or "mul" in name
+        return (
+            terms is not None
+            and is_number(terms.second if first else terms.first)
+            and (first or "mul" in name)
         )
     return False

@@ -38,6 +38,11 @@ def check_call(stack: str, call: BlockCall) -> None:
             f"{described(stack, call)} is not given what the block before it returns: "
             "what happens between them is not understood."
         )
+    if call.borrows:
+        raise InputError(
+            f"{described(stack, call)} is given more of earlier states than the block before it returns: "
+            "switching its parts off would leave that on."
+        )
 
 
 def check_run(run: BlockRun) -> None:
@@ -55,6 +60,9 @@ def check_run(run: BlockRun) -> None:
         check_mlp(run, path)
         check_merges(run, path)
     check_attention(run)
+    if run.strange_norms:
+        names = ", ".join(sorted(map(str, run.strange_norms)))
+        refuse(run, f"the norm {names} is fed by neither the stream nor a projection of it")
 
 
 def check_mlp(run: BlockRun, path: list[Point]) -> None:
@@ -78,7 +86,7 @@ def check_attention(run: BlockRun) -> None:
 def check_merges(run: BlockRun, path: list[Point]) -> None:
     """Two branches are merged at one place and once, so that switching the MLP off there means one thing."""
     merges = [bare.key for point in path for bare in point.bare if bare.kind == "merge"]
-    if len(merges) > 1 or any([*run.merges].count(site) != 1 for site in merges):
+    if len(merges) > 1 or any(run.merges.count(site) != 1 for site in merges):
         refuse(run, f"more than two branches are merged: {', '.join(map(str, run.merges))}")
 
 

@@ -3,8 +3,9 @@
 from enum import Enum, auto
 from typing import Protocol
 
-from attncli.checkpoints.ablation.tags import Key, Point
+from attncli.checkpoints.ablation.run import BlockRun
 from attncli.checkpoints.ablation.sites import Site
+from attncli.checkpoints.ablation.tags import Key, Point
 
 
 class Keep(Enum):
@@ -20,13 +21,13 @@ class Keep(Enum):
 class Parts(Protocol):
     """Decides for each thing recognised what is kept of it."""
 
-    def merges(self, site: Site) -> bool:
-        """Whether the addition of two branches at this site is known to merge attention and MLP."""
+    def merges(self, run: BlockRun, site: Site) -> bool:
+        """Whether the addition of two branches here may merge attention and MLP."""
 
     def addition(self, point: Point) -> Keep:
         """What the skip addition that makes this point of the stream returns."""
 
-    def merge(self, site: Site) -> bool:
+    def merged_mlp(self) -> bool:
         """Whether the MLP stays in what a merge returns."""
 
     def norm(self, key: Key, fed_by: Point | None) -> bool:
@@ -36,13 +37,13 @@ class Parts(Protocol):
 class Everything:
     """All is kept: the model as it is, only watched."""
 
-    def merges(self, site: Site) -> bool:
+    def merges(self, run: BlockRun, site: Site) -> bool:
         return True
 
     def addition(self, point: Point) -> Keep:
         return Keep.BOTH
 
-    def merge(self, site: Site) -> bool:
+    def merged_mlp(self) -> bool:
         return True
 
     def norm(self, key: Key, fed_by: Point | None) -> bool:

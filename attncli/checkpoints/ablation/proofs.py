@@ -8,10 +8,11 @@ import torch
 from torch import nn
 
 from attncli.checkpoints.ablation.guards import described
+from attncli.checkpoints.ablation.nameless import refusing_nameless_norms
 from attncli.checkpoints.ablation.parts import NoAdditions, Parts
 from attncli.checkpoints.ablation.run import BlockRun
 from attncli.checkpoints.ablation.tracking import Feed, alias, tracking
-from attncli.checkpoints.blocks import Stack
+from attncli.checkpoints.blocks import Stack, blocks_of, watching_states
 from attncli.checkpoints.stream_places import given
 from attncli.checkpoints.wrapping import around_forwards
 from attncli.errors import InputError
@@ -69,8 +70,13 @@ def plain_outputs(
             outputs.append(stream.clone())
         return output
 
-    blocks = {call.module for stack in stacks for call in stack.calls}
-    with same_chance(), torch.no_grad(), around_forwards(blocks, keep):
+    with (
+        same_chance(),
+        torch.no_grad(),
+        watching_states(model, stacks, lambda *_: None),  # refuses what has no tokens or features
+        refusing_nameless_norms(model, stacks),
+        around_forwards(blocks_of(stacks), keep),
+    ):
         model(**inputs)
     return outputs
 

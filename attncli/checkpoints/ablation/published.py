@@ -12,6 +12,7 @@ from typing import Any
 from torch import nn
 
 from attncli.checkpoints.ablation.anatomy import Anatomy
+from attncli.checkpoints.blocks import blocks_of
 from attncli.checkpoints.wrapping import around_forwards
 from attncli.networks.variants import Switches
 
@@ -19,7 +20,7 @@ from attncli.networks.variants import Switches
 @contextmanager
 def activation_left_in(anatomy: Anatomy, switches: Switches) -> Iterator[Switches]:
     """Where the switches ask for it, ALBERT's MLP is reduced to its activation; yields what is left to switch off."""
-    blocks = {call.module for stack in anatomy.stacks for call in stack.calls}
+    blocks = blocks_of(anatomy.stacks)
     albert = {block for block in blocks if type(block).__name__ == "AlbertLayer"}
     if switches.mlp or not switches.as_published or not albert:
         yield switches

@@ -18,10 +18,12 @@ class BlockRun:
         """Identities of the tensors that the block was given beside its stream."""
         self.reached: list[set[Point]] = []
         """For each attention call the skip additions that its result has reached."""
-        self.merges: list[Site] = []
+        self.merges: list[Key] = []
         """Additions of an attention branch and an MLP branch, wherever they lead."""
         self.strange: list[Site] = []
-        """Additions that the stream enters and that are no skip."""
+        """Additions that the stream enters, as it is or mixed with something, and that are no skip."""
+        self.strange_norms: set[Key] = set()
+        """Norms of what is neither the stream nor a projection of it."""
         self.outputs: tuple[Point | None, ...] = ()
         """The points of its streams that the block gave back; None for what is not on the stream. Mostly one."""
 

@@ -34,9 +34,11 @@ def switched(model: nn.Module, anatomy: Anatomy, switches: Switches) -> Iterator
                 "its code depends on the input, which is not understood."
             )
 
-    with activation_left_in(anatomy, switches) as switches:
-        with tracking(model, anatomy.stacks, Chosen(anatomy, switches), check):
-            yield
+    with (
+        activation_left_in(anatomy, switches) as remaining,
+        tracking(model, anatomy.stacks, Chosen(anatomy, remaining), check),
+    ):
+        yield
 
 
 class Chosen:
@@ -46,8 +48,8 @@ class Chosen:
         self.anatomy = anatomy
         self.switches = switches
 
-    def merges(self, site: Site) -> bool:
-        return site in self.anatomy.merges
+    def merges(self, run: BlockRun, site: Site) -> bool:
+        return (run.stack, run.call.layer, site) in self.anatomy.merges
 
     def addition(self, point: Point) -> Keep:
         """Attention's skip also is the one skip of parallel branches."""
@@ -58,7 +60,7 @@ class Chosen:
             return Keep.STREAM
         return Keep.BOTH if switches.mlp_skip or point.kind == "beside" else Keep.BRANCH
 
-    def merge(self, site: Site) -> bool:
+    def merged_mlp(self) -> bool:
         return self.switches.mlp
 
     def norm(self, key: Key, fed_by: Point | None) -> bool:

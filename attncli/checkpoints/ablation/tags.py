@@ -56,11 +56,13 @@ class Tag(NamedTuple):
     """Attention calls among its ancestors, since it left the stream."""
     scores: bool = False
     """It descends from a product of two activations, and neither attention nor a product with weights since."""
+    raw: bool = False
+    """The stream is among its ancestors with no product with weights in between."""
     bare: tuple[Bare, ...] = ()
 
     def moved(self, point: Point) -> "Tag":
         """The tag of the stream at a new point."""
-        return Tag(self.run, point, self.ancestors | {point})
+        return Tag(self.run, point, self.ancestors | {point}, raw=True)
 
 
 def version_of(tensor: torch.Tensor) -> int:
@@ -98,6 +100,7 @@ def derived(tags: list[Tag]) -> Tag:
         union(tag.ancestors for tag in tags),
         union(tag.attention for tag in tags),
         any(tag.scores for tag in tags),
+        any(tag.raw for tag in tags),
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
 ADD = frozenset({"add", "add_", "__add__", "__radd__", "__iadd__"})
@@ -26,14 +27,14 @@ class Terms(NamedTuple):
         summand: torch.Tensor = (self.first, self.second)[position]
         if position == 1 and self.alpha != 1:
             summand = summand * self.alpha
-        shape = torch.broadcast_shapes(self.first.shape, self.second.shape)
+        shape = np.broadcast_shapes(self.first.shape, self.second.shape)
         return summand.expand(shape).to(torch.result_type(self.first, self.second))
 
 
 def terms_of(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Terms | None:
     """The sides, wherever the call puts them; None where it is called in a way that is not known."""
     sides = [*args, *(kwargs[name] for name in ("input", "self", "other") if name in kwargs)]
-    return Terms(*sides, alpha=kwargs.get("alpha", 1)) if len(sides) == 2 else None
+    return Terms(sides[0], sides[1], kwargs.get("alpha", 1)) if len(sides) == 2 else None
 
 
 def is_number(value: Any) -> bool:

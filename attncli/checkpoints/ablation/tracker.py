@@ -48,6 +48,12 @@ class Tracker(TorchFunctionMode):
         tagged = [tensor for tensor in tensors_in((args, kwargs)) if self.run.tag(tensor)]
         return tagged[0] if len(tagged) == 1 else None
 
+    def conditioned(self, key: Key, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """A norm module that takes more than one activation: if the stream is among them, it is not understood."""
+        tags = [self.run.tag(tensor) for tensor in tensors_in((args, kwargs))]
+        if any(tag and tag.raw for tag in tags):
+            self.run.strange_norms.add(key)
+
     def normed(
         self,
         key: Key,
@@ -72,5 +78,7 @@ class Tracker(TorchFunctionMode):
         if tag.point:
             attach(result, tag.moved(self.run.point("norm", tag.point, key)))
         else:
+            if tag.raw:
+                self.run.strange_norms.add(key)
             attach(result, derived([tag])._replace(bare=(*tag.bare, Bare("norm", key))))
         return result

@@ -14,8 +14,8 @@ from attncli.checkpoints.ablation.run import BlockRun
 from attncli.checkpoints.ablation.tags import Tag, attach
 from attncli.checkpoints.ablation.tracker import Tracker
 from attncli.checkpoints.attention_calls import tensors_in
-from attncli.checkpoints.blocks import Following, Stack
-from attncli.checkpoints.stream_places import given, second_given, second_taken, taken, with_stream
+from attncli.checkpoints.blocks import Following, Stack, blocks_of, named_parts
+from attncli.checkpoints.stream_places import given, replaced, second_given, second_taken, taken
 from attncli.checkpoints.wrapping import around_forwards
 from attncli.errors import InputError
 
@@ -38,18 +38,13 @@ def tracking(
 
     Nothing is differentiated, and tensors keep version counters: that is how a change in place is seen.
     """
-    tracked = Tracked(stacks, parts, done, feed)
-    blocks = {call.module for stack in stacks for call in stack.calls}
-    inside = {module for block in blocks for module in block.modules()}
-    tracked.names = {
-        module: name
-        for name, module in model.named_modules()
-        if module in inside and is_norm(module)
-    }
+    parts_of_blocks = named_parts(model, stacks)
+    norms = {module: name for module, name in parts_of_blocks.items() if is_norm(module)}
+    tracked = Tracked(stacks, parts, norms, done, feed)
     with (
         around_forwards([model], tracked.around_model),
-        around_forwards(blocks, tracked.around_block),
-        around_forwards(tracked.names, tracked.around_norm),
+        around_forwards(blocks_of(stacks), tracked.around_block),
+        around_forwards(norms, tracked.around_norm),
     ):
         yield
 
@@ -57,12 +52,19 @@ def tracking(
 class Tracked:
     """What stands around the model, its blocks and the norms in them."""
 
-    def __init__(self, stacks: tuple[Stack, ...], parts: Parts, done: Done, feed: Feed) -> None:
+    def __init__(
+        self,
+        stacks: tuple[Stack, ...],
+        parts: Parts,
+        norms: Mapping[nn.Module, str],
+        done: Done,
+        feed: Feed,
+    ) -> None:
         self.following = Following(stacks)
         self.parts = parts
         self.done = done
         self.feed = feed
-        self.names: dict[nn.Module, str] = {}
+        self.norms = norms
         self.tracker: Tracker | None = None
 
     def around_model(self, forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
@@ -104,21 +106,25 @@ class Tracked:
             for tensor in tensors_in((args, kwargs))
             if tensor is not stream and tensor is not second and tensor.is_floating_point()
         }
-        args, kwargs = with_stream(args, kwargs, self.start(run, stream, ""))
+        args, kwargs = replaced(args, kwargs, stream, self.start(run, stream, ""))
         if second is not None:
-            args = (args[0], self.start(run, second, "second"), *args[2:])
+            args, kwargs = replaced(args, kwargs, second, self.start(run, second, "second"))
         return args, kwargs
 
     def start(self, run: BlockRun, stream: torch.Tensor, key: str) -> torch.Tensor:
         """A stream as the block is given it."""
         stream = self.feed(stream)
         point = run.point("input", key=key)
-        attach(stream, Tag(run, point, frozenset({point})))
+        attach(stream, Tag(run).moved(point))
         return stream
 
     def around_norm(self, forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
         """One call of a norm module."""
-        given = self.tracker and self.tracker.only_activation(args, kwargs)
-        if not self.tracker or given is None or self.tracker.inside_norm:
+        tracker, name = self.tracker, self.norms[module]
+        if tracker is None or tracker.inside_norm:
             return forward(*args, **kwargs)
-        return self.tracker.normed(self.names[module], given, forward, args, kwargs)
+        given = tracker.only_activation(args, kwargs)
+        if given is None:
+            tracker.conditioned(name, args, kwargs)
+            return forward(*args, **kwargs)
+        return tracker.normed(name, given, forward, args, kwargs)

@@ -12,7 +12,7 @@ from attncli.checkpoints.exact import arithmetic, functions, shapes  # noqa: F40
 from attncli.checkpoints.exact.attention import attend
 from attncli.checkpoints.exact.norms import exact_norms
 from attncli.checkpoints.exact.tensor import SplitTensor, split_of
-from attncli.checkpoints.stream_places import given, taken, with_stream
+from attncli.checkpoints.stream_places import given, replaced, taken
 from attncli.checkpoints.streaming.capture import eager_everywhere, in_place_of_eager
 from attncli.checkpoints.wrapping import around_forwards
 from attncli.errors import InputError, Unresolved
@@ -61,9 +61,9 @@ class Passage:
         stream = taken(args, kwargs)
         assert stream is not None  # the probe has seen it
         if not isinstance(stream, SplitTensor):
-            stream = first_state(stream)
-            self.observe(0, stream.state())
-            args, kwargs = with_stream(args, kwargs, stream)
+            first = first_state(stream)
+            self.observe(0, first.state())
+            args, kwargs = replaced(args, kwargs, stream, first)
         output = forward(*args, **kwargs)
         self.done += 1
         state = given(output)

@@ -33,6 +33,10 @@ class Strip(NamedTuple):
     """Rows of the whole map."""
     keys: int
     """Columns of the whole map."""
+    visible: Tensor | None = None
+    """[batch or 1, 1, query, key] bool: the keys of the strip that the mask leaves; None where it leaves all."""
+    outputs: Tensor | None = None
+    """[batch, query, head, value]: the values as these rows weigh them; None where they were not seen."""
 
 
 def own_eager(module: nn.Module) -> Attention:
@@ -60,7 +64,8 @@ def attention_in_strips(
         part = call.strip(start, min(start + rows, call.queries))
         output, weights = eager(call.module, *part.tensors, **part.keywords)
         if observe is not None:
-            observe(Strip(weights, start, part.first_key, call.queries, call.keys))
+            place = (start, part.first_key, call.queries, call.keys)
+            observe(Strip(weights, *place, part.visible, output))
         outputs.append(output)
     return outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=1)
 
@@ -69,6 +74,7 @@ class Part(NamedTuple):
     tensors: tuple[Tensor, Tensor, Tensor, Tensor | None]
     keywords: Mapping[str, Any]
     first_key: int
+    visible: Tensor | None
 
 
 class Call(NamedTuple):
@@ -94,10 +100,12 @@ class Call(NamedTuple):
         mask = self.mask_rows(start, stop)
         keywords = {name: self.cut(value, start, stop) for name, value in self.keywords.items()}
         follows_keys = any(cut is not self.keywords[name] for name, cut in keywords.items())
-        first, last = (0, self.keys) if follows_keys else visible_keys(mask, self.keys)
+        visible = visible_keys(mask, self.keys)
+        first, last = (0, self.keys) if follows_keys else span(visible, self.keys)
         key, value = self.key[:, :, first:last], self.value[:, :, first:last]
         mask = None if mask is None else mask[..., first:last]
-        return Part((self.query[:, :, start:stop], key, value, mask), keywords, first)
+        visible = None if visible is None else visible[..., first:last]
+        return Part((self.query[:, :, start:stop], key, value, mask), keywords, first, visible)
 
     def mask_rows(self, start: int, stop: int) -> Tensor | None:
         if self.mask is None:
@@ -112,15 +120,21 @@ class Call(NamedTuple):
         return value[:, :, start:stop] if rowwise and self.queries > 1 else value
 
 
-def visible_keys(mask: Tensor | None, keys: int) -> tuple[int, int]:
-    """The span of keys that some query of the strip sees.
+def visible_keys(mask: Tensor | None, keys: int) -> Tensor | None:
+    """[batch or 1, 1, query, key]: what the mask leaves to any head; None where that is everything.
 
-    A row that sees nothing is uniform over all keys in eager attention, so its strip stays whole.
+    A row that sees nothing is uniform over all keys in eager attention: it sees them all.
     """
     if mask is None or mask.shape[-1] != keys or not mask.dtype.is_floating_point:
-        return 0, keys
-    visible = mask > torch.finfo(mask.dtype).min / 2
-    if not bool(visible.any(dim=-1).all()):
+        return None
+    visible = (mask > torch.finfo(mask.dtype).min / 2).any(dim=1, keepdim=True)
+    seeing = visible.any(dim=-1, keepdim=True)
+    return visible if bool(seeing.all()) else visible | ~seeing
+
+
+def span(visible: Tensor | None, keys: int) -> tuple[int, int]:
+    """First key and the one after the last that some query of the strip sees."""
+    if visible is None:
         return 0, keys
     seen = visible.flatten(0, 2).any(dim=0).nonzero()
     return int(seen[0]), int(seen[-1]) + 1

@@ -34,6 +34,9 @@ PRODUCTS = {
     torch.einsum,
     torch.functional.einsum,
 }
+HIDDEN = 5000.0
+"""Scores that lie this far below the best of their row are masked: masks add -10,000 at least, and e^-5000 is nothing."""
+
 MARK = "_attncli_map"
 """Attribute of tensors that are an attention map, or a view or a masked copy of one: its number among the pending."""
 
@@ -48,7 +51,8 @@ class Watcher(TorchFunctionMode):
         self.found = found
         self.memory = memory
         self.running: list[nn.Module] = []
-        self.pending: dict[int, Tensor] = {}
+        self.pending: dict[int, tuple[Tensor, Tensor | None]] = {}
+        """Maps that no product has met yet, with the keys that their scores leave visible."""
         self.unclaimed: list[nn.Module] = []
         """Modules whose softmax never met values: their attention was not seen."""
         self.silent = False
@@ -109,7 +113,7 @@ class Watcher(TorchFunctionMode):
         )
         if is_last(result, args, kwargs):
             number = max(self.pending, default=0) + 1
-            self.pending[number] = weights
+            self.pending[number] = weights, unmasked(exact[0])
             setattr(result, MARK, number)
         return result
 
@@ -123,7 +127,7 @@ class Watcher(TorchFunctionMode):
             if number not in self.pending:
                 continue
             if func in PRODUCTS:
-                self.hand_on(whole(self.pending.pop(number)))
+                self.hand_on(whole(*self.pending.pop(number)))
             elif isinstance(result, Tensor) and name_of(func) in UNCHANGED:
                 setattr(result, MARK, number)
 
@@ -160,11 +164,18 @@ def is_last(result: Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]) -> b
     return result.dim() >= 3 and dim in (-1, result.dim() - 1)
 
 
-def whole(weights: Tensor) -> Strip:
+def unmasked(scores: Tensor) -> Tensor | None:
+    """[1, 1, query, key]: the keys that the mask has left to any head; biases push far keys down in some heads only."""
+    near = scores > scores.amax(dim=-1, keepdim=True) - HIDDEN
+    visible = near.flatten(0, -3).any(dim=0)
+    return None if bool(visible.all()) else visible[None, None]
+
+
+def whole(weights: Tensor, visible: Tensor | None = None) -> Strip:
     """A map that came in one piece, as [batch, head, query, key]."""
     queries, keys = weights.shape[-2:]
     weights = weights[None] if weights.dim() == 3 else weights.flatten(0, weights.dim() - 4)
-    return Strip(precise(weights), 0, 0, queries, keys)
+    return Strip(precise(weights), 0, 0, queries, keys, visible)
 
 
 def sdpa_in_strips(
@@ -202,6 +213,7 @@ def sdpa_in_strips(
             hidden = part.dtype == torch.bool
             logits = logits.masked_fill(~part, -math.inf) if hidden else logits + part
         weights = torch.softmax(logits, dim=-1).nan_to_num(0.0)  # a row that sees nothing is zero
-        hand_on(whole(weights)._replace(first_query=start, queries=queries))
+        strip = whole(weights, unmasked(logits))
+        hand_on(strip._replace(first_query=start, queries=queries))
         outputs.append(weights @ value)
     return torch.cat(outputs, dim=-2).to(dtype)

@@ -1,0 +1,130 @@
+"""What kinds of attention a model has, from its config and the names of its tensors alone, whatever its family."""
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+LAYER = re.compile(r"(?:^|.*\.)\d+(?=\.)")
+"""The path up to a layer's number; greedy, so that the innermost counts."""
+ATTENTION = re.compile(r"\.[^.]*att[^.]*\.", re.IGNORECASE)
+QUERY_NORM = re.compile(r"\.(q|query)_?(layer_?)?norm\.")
+SINKS = re.compile(r"\.(attention_)?sinks?(_[a-z]+)?$")
+GATE = re.compile(r"\.[^.]*att[^.]*\.(.*[._])?gate(s|_proj)?(\.|$)", re.IGNORECASE)
+
+WORDS = {
+    "layers": ("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
+    "heads": ("num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads"),
+    "key_heads": ("num_key_value_heads", "num_kv_heads"),
+}
+"""The words that configs have for one thing."""
+OF_LAYERS = ("layer_types", "layers_block_type", "attention_layers")
+"""Where configs list a word for each layer."""
+KINDS = {"global": "full", "local": "sliding", "attention": "full", "mamba": "linear"}
+"""Older words for kinds of layers, in today's."""
+ALL_SLIDE = ("mistral", "mixtral", "phi3", "starcoder2")
+"""Model types of which every layer has the window that the config names; others may alternate without saying so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """Counts; None where the config does not say."""
+
+    layers: int | None
+    heads: int | None
+    key_heads: int | None
+    kinds: Mapping[str, int]
+    """How many layers are full, sliding, linear …; empty where nothing is known of the layers."""
+    window: int | None
+    """Keys that a query of a sliding layer sees."""
+    qk_norm: int
+    """Layers with normalised queries and keys."""
+    sinks: int
+    """Layers with learned sink logits."""
+    gates: int
+    """Layers with a gate in their attention."""
+
+    @property
+    def grouping(self) -> float | None:
+        """Query heads for each key head: 1 without grouped queries."""
+        if not self.heads or not self.key_heads:
+            return None
+        return self.heads / self.key_heads
+
+    def words(self) -> str:
+        """One line: `30 layers (30 full) of 9 heads, 3 for each key head`."""
+        kinds = ", ".join(f"{count} {kind}" for kind, count in self.kinds.items())
+        parts = [
+            f"{self.layers} layers" + (f" ({kinds})" if kinds else "") + f" of {self.heads} heads"
+        ]
+        if self.grouping not in (None, 1.0):
+            parts.append(f"{self.grouping:g} for each key head")
+        if self.window is not None and self.kinds.get("sliding"):
+            parts.append(f"windows of {self.window} keys")
+        for count, what in (
+            (self.qk_norm, "normalised queries and keys"),
+            (self.sinks, "learned sink logits"),
+            (self.gates, "gates"),
+        ):
+            if count:
+                parts.append(f"{what} in {count} layers")
+        return ", ".join(parts)
+
+
+def census(said: Mapping[str, Any], tensors: Collection[str]) -> Census:
+    """`said`: config.json; of a model with several towers, its text model is counted."""
+    text = said.get("text_config")
+    if isinstance(text, Mapping):
+        said = {**said, **text}
+    layers, heads = number(said, "layers"), number(said, "heads")
+    return Census(
+        layers,
+        heads,
+        heads if (own := number(said, "key_heads")) is None else own,
+        kinds_of(said, layers),
+        whole(said.get("sliding_window")),
+        qk_norm=layers_with(QUERY_NORM, tensors),
+        sinks=layers_with(SINKS, tensors),
+        gates=layers if said.get("attn_output_gate") and layers else layers_with(GATE, tensors),
+    )
+
+
+def number(said: Mapping[str, Any], name: str) -> int | None:
+    """The first of the words for it that is said."""
+    if name == "key_heads" and said.get("multi_query") is True and "num_kv_heads" not in said:
+        return 1
+    given = [whole(said.get(word)) for word in WORDS[name]]
+    return next((value for value in given if value is not None), None)
+
+
+def whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+def kinds_of(said: Mapping[str, Any], layers: int | None) -> dict[str, int]:
+    """Counted from the config's list of layers; without one, known where no layer or every layer has a window."""
+    listed = next((said[name] for name in OF_LAYERS if isinstance(said.get(name), list)), None)
+    if listed is not None:
+        return counted(
+            KINDS.get(str(kind), str(kind).removesuffix("_attention")) for kind in listed
+        )
+    if layers is None:
+        return {}
+    if whole(said.get("sliding_window")) is None or said.get("use_sliding_window") is False:
+        return {"full": layers}
+    return {"sliding": layers} if said.get("model_type") in ALL_SLIDE else {}
+
+
+def counted(kinds: Iterable[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for kind in kinds:
+        found[kind] = found.get(kind, 0) + 1
+    return found
+
+
+def layers_with(pattern: re.Pattern[str], tensors: Collection[str]) -> int:
+    """How many layers have a tensor of such a name in their attention."""
+    found = (
+        LAYER.match(name) for name in tensors if ATTENTION.search(name) and pattern.search(name)
+    )
+    return len({layer.group() for layer in found if layer})

@@ -1,0 +1,55 @@
+"""A state [token, feature], with what several metrics need of it computed once."""
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+MASSIVE = 100.0
+RATIO = 1000.0
+"""An activation is massive above 100 and above 1000 times the median (Sun, Chen, Kolter & Liu, 2024)."""
+
+
+class State:
+    """The stream before the first block or after one of them."""
+
+    def __init__(self, values: "Tensor") -> None:
+        self.values = values
+
+    @cached_property
+    def sizes(self) -> "Tensor":
+        """[token, feature]: |x|."""
+        return self.values.abs()
+
+    @cached_property
+    def largest(self) -> float:
+        return float(self.sizes.max())
+
+    @cached_property
+    def median(self) -> float:
+        return float(self.sizes.flatten().median())
+
+    @cached_property
+    def spikes(self) -> "Tensor":
+        """[token] bool: tokens that carry a massive activation."""
+        above = max(MASSIVE, RATIO * self.median) if self.largest > MASSIVE else MASSIVE
+        return self.sizes.amax(dim=-1) > above
+
+    @cached_property
+    def place(self) -> tuple[int, int]:
+        """Token and feature of the largest activation."""
+        token, feature = divmod(int(self.sizes.argmax()), self.sizes.shape[-1])
+        return token, feature
+
+
+def cosine_gap(values: "Tensor") -> float:
+    """1 - cos, cos the mean cosine between two different tokens; nan for fewer than two.
+
+    With unit rows u_i, 1 - cos = Σ_i ‖u_i - ū‖² / (n - 1), which needs no subtraction from 1.
+    """
+    rows = values.double()
+    directions = rows / rows.norm(dim=-1, keepdim=True)
+    if len(rows) < 2:
+        return float("nan")
+    return float((directions - directions.mean(dim=0)).square().sum()) / (len(rows) - 1)

@@ -1,0 +1,11 @@
+from attncli.metrics.activations import unit
+from attncli.metrics.activations._state import State
+
+
+@unit("1")
+def max_activation(state: State) -> float:
+    """Largest |x| of a token in a feature.
+
+    Above 100 and 1000 times the median it is called massive: few tokens and features carry such, in all texts alike.
+    """
+    return state.largest

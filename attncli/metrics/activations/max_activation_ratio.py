@@ -1,0 +1,13 @@
+from math import nan
+
+from attncli.metrics.activations import unit
+from attncli.metrics.activations._state import State
+
+
+@unit("1")
+def max_activation_ratio(state: State) -> float:
+    """Largest |x| over the median of |x|.
+
+    A few for normal numbers; 1000 and more where an activation is massive.
+    """
+    return state.largest / state.median if state.median else nan

@@ -1,0 +1,11 @@
+from attncli.metrics.activations import unit
+from attncli.metrics.activations._state import State, cosine_gap
+
+
+@unit("1")
+def token_cosine_gap(state: State) -> float:
+    """1 - the mean cosine between two different tokens.
+
+    0: all tokens point the same way (over-smoothed); 1: they are orthogonal on average.
+    """
+    return cosine_gap(state.values)

@@ -1,0 +1,11 @@
+from attncli.metrics.activations import unit
+from attncli.metrics.activations._state import State, cosine_gap
+
+
+@unit("1")
+def token_cosine_gap_without_spikes(state: State) -> float:
+    """1 - the mean cosine, tokens with massive activations left out.
+
+    Where it is well above token_cosine_gap, or below, few spiking tokens make up the difference.
+    """
+    return cosine_gap(state.values[~state.spikes])

@@ -1,0 +1,64 @@
+"""Measurements of attention heads, one per file: functions of what a head's map shows, computed from strips of its rows.
+
+A file holds a function of its own name under `@measure(…)`, which says what the function is given:
+
+    rows      a strip of whole rows (`_rows.Rows`): returns one number for each of them, whose mean is the metric;
+              rows that do not count are nan
+    columns   what each key has received in all (`_columns.Columns`): returns one number for each head
+    offsets   what lies on each diagonal (`_offsets.Offsets`): likewise
+    spectrum  the largest singular values (`_spectrum.Spectrum`): likewise
+
+Tensors are only used by their methods, so that nothing here imports torch. Axes: [batch, head, query, key]; a map's
+batch items count alike.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from attncli.records import Definition
+from attncli.registry import Registry
+
+ATTENTION = Registry("metric", "attncli.metrics.attention")
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Nature:
+    """What is known of a metric before it is computed."""
+
+    unit: str
+    of: str
+    """What the function is given: rows, columns, offsets or spectrum."""
+    group: str
+    """attention, roles or spectra: what `--metric` may call it by."""
+    needs: tuple[str, ...]
+    """What the map must have for the metric to apply, in the words of `Totals.missing`."""
+    axis: str
+    """The name of the last axis, where the metric is several numbers of a head."""
+
+
+def measure(
+    unit: str,
+    of: str = "rows",
+    group: str = "attention",
+    needs: tuple[str, ...] = (),
+    axis: str = "",
+) -> Callable[[Function], Function]:
+    """Attach a metric's nature; the function itself is returned untouched."""
+
+    def attach(function: Function) -> Function:
+        function.nature = Nature(unit, of, group, needs, axis)  # type: ignore[attr-defined]
+        return function
+
+    return attach
+
+
+def nature(name: str) -> Nature:
+    found: Nature = ATTENTION[name].nature  # type: ignore[attr-defined]
+    return found
+
+
+def definition(name: str) -> Definition:
+    return Definition(nature(name).unit, ATTENTION.summary(name))

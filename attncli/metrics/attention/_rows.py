@@ -1,0 +1,95 @@
+"""A strip of rows of a layer's maps, with what several metrics need of it computed once."""
+
+from functools import cached_property
+from math import nan
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+TINY = 1e-38
+"""The least weight that adds to an entropy: 1e-38 · ln 1e-38 is no number that could be seen."""
+
+
+class Rows:
+    """Rows `first_query` … of maps of `queries` × `keys`; columns from `first_key` on, those left out being hidden."""
+
+    def __init__(
+        self,
+        weights: "Tensor",
+        first_query: int = 0,
+        first_key: int = 0,
+        queries: int | None = None,
+        keys: int | None = None,
+        visible: "Tensor | None" = None,
+        period: int | None = None,
+    ) -> None:
+        self.weights = weights
+        """[batch, head, query, key]"""
+        self.first_query = first_query
+        self.first_key = first_key
+        self.queries = weights.shape[-2] if queries is None else queries
+        self.keys = weights.shape[-1] if keys is None else keys
+        self.visible = visible
+        """[batch or 1, 1, query, key] bool; None: every key."""
+        self.period = period
+        """After how many tokens the text repeats itself; None: it does not."""
+
+    @property
+    def size(self) -> int:
+        """Rows of this strip."""
+        return self.weights.shape[-2]
+
+    @cached_property
+    def seen(self) -> "Tensor":
+        """[batch or 1, 1, query]: how many keys each query sees."""
+        if self.visible is None:
+            return self.weights.new_full((1, 1, self.size), self.keys)
+        return self.visible.sum(dim=-1).to(self.weights.dtype)
+
+    @cached_property
+    def sums(self) -> "Tensor":
+        """[batch, head, query]: one, or less beside a learned sink."""
+        return self.weights.sum(dim=-1)
+
+    @cached_property
+    def entropy(self) -> "Tensor":
+        """[batch, head, query]: -Σ_j A_ij ln A_ij in nats."""
+        result = self.weights.new_empty(self.weights.shape[:-1])
+        for own, target in zip(
+            self.weights.flatten(0, 1), result.flatten(0, 1), strict=True
+        ):  # one head at a time stays in the processor's cache
+            logarithms = own.clamp_min(TINY).log_()
+            target.copy_(logarithms.mul_(own).sum(dim=-1))
+        return 0.0 - result
+
+    @cached_property
+    def squares(self) -> "Tensor":
+        """[batch, head, query]: Σ_j A_ij²."""
+        norms: Tensor = self.weights.norm(dim=-1)
+        return norms.square_()
+
+    def behind(self, offset: int) -> "Tensor":
+        """[batch, head, query]: A_{i, i - offset}; nan where there is no such key or it is hidden."""
+        result = self.weights.new_full(self.weights.shape[:-1], nan)
+        shift = self.first_query - offset - self.first_key
+        start, stop = max(0, -shift), min(self.size, self.weights.shape[-1] - shift)
+        if start >= stop:
+            return result
+        found = self.weights.diagonal(offset=shift, dim1=-2, dim2=-1)
+        if self.visible is not None:
+            hidden = ~self.visible.diagonal(offset=shift, dim1=-2, dim2=-1)
+            found = found.masked_fill(hidden, nan)
+        result[..., start:stop] = found
+        return result
+
+    def positions(self) -> "Tensor":
+        """[query]: where the rows stand in the map."""
+        ones = self.weights.new_ones(self.size)
+        return ones.cumsum(dim=0) + (self.first_query - 1)
+
+    def after_repeat(self, values: "Tensor") -> "Tensor":
+        """The same values of the rows, nan for those whose token has not come a period before."""
+        if self.period is None:
+            return values.new_full(values.shape, nan)
+        return values.masked_fill(self.positions() < self.period, nan)

@@ -1,0 +1,136 @@
+"""From strips to metrics: sums over the strips of one attention, then one number for each head."""
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from attncli.metrics.attention import ATTENTION, nature
+from attncli.metrics.attention._columns import Columns
+from attncli.metrics.attention._offsets import Offsets, along_diagonals
+from attncli.metrics.attention._outputs import Outputs
+from attncli.metrics.attention._rows import Rows
+from attncli.metrics.attention._spectrum import Spectrum
+from attncli.records import NOT_APPLICABLE
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+FULL_ROW = 1e-3
+"""Rows that sum to one within this have no learned sink beside them; float32 over thousands of keys leaves 1e-5."""
+
+Values = Mapping[str, "Tensor | str"]
+"""Per metric [head] (or [head, …] under its axis) in float64; or the reason why there is no such number."""
+
+
+class Totals:
+    """What the metrics asked for need of one attention of one text, added up strip by strip."""
+
+    def __init__(self, names: Iterable[str], same_tokens: bool = True) -> None:
+        self.functions = {name: ATTENTION[name] for name in names}
+        self.same_tokens = same_tokens
+        """Whether queries and keys are the same tokens, so that places can be compared."""
+        self.sums: dict[str, Any] = {}
+        self.least_row = 1.0
+        self.period: int | None = None
+        self.keys = 0
+
+    @cached_property
+    def kinds(self) -> set[str]:
+        return {nature(name).of for name in self.functions}
+
+    def add(self, rows: Rows) -> None:
+        """One more strip; strips of a map come in order, each row once."""
+        for name, function in self.functions.items():
+            if nature(name).of == "rows":
+                self.add_rows(name, function(rows))
+        if "virtual_sink" in self.functions:
+            self.least_row = min(self.least_row, float(rows.sums.min()))
+        if "columns" in self.kinds:
+            self.add_columns(rows)
+        if "offsets" in self.kinds:
+            self.add_offsets(rows)
+        if "spectrum" in self.kinds:
+            self.sums.setdefault("spectrum", Spectrum()).add(rows)
+        self.period, self.keys = rows.period, rows.keys
+
+    def add_outputs(self, outputs: Outputs) -> None:
+        """What the heads of the whole attention hand on, once all strips have been added."""
+        self.sums["outputs"] = {
+            name: function(outputs)
+            for name, function in self.functions.items()
+            if nature(name).of == "outputs"
+        }
+
+    def add_rows(self, name: str, values: "Tensor") -> None:
+        values = values.double()
+        counted = (~values.isnan()).sum(dim=-1)
+        total, count = self.sums.get(name, (0.0, 0))
+        self.sums[name] = total + values.nansum(dim=-1), count + counted
+
+    def add_columns(self, rows: Rows) -> None:
+        if "columns" not in self.sums:
+            shape = (*rows.weights.shape[:2], rows.keys)
+            zeros = rows.weights.new_zeros(shape).double()
+            self.sums["columns"] = Columns(zeros, zeros[:, :1].clone())
+        columns: Columns = self.sums["columns"]
+        part = slice(rows.first_key, rows.first_key + rows.weights.shape[-1])
+        columns.received[..., part] += rows.weights.sum(dim=-2).double()
+        columns.seen[..., part] += (
+            rows.size if rows.visible is None else rows.visible.sum(dim=-2).double()
+        )
+
+    def add_offsets(self, rows: Rows) -> None:
+        if "offsets" not in self.sums:
+            shape = (*rows.weights.shape[:2], rows.queries + rows.keys - 1)
+            zeros = rows.weights.new_zeros(shape).double()
+            squares = zeros[..., 0].clone()
+            self.sums["offsets"] = Offsets(zeros, zeros[:, :1].clone(), squares, rows.keys - 1)
+        offsets: Offsets = self.sums["offsets"]
+        visible = rows.visible
+        if visible is None:
+            visible = rows.weights.new_ones((1, 1, *rows.weights.shape[-2:])).bool()
+        for target, values in ((offsets.weights, rows.weights), (offsets.pairs, visible)):
+            sums, first = along_diagonals(values.to(rows.weights.dtype), rows)
+            start = first + offsets.zero
+            target[..., start : start + sums.shape[-1]] += sums
+        offsets.squares.add_(rows.squares.double().sum(dim=-1))
+
+    def values(self) -> dict[str, "Tensor | str"]:
+        """Every metric that was asked for, once all strips have been added."""
+        return {name: self.value(name) for name in self.functions}
+
+    def value(self, name: str) -> "Tensor | str":
+        reason = next((why for need in nature(name).needs if (why := self.missing(need))), None)
+        if reason is not None:
+            return NOT_APPLICABLE + reason
+        kind = nature(name).of
+        if kind == "outputs":
+            given: Tensor = self.sums[kind][name]
+            return given.double().mean(dim=0)
+        if kind != "rows":
+            found: Tensor = self.functions[name](self.sums[kind])
+            return found.double().mean(dim=0)
+        total, count = self.sums[name]
+        if not bool((count > 0).all()):
+            return NOT_APPLICABLE + "no query sees such a key"
+        result: Tensor = (total / count).mean(dim=0)
+        return result
+
+    def missing(self, need: str) -> str | None:
+        """Why a condition of a metric does not hold here; None where it does."""
+        if need == "same tokens" and not self.same_tokens:
+            return "queries and keys are not the same tokens"
+        if need == "repeats" and self.period is None:
+            return "only a text that repeats itself shows this"
+        if need == "learned sink" and self.least_row > 1.0 - FULL_ROW:
+            return "all rows sum to 1: there is no learned sink"
+        if need == "outputs" and "outputs" not in self.sums:
+            return "the heads' outputs enter no linear layer as they are"
+        return None
+
+
+def measured(weights: "Tensor", names: Iterable[str], **how: Any) -> Values:
+    """The metrics of whole maps [batch, head, query, key]."""
+    totals = Totals(names, how.pop("same_tokens", True))
+    totals.add(Rows(weights, **how))
+    return totals.values()

@@ -1,0 +1,17 @@
+from typing import TYPE_CHECKING
+
+from attncli.metrics.attention import measure
+from attncli.metrics.attention._rows import Rows
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@measure("1", group="roles", needs=("same tokens", "repeats"))
+def duplicate_token(rows: Rows) -> "Tensor":
+    """Mean of A_{i,i-S} over the second half of S random tokens repeated twice.
+
+    1: looks at the earlier copy of its token alone; 1/2: at both copies alike.
+    """
+    assert rows.period is not None
+    return rows.after_repeat(rows.behind(rows.period))

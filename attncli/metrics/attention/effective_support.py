@@ -1,0 +1,16 @@
+from typing import TYPE_CHECKING
+
+from attncli.metrics.attention import measure
+from attncli.metrics.attention._rows import Rows
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@measure("keys")
+def effective_support(rows: Rows) -> "Tensor":
+    """Mean of e^{H_i}: how many keys an even row of the same entropy would have.
+
+    1: one key each; n_i: even. Uniform causal attention over 64 tokens has 32.5.
+    """
+    return rows.entropy.exp()

@@ -1,0 +1,16 @@
+from typing import TYPE_CHECKING
+
+from attncli.metrics.attention import measure
+from attncli.metrics.attention._rows import Rows
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@measure("nats")
+def entropy(rows: Rows) -> "Tensor":
+    """Mean over queries of H_i = -Σ_j A_ij ln A_ij.
+
+    0: every query looks at one key; ln n_i where query i spreads evenly over the n_i keys that it sees.
+    """
+    return rows.entropy

@@ -1,0 +1,19 @@
+from math import nan
+from typing import TYPE_CHECKING
+
+from attncli.metrics.attention import measure
+from attncli.metrics.attention._rows import Rows
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@measure("1")
+def entropy_normalised(rows: Rows) -> "Tensor":
+    """Mean of H_i / ln n_i over the queries that see n_i > 1 keys.
+
+    0: one key each; 1: even over all visible keys. Never divided by ln n, which would make every causal head look sharp.
+    """
+    alone = rows.seen < 2
+    result = rows.entropy / rows.seen.clamp_min(2).log()
+    return result.masked_fill(alone, nan)

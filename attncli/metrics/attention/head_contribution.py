@@ -1,0 +1,25 @@
+from typing import TYPE_CHECKING
+
+from attncli.metrics.attention import measure
+from attncli.metrics.attention._outputs import Outputs
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@measure("1", of="outputs", needs=("outputs",))
+def head_contribution(outputs: Outputs) -> "Tensor":
+    """Median over tokens of ‖ctx_h W_O,h‖ / Σ_h ‖ctx_h W_O,h‖: a head's share of what the layer writes.
+
+    1/heads: as much as the others; 0: the head writes nothing. Norms come from the Gram matrices W_O,h W_O,h^T, d × d.
+    """
+    context = outputs.context.transpose(1, 2)
+    projection = outputs.projection.to(context.dtype)
+    gram = projection @ projection.transpose(-2, -1)
+    norms = ((context @ gram) * context).sum(dim=-1).clamp_min(0.0).sqrt()
+    total = norms.sum(dim=1, keepdim=True)
+    return (norms / total.clamp_min(TINY)).median(dim=-1).values
+
+
+TINY = 1e-38
+"""A layer that writes nothing at a token has shares of 0."""

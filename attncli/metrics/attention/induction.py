@@ -1,0 +1,17 @@
+from typing import TYPE_CHECKING
+
+from attncli.metrics.attention import measure
+from attncli.metrics.attention._rows import Rows
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@measure("1", group="roles", needs=("same tokens", "repeats"))
+def induction(rows: Rows) -> "Tensor":
+    """Mean of A_{i,i-S+1} over the second half of S random tokens repeated twice.
+
+    1: looks at the token that came after the earlier copy of its own, which is what comes next.
+    """
+    assert rows.period is not None
+    return rows.after_repeat(rows.behind(rows.period - 1))

@@ -1,0 +1,19 @@
+from typing import TYPE_CHECKING
+
+from attncli.metrics.attention import measure
+from attncli.metrics.attention._offsets import Offsets
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+LARGEST = 8
+
+
+@measure("1", of="offsets", group="roles", needs=("same tokens",), axis="offset")
+def offset_profile(offsets: Offsets) -> "Tensor":
+    """O_r = mean of A_{i,i-r} over the pairs that are visible, for r = 0 … 8.
+
+    A head that looks by distance alone shows here where to.
+    """
+    kept = slice(offsets.zero, offsets.zero + LARGEST + 1)
+    return offsets.weights[..., kept] / offsets.pairs[..., kept].clamp_min(1)

@@ -1,0 +1,17 @@
+from typing import TYPE_CHECKING
+
+from attncli.metrics.attention import measure
+from attncli.metrics.attention._offsets import Offsets
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@measure("1", of="offsets", group="roles", needs=("same tokens",))
+def offset_share(offsets: Offsets) -> "Tensor":
+    """Share of Σ A_ij² that is left when each weight is replaced by the mean of its diagonal.
+
+    1: where a head looks depends on the distance alone, not on the tokens. On random tokens (our own measure).
+    """
+    even = (offsets.weights.square() / offsets.pairs.clamp_min(1)).sum(dim=-1)
+    return even / offsets.squares

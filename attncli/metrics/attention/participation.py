@@ -1,0 +1,16 @@
+from typing import TYPE_CHECKING
+
+from attncli.metrics.attention import measure
+from attncli.metrics.attention._rows import Rows
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@measure("keys")
+def participation(rows: Rows) -> "Tensor":
+    """Mean of 1 / Σ_j A_ij²: the number of keys that share a row, by its squares.
+
+    1: one key each; n_i: even. Less moved by many tiny weights than effective_support.
+    """
+    return 1.0 / rows.squares

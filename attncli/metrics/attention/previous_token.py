@@ -1,0 +1,16 @@
+from typing import TYPE_CHECKING
+
+from attncli.metrics.attention import measure
+from attncli.metrics.attention._rows import Rows
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@measure("1", group="roles", needs=("same tokens",))
+def previous_token(rows: Rows) -> "Tensor":
+    """Mean of A_{i,i-1} over the queries that see the token before them.
+
+    1: a previous-token head. On random tokens repeated twice, so that it is the place that is looked at.
+    """
+    return rows.behind(1)

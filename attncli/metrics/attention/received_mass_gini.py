@@ -1,0 +1,19 @@
+from typing import TYPE_CHECKING
+
+from attncli.metrics.attention import measure
+from attncli.metrics.attention._columns import Columns
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@measure("1", of="columns")
+def received_mass_gini(columns: Columns) -> "Tensor":
+    """Gini coefficient of the column sums.
+
+    0: every token receives the same; near 1: one token receives all.
+    """
+    ordered = columns.received.sort(dim=-1).values
+    count = ordered.shape[-1]
+    ranks = ordered.new_ones(count).cumsum(dim=0)
+    return 2.0 * (ranks * ordered).sum(dim=-1) / (count * ordered.sum(dim=-1)) - (count + 1) / count

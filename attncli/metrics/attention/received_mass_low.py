@@ -1,0 +1,18 @@
+from typing import TYPE_CHECKING
+
+from attncli.metrics.attention import measure
+from attncli.metrics.attention._columns import Columns
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+LOW = 0.1
+
+
+@measure("1", of="columns")
+def received_mass_low(columns: Columns) -> "Tensor":
+    """Share of the tokens that receive less than 0.1 from all queries together.
+
+    0: all are looked at; near 1: nearly all are explained away by a few.
+    """
+    return (columns.received < LOW).double().mean(dim=-1)

@@ -1,0 +1,16 @@
+from typing import TYPE_CHECKING
+
+from attncli.metrics.attention import measure
+from attncli.metrics.attention._columns import Columns
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@measure("1", of="columns")
+def received_mass_min(columns: Columns) -> "Tensor":
+    """Smallest column sum: what the least attended token receives from all queries.
+
+    1 for every token: attention is shared out evenly; 0: some token reaches nobody.
+    """
+    return columns.least()

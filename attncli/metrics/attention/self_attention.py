@@ -1,0 +1,16 @@
+from typing import TYPE_CHECKING
+
+from attncli.metrics.attention import measure
+from attncli.metrics.attention._rows import Rows
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@measure("1", needs=("same tokens",))
+def self_attention(rows: Rows) -> "Tensor":
+    """Mean of A_ii: what a query gives to its own token.
+
+    0: nothing; 1: all of it.
+    """
+    return rows.behind(0)

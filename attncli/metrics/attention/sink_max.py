@@ -1,0 +1,18 @@
+from typing import TYPE_CHECKING
+
+from attncli.metrics.attention import measure
+from attncli.metrics.attention._columns import Columns
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@measure("1", of="columns")
+def sink_max(columns: Columns) -> "Tensor":
+    """Largest mean weight on one token, among the tokens that enough queries see.
+
+    Enough is half of the most: of causal attention that leaves the first half of the tokens, of bidirectional attention
+    all. Finds sinks that are not the first token, such as a separator.
+    """
+    enough = 2 * columns.seen >= columns.seen.amax(dim=-1, keepdim=True)
+    return columns.share().masked_fill(~enough, 0.0).amax(dim=-1)

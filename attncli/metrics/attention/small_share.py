@@ -1,0 +1,20 @@
+from typing import TYPE_CHECKING
+
+from attncli.metrics.attention import measure
+from attncli.metrics.attention._rows import Rows
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+SMALL = 1e-3
+
+
+@measure("1")
+def small_share(rows: Rows) -> "Tensor":
+    """Mean share of the visible keys that get less than 1e-3 of a query.
+
+    0: none; near 1: nearly all keys could be left out.
+    """
+    small = (rows.weights < SMALL).sum(dim=-1)
+    hidden = rows.weights.shape[-1] - rows.seen if rows.visible is not None else 0
+    return (small - hidden) / rows.seen

@@ -1,0 +1,16 @@
+from typing import TYPE_CHECKING
+
+from attncli.metrics.attention import measure
+from attncli.metrics.attention._rows import Rows
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@measure("1", needs=("learned sink",))
+def virtual_sink(rows: Rows) -> "Tensor":
+    """Mean of 1 - Σ_j A_ij: what a learned sink logit takes of a query.
+
+    0: nothing; 1: all of it. Does not apply where rows sum to 1.
+    """
+    return 1.0 - rows.sums

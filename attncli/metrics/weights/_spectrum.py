@@ -1,0 +1,37 @@
+"""What the metrics of both products share."""
+
+import numpy as np
+
+from attncli.errors import Unresolved
+from attncli.maths.factored import Factored
+
+ZERO = "the product is zero"
+
+
+def frobenius(product: Factored) -> float:
+    return float(np.linalg.norm(product.singular_values))
+
+
+def stable_rank(product: Factored) -> float:
+    refuse_zero(product)
+    relative = product.singular_values / product.singular_values[0]
+    return float(np.square(relative).sum())
+
+
+def effective_rank(product: Factored) -> float:
+    refuse_zero(product)
+    values = product.singular_values[product.singular_values > 0.0]
+    shares = values / values.sum()
+    return float(np.exp(0.0 - (shares * np.log(shares)).sum()))
+
+
+def positive_share(product: Factored) -> float:
+    values = product.eigenvalues
+    if not values.size:
+        raise Unresolved("all eigenvalues are zero to rounding")
+    return float((values.real > 0.0).mean())
+
+
+def refuse_zero(product: Factored) -> None:
+    if product.is_zero:
+        raise Unresolved(ZERO)

@@ -1,0 +1,9 @@
+from attncli.maths.factored import Factored
+from attncli.metrics.weights import measures
+from attncli.metrics.weights._spectrum import stable_rank
+
+
+@measures("ov", "dimensions")
+def ov_stable_rank(product: Factored) -> float:
+    """‖W_OV‖_F² / ‖W_OV‖_2²: how many directions carry what is moved; 1: a single one; d: all equally."""
+    return stable_rank(product)

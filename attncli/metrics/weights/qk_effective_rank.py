@@ -1,0 +1,9 @@
+from attncli.maths.factored import Factored
+from attncli.metrics.weights import measures
+from attncli.metrics.weights._spectrum import effective_rank
+
+
+@measures("qk", "dimensions")
+def qk_effective_rank(product: Factored) -> float:
+    """exp of the entropy of s / Σ s over the singular values s of W_QK (Roy & Vetterli 2007); from 1 to d."""
+    return effective_rank(product)

@@ -1,0 +1,10 @@
+import numpy as np
+
+from attncli.maths.factored import Factored
+from attncli.metrics.weights import measures
+
+
+@measures("qk", "logit")
+def qk_eigenvalue_mean(product: Factored) -> float:
+    """tr W_QK / D: the mean of all D eigenvalues, of which at most d are not zero."""
+    return float(np.trace(product.core)) / product.wide

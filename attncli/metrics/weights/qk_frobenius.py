@@ -1,0 +1,9 @@
+from attncli.maths.factored import Factored
+from attncli.metrics.weights import measures
+from attncli.metrics.weights._spectrum import frobenius
+
+
+@measures("qk", "logit")
+def qk_frobenius(product: Factored) -> float:
+    """‖W_QK‖_F: the standard deviation of its logits, before 1/√d, for independent features of variance 1."""
+    return frobenius(product)

@@ -1,0 +1,12 @@
+from attncli.maths.factored import Factored
+from attncli.metrics.weights import measures
+from attncli.metrics.weights._spectrum import positive_share
+
+
+@measures("qk", "share")
+def qk_positive_share(product: Factored) -> float:
+    """Share of the nonzero eigenvalues of W_QK with positive real part.
+
+    1: every direction attends to itself; 0: every one turns from itself; random weights: about a half.
+    """
+    return positive_share(product)

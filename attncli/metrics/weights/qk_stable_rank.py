@@ -1,0 +1,9 @@
+from attncli.maths.factored import Factored
+from attncli.metrics.weights import measures
+from attncli.metrics.weights._spectrum import stable_rank
+
+
+@measures("qk", "dimensions")
+def qk_stable_rank(product: Factored) -> float:
+    """‖W_QK‖_F² / ‖W_QK‖_2²: how many directions carry the comparison; 1: a single one; d: all equally."""
+    return stable_rank(product)

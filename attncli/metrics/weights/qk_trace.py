@@ -1,0 +1,13 @@
+import numpy as np
+
+from attncli.maths.factored import Factored
+from attncli.metrics.weights import measures
+
+
+@measures("qk", "logit")
+def qk_trace(product: Factored) -> float:
+    """tr W_QK, the sum of its eigenvalues: a token's mean logit with itself, before 1/√d, for independent features of variance 1.
+
+    Positive: tokens prefer keys that look like themselves; negative: they turn from them.
+    """
+    return float(np.trace(product.core))

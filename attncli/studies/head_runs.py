@@ -1,0 +1,185 @@
+"""One forward pass of a model, looked at as it runs: every head's map in strips, every state as it passes."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from attncli.checkpoints.blocks import Stack, watching_states
+from attncli.checkpoints.streaming import Site, Strip, streaming, watching_projections
+from attncli.errors import InputError
+from attncli.maths.split import Split
+from attncli.metrics import METRICS
+from attncli.metrics.activations import ACTIVATIONS
+from attncli.metrics.activations._state import State
+from attncli.metrics.attention import nature
+from attncli.metrics.attention._outputs import Outputs
+from attncli.metrics.attention._rows import Rows
+from attncli.metrics.attention._totals import Totals, Values
+from attncli.studies.model_runs import own_precision
+from attncli.studies.uniform_null import Spans, UniformNull
+
+Tick = Callable[[float], None]
+"""Called with the share of one attention that has been seen."""
+
+Look = Callable[[Site, Strip], None]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is measured in one forward pass."""
+
+    heads: tuple[str, ...] = ()
+    """Metrics of attention maps."""
+    states: tuple[str, ...] = ()
+    """Metrics of the states between blocks."""
+    layers: Collection[int] | None = None
+    """The layers whose attention is measured; None: all."""
+    period: int | None = None
+    """After how many tokens the text repeats itself."""
+
+
+@dataclass
+class Seen:
+    """What one forward pass has shown."""
+
+    heads: dict[Site, Values] = field(default_factory=dict)
+    nulls: dict[Site, Values] = field(default_factory=dict)
+    """The same of even attention over the same visible keys."""
+    states: dict[tuple[str, int], dict[str, float]] = field(default_factory=dict)
+    """By stack and state; 0 is the first block's input."""
+    places: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+    """Token and feature of the largest activation of a state."""
+
+
+class Observer:
+    """Adds up strips of one attention at a time; what is held grows with tokens, not with their square."""
+
+    def __init__(self, wanted: Wanted, null: UniformNull, where: str, tick: Tick) -> None:
+        self.wanted = wanted
+        self.null = null
+        self.where = where
+        self.tick = tick
+        self.seen = Seen()
+        self.site: Site | None = None
+
+    def strip(self, site: Site, strip: Strip) -> None:
+        if strip.first_query == 0:
+            self.finish()
+            if self.wanted.layers is None or site.layer in self.wanted.layers:
+                self.begin(site, strip)
+        if self.site is not None:
+            self.totals.add(as_rows(strip, self.wanted.period))
+            self.spans.add(strip)
+        self.tick(strip.weights.shape[2] / strip.queries)
+
+    def begin(self, site: Site, strip: Strip) -> None:
+        self.site = site
+        same_tokens = site.kind == "self" and strip.queries == strip.keys
+        self.totals, self.spans = Totals(self.wanted.heads, same_tokens), Spans()
+
+    def finish(self) -> None:
+        """The attention before is complete."""
+        if self.site is not None:
+            totals = self.totals
+            self.seen.heads[self.site] = totals.values()
+            self.seen.nulls[self.site] = self.null.of(
+                self.spans, self.wanted.heads, totals.same_tokens, self.wanted.period
+            )
+        self.site = None
+
+    def outputs(self, site: Site, context: Tensor, projection: Tensor) -> None:
+        if site == self.site:
+            self.totals.add_outputs(Outputs(context, projection))
+
+    def state(self, stack: str, index: int, state: Tensor) -> None:
+        """A state [batch of one, token, feature]."""
+        values = state[0].detach()
+        largest = float(values.abs().max())
+        if not largest < float("inf"):
+            raise InputError(
+                f"{self.where}: the state after layer {index} of {stack} is not finite."
+            )
+        self.seen.states[stack, index] = measured_state(values, self.wanted.states)
+        self.seen.places[stack, index] = State(values).place
+
+
+def as_rows(strip: Strip, period: int | None) -> Rows:
+    return Rows(
+        strip.weights,
+        strip.first_query,
+        strip.first_key,
+        strip.queries,
+        strip.keys,
+        strip.visible,
+        period,
+    )
+
+
+def measured_state(values: Tensor, names: Collection[str]) -> dict[str, float]:
+    """Metrics of the model's own numbers, and of the state as common row and residual in float64."""
+    state = State(values)
+    split = None
+    found = {}
+    for name in names:
+        if name in ACTIVATIONS.names():
+            found[name] = ACTIVATIONS[name](state)
+        else:
+            split = split or Split.of(values.to("cpu", torch.float64).numpy())
+            found[name] = METRICS[name](split)
+    return found
+
+
+def look(
+    body: nn.Module,
+    stacks: tuple[Stack, ...],
+    kwargs: Mapping[str, Tensor],
+    wanted: Wanted,
+    null: UniformNull,
+    where: str,
+    tick: Tick,
+    also: Look | None = None,
+) -> Seen:
+    """Run the model once; `also` is shown every strip too."""
+    observer = Observer(wanted, null, where, tick)
+
+    def strip(site: Site, strip: Strip) -> None:
+        take(site, strip)
+        observer.strip(site, strip)
+        if also is not None:
+            also(site, strip)
+
+    outputs = any(nature(name).of == "outputs" for name in wanted.heads)
+    with (
+        torch.no_grad(),
+        own_precision(body),
+        projections(body, observer, outputs) as take,
+        states(body, stacks, observer, bool(wanted.states)),
+        streaming(body, strip),
+    ):
+        body(**kwargs)
+    observer.finish()
+    return observer.seen
+
+
+@contextmanager
+def projections(body: nn.Module, observer: Observer, wanted: bool) -> Iterator[Look]:
+    """Where the heads' outputs are asked for, the layers that take them are looked for."""
+    if not wanted:
+        yield lambda site, strip: None
+        return
+    with watching_projections(body, observer.outputs) as take:
+        yield take
+
+
+@contextmanager
+def states(
+    body: nn.Module, stacks: tuple[Stack, ...], observer: Observer, wanted: bool
+) -> Iterator[None]:
+    if not wanted:
+        yield
+        return
+    with watching_states(body, stacks, observer.state):
+        yield

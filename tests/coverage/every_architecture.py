@@ -1,0 +1,210 @@
+"""Every model type of transformers, tiny and random: is it built, does it run, is its attention seen, are its blocks understood?
+
+    python tests/coverage/every_architecture.py [--types bert,gpt2] [--jobs 2] [-o attncli/checkpoints/architectures.tsv]
+
+Each type has a process of its own, forked from one that has transformers loaded, with limits on time and memory. The
+table holds one line per type, sorted; with --types only those lines of an existing table change.
+"""
+
+import argparse
+import math
+import os
+import resource
+import signal
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, fields
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from multiprocessing.pool import ThreadPool
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+
+from attncli.checkpoints.ablation import examine
+from attncli.checkpoints.ablation.float64 import in_float64
+from attncli.checkpoints.dummy_inputs import example_inputs
+from attncli.checkpoints.quiet import quiet
+from attncli.checkpoints.random_models import build
+from attncli.checkpoints.streaming import prove
+from attncli.checkpoints.streaming.proof import floats
+
+TABLE = Path(__file__).parents[2] / "attncli" / "checkpoints" / "architectures.tsv"
+SECONDS = 120
+MEMORY = 8 * 2**30
+LONGEST = 200
+"""Letters of a reason."""
+NO_ATTENTION = "no attention was seen"
+
+
+@dataclass
+class Result:
+    """One line of the table; each field says yes by a word, or why not."""
+
+    type: str
+    model_class: str = ""
+    parameters: str = ""
+    inputs: str = ""
+    runs: str = ""
+    """float64, or float32 where the code does not run in float64; `draws` where two runs differ."""
+    capture: str = ""
+    """strips, watched, or both; `no attention`; or `refused: …`."""
+    difference: str = ""
+    """Of the output under capture from eager, relative to its size: below this power of ten."""
+    ablation: str = ""
+    """understood, or `refused: …`."""
+
+
+def examined(kind: str) -> Result:
+    """All that is to be known of one type."""
+    result = Result(kind)
+    try:
+        model = build(kind, {"tiny": ""}, seed=0, dtype=torch.float64)
+        result.model_class = type(model).__name__
+        result.parameters = str(sum(parameter.numel() for parameter in model.parameters()))
+        inputs = example_inputs(model)
+        result.inputs = ",".join(inputs)
+        model, inputs, result.runs = running(kind, model, inputs)
+    except Exception as error:
+        result.runs = f"no: {reason(error)}"
+        return result
+    with home(model):
+        result.capture, result.difference = try_capture(model, inputs)
+        if result.capture != "no attention":
+            result.ablation = try_ablation(model, inputs)
+    return result
+
+
+def running(
+    kind: str, model: PreTrainedModel, inputs: Mapping[str, Any]
+) -> tuple[PreTrainedModel, Mapping[str, Any], str]:
+    """The model in the most precise dtype that its code runs in."""
+    try:
+        return model, inputs, f"float64{steadiness(model, inputs)}"
+    except Exception:  # what float32 says counts
+        model = build(kind, {"tiny": ""}, seed=0)
+        inputs = example_inputs(model)
+        return model, inputs, f"float32{steadiness(model, inputs)}"
+
+
+def steadiness(model: PreTrainedModel, inputs: Mapping[str, Any]) -> str:
+    """Run twice; nan is no answer, and two answers mean that the forward draws random numbers."""
+    with torch.no_grad(), home(model):
+        first, second = (floats(model(**inputs)) for _ in range(2))
+    if any(bool(value.isnan().any()) for value in first):
+        raise ValueError("its output is not a number")
+    same = len(first) == len(second) and all(map(torch.equal, first, second))
+    return "" if same else ", draws"
+
+
+def home(model: PreTrainedModel) -> AbstractContextManager[None]:
+    """Where the model's dtype stays what it is."""
+    return in_float64() if model.dtype == torch.float64 else nullcontext()
+
+
+def try_capture(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[str, str]:
+    try:
+        proof = prove(model, inputs)
+    except Exception as error:
+        said = reason(error)
+        return ("no attention" if NO_ATTENTION in said else f"refused: {said}"), ""
+    ways = {"watched" if site in proof.whole_maps else "strips" for site in proof.sites}
+    return " and ".join(sorted(ways)), power_of_ten(proof.difference)
+
+
+def try_ablation(model: PreTrainedModel, inputs: Mapping[str, Any]) -> str:
+    try:
+        examine(model, inputs)
+    except Exception as error:
+        return f"refused: {reason(error)}"
+    return "understood"
+
+
+def power_of_ten(number: float) -> str:
+    """The power above it: a table that is made again differs only where something changed."""
+    return f"1e{math.ceil(math.log10(number))}" if number > 0 else "0"
+
+
+def reason(error: Exception) -> str:
+    """One line, without the error's class where it is one of ours."""
+    said = " ".join(str(error).split())[:LONGEST]
+    ours = type(error).__module__.startswith("attncli")
+    return said if ours else f"{type(error).__name__}: {said}"
+
+
+def guarded(kind: str) -> Result:
+    """`examined` in a process of its own."""
+    context = get_context("fork")
+    here, there = context.Pipe(duplex=False)
+    process = context.Process(target=worker, args=(kind, there))
+    process.start()
+    there.close()
+    try:
+        return Result(**here.recv())
+    except EOFError:
+        process.join()
+        late = process.exitcode == -signal.SIGALRM
+        return Result(kind, runs=f"no: {f'more than {SECONDS} s' if late else 'it crashed'}")
+    finally:
+        process.join()
+
+
+def worker(kind: str, answer: Connection) -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    signal.alarm(SECONDS)
+    sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - the process ends with it
+    with quiet():
+        answer.send(asdict(examined(kind)))
+
+
+def table(results: Mapping[str, Result]) -> str:
+    """Tab-separated, one line per type."""
+    lines = [[field.name for field in fields(Result)]]
+    lines += [list(asdict(results[kind]).values()) for kind in sorted(results)]
+    return "".join("\t".join(line) + "\n" for line in lines)
+
+
+def read(path: Path) -> Iterator[Result]:
+    for line in path.read_text().splitlines()[1:]:
+        yield Result(*line.split("\t"))
+
+
+def summary(results: Mapping[str, Result]) -> str:
+    every = results.values()
+    counts = {
+        "types": len(every),
+        "built": sum(bool(result.model_class) for result in every),
+        "run": sum(not result.runs.startswith("no") for result in every),
+        "captured": sum(bool(result.difference) for result in every),
+        "understood": sum(result.ablation == "understood" for result in every),
+    }
+    return ", ".join(f"{count} {what}" for what, count in counts.items())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("--types", help="comma separated; all by default")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("-o", "--output", type=Path, default=TABLE)
+    options = parser.parse_args()
+    torch.set_num_threads(
+        1
+    )  # forked processes inherit it, and no threads that would not survive the fork
+    kinds = options.types.split(",") if options.types else list(CONFIG_MAPPING_NAMES)
+    known = list(read(options.output)) if options.types and options.output.exists() else []
+    results = {result.type: result for result in known}
+    with ThreadPool(options.jobs) as pool:
+        for result in pool.imap_unordered(guarded, kinds):
+            results[result.type] = result
+            if sys.stderr.isatty():
+                print(f"\r{len(results)} {result.type:40}", end="", file=sys.stderr)
+    options.output.write_text(table(results))
+    print(summary(results))
+
+
+if __name__ == "__main__":
+    main()

@@ -40,9 +40,11 @@ class Row:
         return self.value is None and not (self.note or "").startswith(NOT_APPLICABLE)
 
     def axis(self, name: str) -> Scalar | None:
-        """The row's coordinate on an axis: `variant`, `layer`, `head`, or one of `keys`."""
+        """The row's coordinate on an axis: `variant`, `layer`, `head`, `layer.head`, or one of `keys`."""
         if name in ("variant", "layer", "head"):
             return getattr(self, name)  # type: ignore[no-any-return]
+        if name == "layer.head":
+            return None if self.head is None else f"{self.layer}.{self.head}"
         return self.keys.get(name)
 
     def flat(self) -> dict[str, Any]:
@@ -87,6 +89,8 @@ class View:
     """Per line, keep each metric's row of the highest layer (rows without a layer always stay)."""
     findings: str = ""
     """Show the findings instead of numbers, under this header."""
+    heat: str = ""
+    """Show shades instead of numbers, with the letter that stands under this key of the row."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from attncli.checkpoints.probe import Call, Probe, probe
+from attncli.checkpoints.stack_names import unique_names
 from attncli.checkpoints.stream_places import given, taken
 from attncli.checkpoints.token_layout import as_tokens, batch_size
 from attncli.checkpoints.wrapping import around_forwards
@@ -84,7 +85,8 @@ def structure_of(model: nn.Module, inputs: Mapping[str, Any]) -> Structure:
         if not any(call.container in containers for call in around)
     }
     stacks = runs_of(calls)
-    names = unique_names([run[0].container or "" for run in stacks], model)
+    prefix = {"model", getattr(model, "base_model_prefix", "model")}
+    names = unique_names([run[0].container or "" for run in stacks], prefix)
     return Structure(
         tuple(stack(name, run, attending) for name, run in zip(names, stacks, strict=True)),
         tuple(sorted(outside)),
@@ -148,45 +150,6 @@ def stack(name: str, run: list[Call], attending: set[Call]) -> Stack:
             for layer, (call, joins) in enumerate(zip(run, joined, strict=True))
         ),
     )
-
-
-def unique_names(containers: list[str], model: nn.Module) -> list[str]:
-    """The shortest names that tell the stacks apart: `encoder.layer` is the encoder, `layers` stays `layers`.
-
-    A list within a list is named after what holds the outer one, if that holds no other stack: ALBERT's groups are the
-    encoder, Swin's stages are `layers.0`, `layers.1`.
-    """
-    paths = [parts_of(container, model) for container in containers]
-    outer = [path[: first_number(path)] for path in paths]
-    stems = []
-    for path, out in zip(paths, outer, strict=True):
-        alone = len({tuple(other) for other, o in zip(paths, outer, strict=True) if o == out}) == 1
-        chosen = out if alone else path
-        stems.append(chosen[:-1] or chosen)
-    names: list[str] = []
-    for stem in stems:
-        sizes = (size for size in range(1, len(stem)) if is_name(stem[-size:], stems))
-        name = ".".join(stem[-next(sizes, len(stem)) :])
-        times = stems[: len(names)].count(stem)
-        names.append(name if not times else f"{name} ({times + 1})")
-    return names
-
-
-def parts_of(container: str, model: nn.Module) -> list[str]:
-    """A list's path without what every path begins with."""
-    prefix = {"model", getattr(model, "base_model_prefix", "model")}
-    return [part for part in container.split(".") if part not in prefix]
-
-
-def first_number(path: list[str]) -> int:
-    """Where a path first enters a list."""
-    return next((place for place, part in enumerate(path) if part.isdigit()), len(path))
-
-
-def is_name(suffix: list[str], stems: list[list[str]]) -> bool:
-    """Whether a suffix names one stem only, and does not begin with a number."""
-    ending = {tuple(stem) for stem in stems if stem[-len(suffix) :] == suffix}
-    return len(ending) == 1 and not suffix[0].isdigit()
 
 
 def blocks_of(stacks: tuple[Stack, ...]) -> set[nn.Module]:

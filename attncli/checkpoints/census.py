@@ -7,7 +7,6 @@ from typing import Any
 
 LAYER = re.compile(r"(?:^|.*\.)\d+(?=\.)")
 """The path up to a layer's number; greedy, so that the innermost counts."""
-ATTENTION = re.compile(r"\.[^.]*att[^.]*\.", re.IGNORECASE)
 QUERY_NORM = re.compile(r"\.(q|query)_?(layer_?)?norm\.")
 SINKS = re.compile(r"\.(attention_)?sinks?(_[a-z]+)?$")
 GATE = re.compile(r"\.[^.]*att[^.]*\.(.*[._])?gate(s|_proj)?(\.|$)", re.IGNORECASE)
@@ -55,7 +54,9 @@ class Census:
         """One line: `30 layers (30 full) of 9 heads, 3 for each key head`."""
         kinds = ", ".join(f"{count} {kind}" for kind, count in self.kinds.items())
         parts = [
-            f"{self.layers} layers" + (f" ({kinds})" if kinds else "") + f" of {self.heads} heads"
+            f"{self.layers or '?'} layers"
+            + (f" ({kinds})" if kinds else "")
+            + f" of {self.heads or '?'} heads"
         ]
         if self.grouping not in (None, 1.0):
             parts.append(f"{self.grouping:g} for each key head")
@@ -123,8 +124,6 @@ def counted(kinds: Iterable[str]) -> dict[str, int]:
 
 
 def layers_with(pattern: re.Pattern[str], tensors: Collection[str]) -> int:
-    """How many layers have a tensor of such a name in their attention."""
-    found = (
-        LAYER.match(name) for name in tensors if ATTENTION.search(name) and pattern.search(name)
-    )
+    """How many layers have a tensor of such a name."""
+    found = (LAYER.match(name) for name in tensors if pattern.search(name))
     return len({layer.group() for layer in found if layer})

@@ -232,6 +232,8 @@ def at_rest(model: PreTrainedModel, device: torch.device | None) -> PreTrainedMo
         config = getattr(module, "config", None)
         if config is not None and getattr(config, "use_cache", False):
             config.use_cache = False
+    if model.dtype == torch.float64:
+        model.set_experts_implementation("eager")  # the grouped product has no float64 kernel
     if device is not None and device.type != "cpu":
         nn.Module.to(model, device)
     return model

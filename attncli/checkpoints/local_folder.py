@@ -18,12 +18,12 @@ class Local(NamedTuple):
         """What people call it: the folder's own name, or the hub's id."""
         return self.folder.name if self.source.kind == "folder" else self.source.name
 
-    def described(self) -> dict[str, str]:
+    def described(self) -> dict[str, str | None]:
         """For the report: how it was named, and a hub model's commit."""
         if self.source.kind == "folder":
             return {"kind": "folder", "path": self.source.name}
-        commit = {"commit": self.folder.name}  # the cache names snapshots so
-        return {"kind": "hub", "name": self.source.name, **commit}
+        named = {"kind": "hub", "name": self.source.name, "revision": self.source.revision}
+        return {**named, "commit": self.folder.name}  # the cache names snapshots so
 
 
 def local_folder(text: str, offline: bool = False) -> Local:

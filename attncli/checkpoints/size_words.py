@@ -146,7 +146,7 @@ def check_sizes(config: PreTrainedConfig) -> None:
         whole(config, name)
         for name in ("hidden_size", "num_attention_heads", "num_key_value_heads")
     )
-    if heads and width and not hasattr(config, "head_dim") and width % heads:
+    if heads and width and "head_dim" not in vars(config) and width % heads:
         raise UsageError(
             f"a width of {width} is not divisible by {heads} heads: choose another width or number of heads."
         )
@@ -157,8 +157,8 @@ def check_sizes(config: PreTrainedConfig) -> None:
 
 
 def whole(config: PreTrainedConfig, name: str) -> int:
-    """A size of the config, 0 where it has none."""
-    value = getattr(config, name, 0)
+    """A size of the config, 0 where it has none; read past the guard of configs whose layers differ in it."""
+    value = vars(config).get(config.attribute_map.get(name, name))
     return value if isinstance(value, int) else 0
 
 

@@ -21,7 +21,7 @@ GRAMMAR = "write org/name[@revision], ./dir, random:ARCH[?layers=2&width=64], or
 LOCAL = re.compile(r"(~|/|\./|\.\./|\.\.?$)")
 WORD = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?"
 HUB_ID = re.compile(rf"(?P<name>{WORD}(?:/{WORD})?)(?:@(?P<revision>[\w./-]+))?")
-ARCHITECTURE = re.compile(r"(?P<name>[A-Za-z0-9_-]+)(?:\?(?P<sizes>.*))?")
+ARCHITECTURE = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)(?:\?(?P<sizes>.*))?")
 SIZE = re.compile(r"(?P<name>[A-Za-z][A-Za-z0-9_.-]*)(?:=(?P<value>[A-Za-z0-9_.+-]{1,40}))?")
 
 Size = str | int | float

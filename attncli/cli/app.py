@@ -8,6 +8,8 @@ from attncli.cli.approximate import EXAMPLES as APPROXIMATE_EXAMPLES
 from attncli.cli.approximate import approximate
 from attncli.cli.generate import app as generate
 from attncli.cli.help import Command, Group
+from attncli.cli.inspect_model import EXAMPLES as INSPECT_EXAMPLES
+from attncli.cli.inspect_model import inspect_model
 from attncli.cli.list_things import EXAMPLES as LIST_EXAMPLES
 from attncli.cli.list_things import list_things
 from attncli.cli.rank_collapse import EXAMPLES, rank_collapse
@@ -48,5 +50,6 @@ def attn(
 
 app.command("rank-collapse", cls=Command, epilog=EXAMPLES)(rank_collapse)
 app.command("approximate", cls=Command, epilog=APPROXIMATE_EXAMPLES)(approximate)
+app.command("inspect-model", cls=Command, epilog=INSPECT_EXAMPLES)(inspect_model)
 app.add_typer(generate, name="generate")
 app.command("list", cls=Command, epilog=LIST_EXAMPLES)(list_things)

@@ -4,7 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from attncli.cli.chosen_patterns import choose
 from attncli.cli.groups import grouped
+from attncli.cli.model_options import InputOptions
 from attncli.cli.options import Option, OutputOptions
 from attncli.cli.pattern_options import (
     DrawOptions,
@@ -26,6 +28,7 @@ attn approximate --pattern random:k=2 --method auto,cyclic,jl --dtype float32
 attn approximate --pattern previous --sweep length=64:1024 --seeds 3
 attn approximate --pattern random:k=2 --frontier 4:64 --plot
 attn approximate --module ./minilm:0.0 --pattern previous --pattern strided:8 --length 64
+attn approximate --pattern ./minilm:0.0:top=4 --text "The quick brown fox jumps over the lazy dog."
 attn approximate --pattern permutation --sweep length=64:1024 --frontier 2,3,4,5,6,7,8 --method cyclic,certificate:keys=spread --total-variation 0.999
 """
 
@@ -36,7 +39,7 @@ def approximate(
     module: Annotated[
         str | None,
         Option(
-            metavar="FOLDER:LAYER.HEAD",
+            metavar="MODEL:LAYER.HEAD",
             help="A trained head: the inputs that make it show the patterns, and what rounding leaves of them.",
         ),
     ] = None,
@@ -56,7 +59,11 @@ def approximate(
     timing: Annotated[
         bool, Option("--timing", help="Add CPU seconds, which differ from run to run.")
     ] = False,
+    offline: Annotated[
+        bool, Option("--offline", help="Models from the cache and from folders alone.")
+    ] = False,
     patterns: PatternOptions,
+    inputs: InputOptions,
     search: SearchOptions,
     precision: PrecisionOptions,
     run: DrawOptions,
@@ -81,15 +88,18 @@ def approximate(
         report: Report
         if verify is not None:
             report = runs.verified(verify, output, progress)
-        elif module is not None:
-            request = request_of(patterns, search, precision)
-            report = runs.on_module(module, patterns, search, request, run, output, progress)
-        elif sweep is not None or frontier is not None:
-            request = request_of(patterns, search, precision)
-            report = runs.varied(sweep, frontier, patterns, search, request, run, progress)
         else:
             request = request_of(patterns, search, precision)
-            report = runs.solved(patterns, search, request, run, output, timing, progress)
+            head = None if module is None else runs.head_of(module, offline, output)
+            runs.refuse_maps_of_other_lengths(patterns, sweep)
+            chosen = choose(patterns, inputs, offline, run.all_seeds()[0])
+            if head is not None:
+                report = runs.on_head(head, chosen, search, request, run, output, progress)
+            elif sweep is not None or frontier is not None:
+                report = runs.varied(sweep, frontier, chosen, search, request, run, progress)
+            else:
+                report = runs.solved(chosen, search, request, run, output, timing, progress)
+            report = chosen.noted(report)
     return emit(
         with_provenance(report), replace(output, output=None) if save else output, conditions
     )

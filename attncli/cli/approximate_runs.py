@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_array
 
+from attncli.checkpoints import Head, read_head
+from attncli.cli.chosen_patterns import Chosen
 from attncli.cli.generate import save as save_tensors
 from attncli.cli.options import OutputOptions
 from attncli.cli.pattern_options import DrawOptions, PatternOptions, SearchOptions
@@ -15,13 +17,16 @@ from attncli.errors import UsageError
 from attncli.fits import FitRequest
 from attncli.fits._files import SavedFit, metadata, read_fits, tensors
 from attncli.patterns import build
+from attncli.patterns._heads import model_head
 from attncli.records import Report
 from attncli.studies import Progress
 from attncli.studies.approximate import approximate
 from attncli.studies.fit_pictures import with_pictures
 from attncli.studies.frontier import frontier as frontier_study
+from attncli.studies.head_inputs import as_files, found_inputs, require_plain
 from attncli.studies.scale_growth import scale_growth
 from attncli.studies.solutions import solve
+from attncli.studies.trained_head import trained_head
 from attncli.studies.verify_fit import verify_file
 from attncli.studies.width_growth import growth
 
@@ -30,7 +35,7 @@ SCALE_METHODS = ("cyclic", "certificate:keys=spread", "learned")
 
 
 def solved(
-    patterns: PatternOptions,
+    chosen: Chosen,
     search: SearchOptions,
     request: FitRequest,
     run: DrawOptions,
@@ -40,7 +45,7 @@ def solved(
 ) -> Report:
     """One module for all patterns, at the width given or at the smallest found."""
     save, seeds = module_file(output), run.all_seeds()
-    targets, methods = patterns.targets(seeds[0]), search.methods
+    targets, methods = chosen.targets(seeds[0], request.causal), search.methods
     searching = search.width is None
     solution = solve(
         targets, methods, request, seeds, search=searching, widest=search.widest, progress=progress
@@ -67,9 +72,17 @@ def write_fits(
     save_tensors(path, tensors(fits), metadata(fits, request), output.quiet)
 
 
-def on_module(
-    module: str,
-    patterns: PatternOptions,
+def head_of(module: str, offline: bool, output: OutputOptions) -> Head:
+    """The trained head; one that no file or picture can hold is refused before the work if one is asked for."""
+    head = read_head(module, offline)
+    if output.plot or module_file(output) is not None:
+        require_plain(head)
+    return head
+
+
+def on_head(
+    head: Head,
+    chosen: Chosen,
     search: SearchOptions,
     request: FitRequest,
     run: DrawOptions,
@@ -77,15 +90,10 @@ def on_module(
     progress: Progress,
 ) -> Report:
     """A trained head, its mask, and inputs for every pattern."""
-    from attncli.checkpoints import read_head
-    from attncli.studies.head_inputs import as_files, found_inputs
-    from attncli.studies.trained_head import trained_head
-
-    head = read_head(module)
-    if patterns.causal and not head.causal:
-        raise UsageError(f"--causal: every query of {module} sees all keys; leave it out.")
+    if request.causal and not head.causal:
+        raise UsageError("--causal: every query of this head sees all keys; leave it out.")
     save, seeds = module_file(output), run.all_seeds()
-    targets = replace(patterns, causal=head.causal).targets(seeds[0])
+    targets = chosen.targets(seeds[0], head.causal)
     request = replace(request.at(head.d), causal=head.causal)
     found = found_inputs(head, targets, search.methods, request, seeds, progress)
     fits = as_files(head, found) if output.plot or save is not None else []
@@ -95,16 +103,24 @@ def on_module(
     return with_pictures(report, fits) if output.plot else report
 
 
+def refuse_maps_of_other_lengths(patterns: PatternOptions, sweep: str | None) -> None:
+    """A sweep over the length needs patterns that have every length."""
+    for text in patterns.chosen if sweep else ():
+        if model_head(text) is not None:
+            raise UsageError(f"--sweep: {text} is as long as its text; leave one of them out.")
+
+
 def varied(
     sweep: str | None,
     frontier: str | None,
-    patterns: PatternOptions,
+    chosen: Chosen,
     search: SearchOptions,
     request: FitRequest,
     run: DrawOptions,
     progress: Progress,
 ) -> Report:
     """Over the length, over the width, or over both."""
+    patterns = chosen.options
     if sweep and patterns.length is not None:
         raise UsageError("--sweep length=… sets the length: leave --length out.")
     if frontier and len(patterns.chosen) > 1:
@@ -117,10 +133,10 @@ def varied(
         return build(name, length, rng, patterns.causal)
 
     if not widths:
-        chosen, methods = patterns.chosen, search.methods
-        return growth(chosen, methods, lengths, request, seeds, search.widest, make, progress)
+        names, methods = patterns.chosen, search.methods
+        return growth(names, methods, lengths, request, seeds, search.widest, make, progress)
     if not lengths:
-        target = patterns.targets(seeds[0])[first]
+        target = chosen.targets(seeds[0], request.causal)[first]
         return frontier_study(first, target, widths, request, seeds, progress=progress)
     methods = search.methods if search.method else list(SCALE_METHODS)
     return scale_growth(first, methods, widths, lengths, request, seeds, make, progress)

@@ -12,6 +12,7 @@ from attncli.registry import Registry
 
 REGISTRIES: Mapping[str, Registry] = {
     "metrics": Registry("metric", "attncli.metrics"),
+    "weight-metrics": Registry("weight metric", "attncli.metrics.weights"),
     "maps": Registry("map", "attncli.maps"),
     "patterns": Registry("pattern", "attncli.patterns"),
     "methods": Registry("method", "attncli.fits"),
@@ -22,6 +23,7 @@ REGISTRIES: Mapping[str, Registry] = {
 EXAMPLES = """
 attn list metrics
 attn list variants
+attn list architectures
 """
 
 
@@ -40,14 +42,40 @@ def variants() -> dict[str, str]:
     return described | {name: "the set " + ", ".join(members) for name, members in SETS.items()}
 
 
+ARCHITECTURES = "architectures"
+"""Hundreds of lines: shown only when asked for."""
+
+
+def architectures() -> dict[str, str]:
+    """Per model type of transformers: how its attention is seen, and whether its parts can be switched off."""
+    from importlib.resources import files
+
+    lines = (files("attncli.checkpoints") / "architectures.tsv").read_text().splitlines()
+    header, *rows = (line.split("\t") for line in lines)
+    return {row[0]: in_words(dict(zip(header, row, strict=True))) for row in rows}
+
+
+def in_words(tried: Mapping[str, str]) -> str:
+    """One line of the table that `tests/coverage/every_architecture.py` makes."""
+    if tried["runs"].startswith("no: "):
+        return f"not tried: {tried['runs'].removeprefix('no: ')}"
+    if not tried["difference"]:
+        return tried["capture"].replace("refused", "attention refused")
+    seen = f"attention by {tried['capture'].replace('watched', 'watching')}"
+    if tried["ablation"] == "understood":
+        return f"{seen}; ablation understood"
+    return f"{seen}; ablation {tried['ablation']}"
+
+
 def list_things(
     what: Annotated[
         str | None,
         typer.Argument(
             metavar="WHAT",
             show_default=False,
-            autocompletion=completion(lambda: [*REGISTRIES, "variants"]),
-            help="One of metrics, maps, patterns, methods, formats, variants; nothing = all.",
+            autocompletion=completion(lambda: [*REGISTRIES, "variants", ARCHITECTURES]),
+            help="One of metrics, weight-metrics, maps, patterns, methods, formats, variants, architectures; "
+            "nothing = all but the last.",
         ),
     ] = None,
 ) -> int:
@@ -59,9 +87,13 @@ def list_things(
         for name, registry in REGISTRIES.items()
     }
     tables["variants"] = variants
-    if what is not None and what not in tables:
-        raise unknown_name("list", what, tables)
-    chosen = tables if what is None else {what: tables[what]}
+    if what is None:
+        chosen = tables
+    else:
+        tables[ARCHITECTURES] = architectures
+        if what not in tables:
+            raise unknown_name("list", what, tables)
+        chosen = {what: tables[what]}
     to_stdout("\n".join(listing(name, table()) for name, table in chosen.items()))
     return 0
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from attncli.cli.model_options import InputOptions, ModelOptions
 from attncli.errors import LimitError
@@ -82,7 +82,7 @@ def examined(model: "PreTrainedModel", exact: bool) -> Examined:
     from attncli.checkpoints.traits import traits_of
     from attncli.studies.model_runs import Subject, own_precision
 
-    body: PreTrainedModel = model.base_model
+    body = cast("PreTrainedModel", model.base_model)
     short = example_inputs(body, PROBE_TOKENS)
     with own_precision(body):
         proof = prove(body, short)
@@ -96,6 +96,6 @@ def require_room(examined: Examined, texts: "Sequence[ModelInput]") -> None:
     from attncli.checkpoints.room_needed import require_room_to_run
 
     body, proof = examined.subject.body, examined.proof
-    heads = getattr(body.config, "num_attention_heads", 1) if proof.whole_maps else 0
+    heads = vars(body.config).get("num_attention_heads", 1) if proof.whole_maps else 0
     longest = max(text.tokens for text in texts)
     require_room_to_run(body, longest, strip_memory=0, heads_at_once=heads)

@@ -8,8 +8,6 @@ from attncli.errors import UsageError, unknown_name
 from attncli.registry import Registry
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
     from attncli.fits import FitRequest
 
 DEFAULT_PATTERN, DEFAULT_LENGTH = "random:k=4,weights=dirichlet", 256
@@ -28,33 +26,20 @@ class PatternOptions:
             metavar="NAME[:PARAMETERS]",
             autocompletion=complete_pattern,
             help="A pattern of `attn list patterns`, a sum such as global:2+window:3, a file (.npy .npz .mtx .csv "
-            ".safetensors), or a head of saved maps as in maps.safetensors:0.3:top=4 or …:above=0.05. Repeatable. "
+            ".safetensors), a head of saved maps as in maps.safetensors:0.3:top=4 or …:above=0.05, or a head of a model "
+            "as in ./model:0.3:top=4, on the --text. Repeatable. "
             f"[default: {DEFAULT_PATTERN}]",
         ),
     ] = field(default_factory=list)
     length: Annotated[
-        int | None, Option(help=f"Tokens. [default: {DEFAULT_LENGTH}, or the file's]")
+        int | None,
+        Option(help=f"Tokens. [default: {DEFAULT_LENGTH}, or the file's, or the text's]"),
     ] = None
     causal: Annotated[bool, Option("--causal", help="Keys after the query are masked.")] = False
 
     @property
     def chosen(self) -> list[str]:
         return self.pattern or [DEFAULT_PATTERN]
-
-    def targets(self, seed: int) -> "dict[str, csr_array]":
-        """Every pattern, from its own stream of the seed."""
-        import numpy as np
-
-        from attncli.patterns import build
-        from attncli.patterns._files import is_file
-
-        targets = {}
-        for index, text in enumerate(self.chosen):
-            length = self.length
-            if length is None and not is_file(text):
-                length = DEFAULT_LENGTH
-            targets[text] = build(text, length, np.random.default_rng([seed, index]), self.causal)
-        return targets
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ def check_numbers(path: Path, pattern: csr_array) -> None:
         )
 
 
-def check_rows(path: Path, pattern: csr_array, causal: bool) -> None:
+def check_rows(path: Path | str, pattern: csr_array, causal: bool) -> None:
     """Rows without a key, and keys ahead of a causal query."""
     empty = np.flatnonzero(np.diff(pattern.indptr) == 0)
     if empty.size:

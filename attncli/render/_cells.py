@@ -2,11 +2,15 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from attncli.maths.digits import number, with_spread
 from attncli.records import Report, Row, Scalar, View
 
 NOTHING = "–"
+
+SHADES = " ░▒▓█"
+"""Of numbers from 0 to 1, each for a fifth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +47,9 @@ def grid(view: View, rows: Sequence[Row]) -> Grid:
     downs = distinct(row.axis(view.down) for row in rows)
     acrosses = view.metrics if view.across is None else distinct(across(row, view) for row in rows)
     cells = {(row.axis(view.down), across(row, view)): row for row in by_layer(rows, view)}
+    show = partial(shaded, key=view.heat) if view.heat else cell
     lines = [
-        [str(down), *(cell(cells.get((down, column))) for column in acrosses)] for down in downs
+        [str(down), *(show(cells.get((down, column))) for column in acrosses)] for down in downs
     ]
     header = (view.down, *map(str, acrosses))
     return Grid(view.title, header, tuple(map(tuple, lines)))
@@ -69,3 +74,12 @@ def cell(row: Row | None) -> str:
     if row is None or row.value is None:
         return NOTHING
     return number(row.value) if row.spread is None else with_spread(row.value, row.spread)
+
+
+def shaded(row: Row | None, key: str) -> str:
+    """The letter under the key, and the number from 0 to 1 as a shade; the letter alone where there is none."""
+    if row is None:
+        return NOTHING
+    share = max(0.0, min(row.value or 0.0, 1.0))
+    shade = SHADES[min(int(share * len(SHADES)), len(SHADES) - 1)]
+    return f"{row.keys.get(key, '')}{shade}"

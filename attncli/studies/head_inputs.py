@@ -95,13 +95,18 @@ def show(head: Head, wanted: Array, target: csr_array, dtype: str) -> Shown:
     return Shown(dtype, x, measure(queries, keys, target, dtype, head.causal, head.scale))
 
 
-def as_files(head: Head, found: Sequence[Found]) -> list[SavedFit]:
-    """The float64 inputs as modules that anybody can check: biases as the weights of a constant feature, scale in w_q."""
+def require_plain(head: Head) -> None:
+    """Files and plots hold softmax(x w_q w_k^T x^T), which a head with rotary positions is not."""
     if head.rotary is not None:
         raise UsageError(
             "a head with rotary positions is no softmax(x w_q w_k^T x^T), which files and plots hold: "
             "leave out -o FILE.safetensors and --plot."
         )
+
+
+def as_files(head: Head, found: Sequence[Found]) -> list[SavedFit]:
+    """The float64 inputs as modules that anybody can check: biases as the weights of a constant feature, scale in w_q."""
+    require_plain(head)
     w_q = np.concatenate([head.w_q, head.b_q[None]]) * head.scale
     w_k = np.concatenate([head.w_k, head.b_k[None]])
     saved = []

@@ -11,6 +11,7 @@ from oracles.forwards.tiny_models import TINY
 from torch import Tensor, nn
 
 from attncli.checkpoints.blocks import Stack, find_stacks, watching_states
+from attncli.checkpoints.stack_names import unique_names
 from attncli.errors import InputError
 
 FOUND: Mapping[str, Mapping[str, list[str]]] = {
@@ -143,3 +144,23 @@ def test_a_forward_that_leaves_blocks_out_is_refused() -> None:
         pytest.raises(InputError, match="2 blocks ran instead of 3"),
     ):
         model(**inputs)
+
+
+@pytest.mark.parametrize(
+    ("containers", "names"),
+    [
+        (["encoder.layer"], ["encoder"]),
+        (["layers"], ["layers"]),
+        (["model.layers"], ["layers"]),
+        (["model"], ["model"]),
+        (["encoder.block", "decoder.block"], ["encoder", "decoder"]),
+        (["vision.encoder.layers", "text.encoder.layers"], ["vision.encoder", "text.encoder"]),
+        (["encoder.groups.0.layers"], ["encoder"]),
+        (["encoder.stages.0.blocks", "encoder.stages.1.blocks"], ["stages.0", "stages.1"]),
+        (["encoder.block.0", "encoder.block.1"], ["block.0", "block.1"]),
+        (["encoder.text", "encoder.image"], ["text", "image"]),
+        (["encoder.layers", "encoder.layers"], ["encoder", "encoder (2)"]),
+    ],
+)
+def test_names(containers: list[str], names: list[str]) -> None:
+    assert unique_names(containers, {"model"}) == names

@@ -26,6 +26,7 @@ DIVERSE = (
     "bloom",
     "clip",
     "deberta-v2",
+    "gemma4_text",
     "gpt_neo",
     "gpt_oss",
     "jamba",

@@ -29,6 +29,16 @@ def in_place_on_the_input(x: Tensor, f: Tensor) -> Tensor:
     return x.add_(f)
 
 
+def by_side_effect(x: Tensor, f: Tensor) -> Tensor:
+    x.add_(f)
+    return x
+
+
+def with_a_bias(x: Tensor, f: Tensor) -> Tensor:
+    """The bias takes the stream's shape, and nothing else of it."""
+    return x + (f + torch.zeros(1, dtype=f.dtype).expand_as(x))
+
+
 def in_chunks(x: Tensor, f: Tensor) -> Tensor:
     return torch.cat([a + b for a, b in zip(x.chunk(2, 1), f.chunk(2, 1), strict=True)], 1)
 
@@ -55,6 +65,8 @@ RECOGNISED = {
     "x += f": (in_place, 1, 1),
     "f += x": (in_place_on_the_branch, 1, 1),
     "x.add_(f)": (in_place_on_the_input, 1, 1),
+    "x.add_(f) for its effect": (by_side_effect, 1, 1),
+    "biased branch": (with_a_bias, 1, 1),
     "sum([x, f])": (lambda x, f: sum([x, f]), 1, 1),
     "scaled stream": (lambda x, f: 0.9 * x + f, 0.9, 1),
     "scaled branch": (lambda x, f: x + f * 0.1, 1, 0.1),
@@ -85,6 +97,13 @@ def written_out(x: Tensor, f: Tensor) -> Tensor:
     return torch.add(x, f, out=torch.empty_like(x))
 
 
+def changed_under_another_name(x: Tensor, f: Tensor) -> Tensor:
+    y = x.clone()
+    alias = y.view(x.shape)
+    y.mul_(torch.linspace(0.5, 1, x.shape[-1], dtype=x.dtype))
+    return alias + f
+
+
 ONES = torch.ones((), dtype=torch.float64)
 
 REFUSED = {
@@ -98,6 +117,7 @@ REFUSED = {
     "numpy": lambda x, f: torch.from_numpy(x.numpy() + f.numpy()),
     "out=": written_out,
     "learned mix": learned,
+    "learned mix in place": changed_under_another_name,
     "difference": lambda x, f: f + x - f,
     "norm of the sum": lambda x, f: (x + f) / (x + f).norm(dim=-1, keepdim=True),
 }

@@ -104,9 +104,17 @@ def test_what_does_not_go_with_a_module(
 
 
 @pytest.mark.parametrize(
-    ("module", "code"), [("minilm", 2), ("nowhere:0.0", 3), ("MODEL:6.0", 2), ("MODEL:0.12", 2)]
+    ("module", "code"),
+    [
+        ("minilm", 2),
+        ("nowhere:0.0", 3),
+        ("./nowhere:0.0", 3),
+        ("random:bert:0.0", 2),
+        ("MODEL:6.0", 2),
+        ("MODEL:0.12", 2),
+    ],
 )
 def test_modules_that_are_none(minilm: Path, module: str, code: int) -> None:
-    done = attn("approximate", "--module", module.replace("MODEL", str(minilm)))
+    done = attn("approximate", "--offline", "--module", module.replace("MODEL", str(minilm)))
     assert done.code == code
     assert done.err.count("\n") == 1

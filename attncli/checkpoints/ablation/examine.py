@@ -29,4 +29,5 @@ def examine(model: nn.Module, inputs: Mapping[str, Any]) -> Anatomy:
     for run, _ in tracked:
         check_run(run)
     check_unchanged(model, inputs, structure.stacks, tracked)
+    check_nothing_passes(model, inputs, structure.stacks)
     return anatomy_of(structure.stacks, [run for run, _ in tracked])

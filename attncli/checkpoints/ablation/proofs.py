@@ -86,8 +86,9 @@ def check_nothing_passes(
 ) -> None:
     """With every recognised addition returning zeros, a block's output must not depend on its input.
 
-    It is run twice on the model itself, the second time with noise in place of every block's input: a path past the
-    additions, however it is written, shows as a difference.
+    The model is run twice, the second time with noise in place of every block's input: a path past the additions,
+    however it is written, shows as a difference. It is the model itself and no random twin: a twin may be built
+    otherwise, and a path that this model's own weights close carries nothing.
     """
     zeroed = seen(model, inputs, stacks, NoAdditions())
     noisy = seen(model, inputs, stacks, NoAdditions(), torch.randn_like)

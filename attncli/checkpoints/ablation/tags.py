@@ -78,15 +78,18 @@ def attach(tensor: torch.Tensor, tag: Tag) -> None:
 def tag_of(tensor: torch.Tensor, run: object) -> Tag | None:
     """The tag of this run; None for weights, constants and whatever no tag has reached.
 
-    A stream that was changed in place under another name is no longer known to be the stream.
+    A tensor that was changed in place under another name also descends from what was written there, which the tag of
+    its base knows; it is no longer known to be the stream.
     """
-    tagged: tuple[Tag, int] | None = getattr(tensor, "_attn_tag", None)
-    if tagged is None:
-        return None
-    tag, version = tagged
-    if tag.run is not run:
+    tag, version = getattr(tensor, "_attn_tag", (None, None))
+    if tag is not None and tag.run is not run:
         return Tag(run)
-    return tag if version == version_of(tensor) else derived([tag])
+    if tag is not None and version == version_of(tensor):
+        return tag  # type: ignore[no-any-return]
+    base = tensor._base
+    written = None if base is None else tag_of(base, run)
+    known = [one for one in (tag, written) if one is not None]
+    return derived(known) if known else None
 
 
 def derived(tags: list[Tag]) -> Tag:

@@ -88,7 +88,7 @@ def prove(model: nn.Module, inputs: Mapping[str, Any]) -> Proof:
 
 def small_strips(model: nn.Module, inputs: Mapping[str, Any]) -> int:
     """Bytes for a few rows of a map of the short input."""
-    heads = getattr(getattr(model, "config", None), "num_attention_heads", None)
+    heads = vars(getattr(model, "config", model)).get("num_attention_heads")
     tokens = max((value.shape[1] for value in inputs.values() if value.dim() >= 2), default=1)
     return ROWS_AT_A_TIME * (heads if isinstance(heads, int) else 1) * tokens * 8
 

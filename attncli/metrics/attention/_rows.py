@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch import Tensor
 
-TINY = 1e-38
-"""The least weight that adds to an entropy: 1e-38 · ln 1e-38 is no number that could be seen."""
+TINY = 2e-38
+"""The least weight that adds to an entropy, a normal float32: 2e-38 · ln 2e-38 is no number that could be seen."""
 
 
 class Rows:

@@ -1,0 +1,60 @@
+"""A head of a model as a pattern, in words: `MODEL:LAYER.HEAD:top=K` or `MODEL:LAYER.HEAD:above=T`.
+
+Its map comes from a forward pass, which is for others to run; here is what the words mean and which weights stay.
+"""
+
+import re
+from dataclasses import dataclass
+
+from scipy.sparse import csr_array
+
+from attncli.errors import UsageError
+from attncli.patterns import PATTERNS
+from attncli.patterns._files import heavier, is_file, strongest, threshold
+
+SPEC = re.compile(r"(?P<model>.+?):(?P<layer>\d+)\.(?P<head>\d+)(?::(?P<keep>[^:]*))?")
+RANDOM_MODEL = re.compile(r"random:[A-Za-z][\w-]*(\?.*)?")
+"""`random` is a pattern too."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelHead:
+    """One head, and which of its weights are kept in each row."""
+
+    text: str
+    model: str
+    layer: int
+    head: int
+    top: int | None
+    above: float | None
+
+    def thinned(self, rows: csr_array) -> csr_array:
+        """The largest weights of each row, or those above the threshold."""
+        if self.top is not None:
+            return strongest(rows, self.top)
+        assert self.above is not None
+        return heavier(rows, self.above)
+
+
+def model_head(text: str) -> ModelHead | None:
+    """The head that the text names; None if it names a file or a built-in pattern."""
+    found = SPEC.fullmatch(text)
+    if found is None or is_file(text):
+        return None
+    model = found["model"]
+    if model.partition(":")[0] in PATTERNS.names() and not RANDOM_MODEL.fullmatch(model):
+        return None
+    top, above = kept(text, found["keep"] or "")
+    return ModelHead(text, model, int(found["layer"]), int(found["head"]), top, above)
+
+
+def kept(text: str, keep: str) -> tuple[int | None, float | None]:
+    """`top=4` or `above=0.05`; a map has weights everywhere, so one of them must be said."""
+    name, _, value = keep.partition("=")
+    if name == "top" and value.isdecimal() and int(value):
+        return int(value), None
+    if name == "above":
+        return None, threshold(text, value)
+    raise UsageError(
+        f"pattern '{text}': say which weights of each row to keep, by :top=4 (at least 1) or :above=0.05 after the head."
+    )

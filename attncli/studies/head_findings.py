@@ -1,0 +1,222 @@
+"""What stands out in a model's attention and states, in words: most serious first, each with its number and its null."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from attncli.maths.digits import number
+from attncli.metrics.activations._state import MASSIVE, RATIO
+from attncli.records import Finding, Row
+from attncli.studies.head_roles import Head
+from attncli.studies.roles import DUPLICATE, INDUCTION, OWN, PREVIOUS, SINK, Role
+from attncli.studies.roles import UNIFORM as EVEN
+
+COLLAPSED = 0.05
+"""1 - cosine below which tokens are called one and the same direction."""
+IDLE = 0.1
+"""A head that writes less than this part of an equal share is called idle."""
+NAMED = 3
+"""How many heads a sentence names."""
+
+
+class Weighed(NamedTuple):
+    """A sentence and how serious it is: 0 … 100."""
+
+    weight: float
+    finding: Finding
+
+
+def findings(
+    rows: Sequence[Row], heads: Sequence[Head], labels: Sequence[str]
+) -> tuple[Finding, ...]:
+    """`labels`: the tokens of the first text, where they are known."""
+    states = [row for row in rows if row.head is None and row.value is not None]
+    found = [
+        *massive(states, labels),
+        *smoothed(states),
+        *idle(heads),
+        *sinks(heads),
+        *evenly(heads),
+        *virtual(heads),
+        *players(heads),
+    ]
+    ordered = sorted(found, key=lambda weighed: -weighed.weight)
+    return tuple(weighed.finding for weighed in ordered) or (
+        Finding("nothing", "no sinks, idle or even heads, massive activations or collapsed states"),
+    )
+
+
+def of_metric(rows: Sequence[Row], metric: str) -> list[Row]:
+    return [row for row in rows if row.metric == metric]
+
+
+def massive(states: Sequence[Row], labels: Sequence[str]) -> Iterator[Weighed]:
+    """Layers with an activation above both limits."""
+    ratios = {
+        (row.layer, row.keys.get("stack")): row.value
+        for row in of_metric(states, "max_activation_ratio")
+    }
+    found = [
+        row
+        for row in of_metric(states, "max_activation")
+        if (row.value or 0.0) > MASSIVE
+        and (ratios.get((row.layer, row.keys.get("stack"))) or 0.0) > RATIO
+    ]
+    if not found:
+        return
+    top = max(found, key=lambda row: row.value or 0.0)
+    token = int(top.keys["token"])
+    word = f" ({labels[token]!r})" if token < len(labels) else ""
+    layers = [row.layer or 0 for row in found]
+    ratio = ratios[top.layer, top.keys.get("stack")] or 0.0
+    yield Weighed(
+        90.0,
+        Finding(
+            "massive activations",
+            f"after layers {min(layers)} to {max(layers)}; largest {number(top.value or 0.0)} at token {token}{word}, "
+            f"feature {top.keys['feature']}, after layer {top.layer}: {ratio:,.0f} × the median{random_beside(top)}",
+        ),
+    )
+
+
+def random_beside(row: Row) -> str:
+    value = row.keys.get("random_init")
+    return f"; random weights: {number(value)}" if isinstance(value, float) else ""
+
+
+def smoothed(states: Sequence[Row]) -> Iterator[Weighed]:
+    """Stacks whose last state points one way."""
+    gaps = of_metric(states, "token_cosine_gap")
+    for stack in dict.fromkeys(row.keys.get("stack") for row in gaps):
+        own = [row for row in gaps if row.keys.get("stack") == stack]
+        first, last = own[0], own[-1]
+        if last.value is not None and last.value < COLLAPSED:
+            where = f"{stack}: " if stack else ""
+            yield Weighed(
+                80.0,
+                Finding(
+                    "over-smoothing",
+                    f"{where}tokens point one way at the end: 1 - cosine {number(last.value)} after layer {last.layer}, "
+                    f"{number(first.value or 0.0)} before the first; unrelated directions: 1{random_beside(last)}",
+                ),
+            )
+
+
+def chosen(
+    heads: Sequence[Head], metric: str, above: Callable[[Head], bool]
+) -> tuple[list[Head], int]:
+    """The heads above, strongest first, and how many have the number at all."""
+    known = [head for head in heads if metric in head.numbers]
+    found = sorted(filter(above, known), key=lambda head: -head.numbers[metric])
+    return found, len(known)
+
+
+def named(found: Sequence[Head], metric: str) -> str:
+    """The strongest, with their numbers."""
+    return ", ".join(f"{head.name} ({head.numbers[metric]:.2f})" for head in found[:NAMED])
+
+
+def even_in_words(found: Sequence[Head], metric: str) -> str:
+    """The null of the strongest."""
+    even = found[0].even.get(metric)
+    return "" if even is None else f"; even attention: {number(even)}"
+
+
+def count(found: Sequence[Head], known: int) -> str:
+    return f"{len(found)} of {known} heads"
+
+
+def sinks(heads: Sequence[Head]) -> Iterator[Weighed]:
+    """Heads that rest on one token."""
+    found, known = chosen(
+        heads, "sink_max", lambda head: head.numbers["sink_max"] >= SINK.threshold
+    )
+    if not found:
+        return
+    first = [head for head in found if head.numbers.get("sink", 0.0) >= SINK.threshold]
+    where = f"{len(first)} of them on token 0" if len(first) < len(found) else "all on token 0"
+    yield Weighed(
+        20.0 + 50.0 * len(found) / known,
+        Finding(
+            "sinks",
+            f"{count(found, known)} put more than {SINK.threshold} of their weight on one token, {where}; strongest "
+            f"{named(found, 'sink_max')}{even_in_words(found, 'sink_max')}",
+        ),
+    )
+
+
+def evenly(heads: Sequence[Head]) -> Iterator[Weighed]:
+    """Heads that hardly choose."""
+    metric = EVEN.evidence
+    found, known = chosen(heads, metric, lambda head: head.numbers[metric] >= EVEN.threshold)
+    if found:
+        yield Weighed(
+            10.0 + 50.0 * len(found) / known,
+            Finding(
+                "even heads",
+                f"{count(found, known)} spread over nearly all that they see: entropy / ln n_i at least "
+                f"{EVEN.threshold}; most even {named(found, metric)}; even attention: 1",
+            ),
+        )
+
+
+def idle(heads: Sequence[Head]) -> Iterator[Weighed]:
+    """Heads that write next to nothing."""
+    known = [head for head in heads if "head_contribution" in head.numbers]
+    together: dict[tuple[object, ...], int] = {}
+    for head in known:
+        place = (head.layer, *head.keys.items())
+        together[place] = together.get(place, 0) + 1
+
+    def equal(head: Head) -> float:
+        return 1.0 / together[head.layer, *head.keys.items()]
+
+    found = [head for head in known if head.numbers["head_contribution"] < IDLE * equal(head)]
+    if found:
+        found.sort(key=lambda head: head.numbers["head_contribution"])
+        least = ", ".join(
+            f"{head.name} ({number(head.numbers['head_contribution'])})" for head in found[:NAMED]
+        )
+        yield Weighed(
+            30.0 + 50.0 * len(found) / len(known),
+            Finding(
+                "idle heads",
+                f"{count(found, len(known))} write less than a tenth of an equal share; least {least}; "
+                f"equal share: {number(equal(found[0]))}",
+            ),
+        )
+
+
+def virtual(heads: Sequence[Head]) -> Iterator[Weighed]:
+    """What learned sinks take."""
+    known = [head for head in heads if "virtual_sink" in head.numbers]
+    if known:
+        top = max(known, key=lambda head: head.numbers["virtual_sink"])
+        mean = sum(head.numbers["virtual_sink"] for head in known) / len(known)
+        yield Weighed(
+            25.0,
+            Finding(
+                "learned sinks",
+                f"take {mean:.0%} of the attention on average, most in {top.name} "
+                f"({top.numbers['virtual_sink']:.2f}); without one: 0",
+            ),
+        )
+
+
+def players(heads: Sequence[Head]) -> Iterator[Weighed]:
+    """Who plays the roles that are about tokens."""
+    for role in (INDUCTION, PREVIOUS, DUPLICATE, OWN):
+        found = plays(heads, role)
+        if found:
+            yield Weighed(
+                10.0 - 0.1 * len(found),
+                Finding(
+                    f"{role.name} heads",
+                    f"{len(found)}: {named(found, role.evidence)}"
+                    f"{' …' if len(found) > NAMED else ''}{even_in_words(found, role.evidence)}",
+                ),
+            )
+
+
+def plays(heads: Sequence[Head], role: Role) -> list[Head]:
+    found = [head for head in heads if head.played is not None and head.played.role is role]
+    return sorted(found, key=lambda head: -head.numbers[role.evidence])

@@ -1,0 +1,225 @@
+"""`attn inspect-model MODEL`: what every head and layer does, each number beside what it would be for nothing."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from transformers import PreTrainedModel
+
+from attncli.checkpoints.blocks import Stack
+from attncli.checkpoints.load import Checkpoint
+from attncli.checkpoints.repeated import repeated_tokens
+from attncli.checkpoints.shuffled import shuffled
+from attncli.checkpoints.streaming import Site
+from attncli.checkpoints.texts import ModelInput
+from attncli.records import Report, Row
+from attncli.studies import Progress, no_progress
+from attncli.studies.head_findings import findings
+from attncli.studies.head_metrics import Metrics
+from attncli.studies.head_roles import Head, heads_of, role_rows
+from attncli.studies.head_rows import Keeps, Observed, head_rows, site_keys, state_rows
+from attncli.studies.head_runs import Look, Seen, Wanted, look
+from attncli.studies.head_views import Ranking, ranked, views
+from attncli.studies.uniform_null import UniformNull
+
+RANDOM, SHUFFLED = "random_init", "shuffled"
+"""Keys under which the nulls stand beside a number."""
+
+PERCENT = 100
+"""Steps of the progress bar per attention, so that it moves on long texts."""
+
+
+def everything(layer: int, head: int) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model whose attention has been proved."""
+
+    body: PreTrainedModel
+    stacks: tuple[Stack, ...]
+    sites: tuple[Site, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be found out."""
+
+    metrics: Metrics
+    layers: frozenset[int] | None = None
+    keeps: Keeps = everything
+    ranking: Ranking | None = None
+    shuffle: bool = False
+    seed: int = 0
+
+
+@dataclass
+class Meter:
+    """Progress over all passes, in hundredths of an attention."""
+
+    report: Progress
+    total: int
+    done: float = 0.0
+
+    def tick(self, share: float) -> None:
+        self.done += share
+        self.report(round(self.done * PERCENT), self.total * PERCENT, "hundredths of a layer")
+
+
+@dataclass
+class Runs:
+    """The model itself, and its nulls by their keys."""
+
+    own: Observed
+    nulls: dict[str, Observed] = field(default_factory=dict)
+
+
+def inspect_model(
+    checkpoint: Checkpoint,
+    subject: Subject,
+    twin: Subject | None,
+    texts: Sequence[ModelInput],
+    plan: Plan,
+    also: Look | None = None,
+    progress: Progress = no_progress,
+) -> Report:
+    """`twin`: the same architecture with random weights; `also` is shown every strip of the first text."""
+    runs = observe(subject, twin, texts, plan, also, progress)
+    rows, heads = rows_of(runs, subject, plan)
+    told = findings(rows, heads, texts[0].labels)
+    return Report(
+        study="inspect-model",
+        headline=headline(checkpoint.identity, runs.own, heads, texts, [f.about for f in told]),
+        rows=tuple(ranked(rows, plan.ranking)),
+        metrics=plan.metrics.definitions(),
+        source={**checkpoint.identity, "attention": census(runs.own)},
+        input=described(texts, runs.own),
+        seeds=(plan.seed,),
+        views=tuple(views(rows, plan.metrics, plan.ranking, len(texts))),
+        findings=told if plan.metrics.roles else (),
+        warnings=(*checkpoint.warnings, *warned(runs, plan)),
+    )
+
+
+def observe(
+    subject: Subject,
+    twin: Subject | None,
+    texts: Sequence[ModelInput],
+    plan: Plan,
+    also: Look | None,
+    progress: Progress,
+) -> Runs:
+    """Every forward pass that is needed."""
+    mixed = [moved for text in texts if plan.shuffle and (moved := shuffled(text, plan.seed))]
+    passes = len(texts) * (2 if twin else 1) + len(mixed)
+    meter = Meter(progress, passes * len(subject.sites))
+    null = UniformNull()
+    runs = Runs(observe_model(subject, texts, plan, null, meter, also))
+    if twin is not None:
+        runs.nulls[RANDOM] = observe_model(twin, texts, plan, null, meter)
+    if mixed:
+        runs.nulls[SHUFFLED] = observe_model(subject, mixed, plan, null, meter)
+    return runs
+
+
+def observe_model(
+    subject: Subject,
+    texts: Sequence[ModelInput],
+    plan: Plan,
+    null: UniformNull,
+    meter: Meter,
+    also: Look | None = None,
+) -> Observed:
+    """On random tokens what needs them, on the texts all else; all on the texts where the model reads no tokens."""
+    found = Observed(repeated=observe_repeats(subject, plan, null))
+    metrics = plan.metrics
+    elsewhere = metrics.on_repeats if found.repeated else ()
+    on_text = tuple(name for name in metrics.heads if name not in elsewhere)
+    wanted = Wanted(on_text, metrics.states, plan.layers)
+    for index, text in enumerate(texts):
+        seen = look(
+            subject.body,
+            subject.stacks,
+            text.kwargs,
+            wanted,
+            null,
+            text.name,
+            meter.tick,
+            also if index == 0 else None,
+        )
+        found.texts.append(seen)
+    return found
+
+
+def observe_repeats(subject: Subject, plan: Plan, null: UniformNull) -> list[Seen]:
+    """The roles' own input, where the model reads tokens."""
+    names = plan.metrics.on_repeats
+    repeated = repeated_tokens(subject.body, plan.seed) if names else None
+    if repeated is None:
+        return []
+    wanted = Wanted(names, layers=plan.layers, period=repeated.period)
+    where = "random tokens repeated twice"
+    return [
+        look(subject.body, subject.stacks, repeated.kwargs, wanted, null, where, lambda share: None)
+    ]
+
+
+def rows_of(runs: Runs, subject: Subject, plan: Plan) -> tuple[list[Row], list[Head]]:
+    """All rows, and the heads as they are gathered from them."""
+    metrics = plan.metrics
+    keys = site_keys(runs.own.sites, subject.stacks)
+    rows = list(head_rows(metrics.heads, runs.own, runs.nulls, keys, plan.keeps))
+    heads = heads_of(rows)
+    if metrics.roles:
+        rows = [*role_rows(heads), *rows]
+    units = {name: metrics.definitions()[name].unit for name in metrics.states}
+    return [*rows, *state_rows(metrics.states, units, runs.own, runs.nulls)], heads
+
+
+def headline(
+    identity: Mapping[str, Any],
+    own: Observed,
+    heads: Sequence[Head],
+    texts: Sequence[ModelInput],
+    about: Sequence[str],
+) -> str:
+    """The model, what its heads do, and what is wrong with it."""
+    name = identity.get("name") or identity.get("path") or identity.get("class")
+    tokens = max(text.tokens for text in texts)
+    size = f"{len(own.sites)} attention layers, {tokens} tokens"
+    roles = Counter(head.played.role.name for head in heads if head.played is not None)
+    played = ", ".join(f"{count} {role}" for role, count in roles.most_common())
+    sick = [word for word in about if word in SICK]
+    return (
+        f"{name}: {size}"
+        + (f"; of {len(heads)} heads {played}" if played else "")
+        + (f"; {', '.join(sick)}" if sick else "")
+        + "."
+    )
+
+
+SICK = ("massive activations", "over-smoothing", "idle heads")
+"""Findings that belong into the headline."""
+
+
+def census(own: Observed) -> list[dict[str, Any]]:
+    """Which layers attend, how, and with how many heads."""
+    found: dict[tuple[str, str, str], list[int]] = {}
+    for site in own.sites:
+        found.setdefault((site.stack, site.kind, site.span), []).append(site.layer)
+    return [
+        {"stack": stack, "kind": kind, "span": span, "layers": layers}
+        for (stack, kind, span), layers in found.items()
+    ]
+
+
+def described(texts: Sequence[ModelInput], own: Observed) -> dict[str, Any]:
+    read = [{"name": text.name, "tokens": text.tokens} for text in texts]
+    return {"texts": read, "roles_on": "random tokens repeated twice" if own.repeated else "texts"}
+
+
+def warned(runs: Runs, plan: Plan) -> Iterator[str]:
+    if plan.shuffle and SHUFFLED not in runs.nulls:
+        yield "the model reads no tokens, so there is no shuffled text to compare with."

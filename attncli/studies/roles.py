@@ -1,0 +1,76 @@
+"""What a head does, told from its numbers: the first role whose evidence is strong enough."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """One thing that heads are known to do."""
+
+    name: str
+    mark: str
+    """Its letter in the grid."""
+    evidence: str
+    """The metric that shows it."""
+    threshold: float
+    """From which value on."""
+
+
+PREVIOUS = Role("previous-token", "P", "previous_token", 0.5)
+INDUCTION = Role("induction", "I", "induction", 0.4)
+DUPLICATE = Role("duplicate", "D", "duplicate_token", 0.3)
+OWN = Role("self", "E", "self_attention", 0.5)
+SINK = Role("sink", "S", "sink_max", 0.3)
+UNIFORM = Role("uniform", "U", "entropy_normalised", 0.95)
+LOCAL = Role("local", "L", "nearness", 0.75)
+POSITIONAL = Role("positional", "=", "offset_share", 0.6)
+MIXED = Role("mixed", "·", "", 0.0)
+
+ROLES = (PREVIOUS, INDUCTION, DUPLICATE, OWN, SINK, UNIFORM, LOCAL, POSITIONAL)
+"""In the order in which they are asked for: what a head does with a token says more than how spread out it is.
+
+An induction head sinks on text that repeats nothing, and an even head looks by position alone.
+"""
+
+MEASURED = (
+    "previous_token",
+    "induction",
+    "duplicate_token",
+    "self_attention",
+    "sink_max",
+    "entropy_normalised",
+    "distance",
+    "offset_share",
+)
+"""Metrics of attention from which roles are told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """The role of one head."""
+
+    role: Role
+    evidence: str
+    value: float
+    """Of the evidence; of a mixed head, of the role that it comes nearest to."""
+
+
+def role_of(numbers: Mapping[str, float], even: Mapping[str, float]) -> Played | None:
+    """From a head's numbers and those of even attention; None where nothing is known of it."""
+    known = {**numbers, **nearness(numbers, even)}
+    asked = [role for role in ROLES if role.evidence in known]
+    if not asked:
+        return None
+    for role in asked:
+        if known[role.evidence] >= role.threshold:
+            return Played(role, role.evidence, known[role.evidence])
+    nearest = max(asked, key=lambda role: known[role.evidence] / role.threshold)
+    return Played(MIXED, nearest.evidence, known[nearest.evidence])
+
+
+def nearness(numbers: Mapping[str, float], even: Mapping[str, float]) -> dict[str, float]:
+    """1 - distance / distance of even attention."""
+    if "distance" not in numbers or not even.get("distance"):
+        return {}
+    return {"nearness": 1.0 - numbers["distance"] / even["distance"]}

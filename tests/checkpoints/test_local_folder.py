@@ -1,0 +1,69 @@
+"""SOURCE as a folder of files: folders, and hub models in the cache."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from family_models import saved
+
+from attncli.checkpoints import read_head
+from attncli.checkpoints.local_folder import local_folder
+from attncli.errors import AttnError, InputError, UsageError
+
+COMMIT = "c0ffee" * 6 + "abcd"
+
+
+@pytest.fixture
+def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A hub cache with one model in it."""
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    home = tmp_path / "models--org--name"
+    (home / "refs").mkdir(parents=True)
+    (home / "refs" / "main").write_text(COMMIT)
+    saved("bert", home / "snapshots" / COMMIT)
+    return home / "snapshots" / COMMIT
+
+
+def test_a_head_of_a_model_in_the_cache(cached: Path) -> None:
+    """The same as from its folder, called by its id."""
+    head, same = read_head("org/name:1.2", offline=True), read_head(f"{cached}:1.2")
+    np.testing.assert_array_equal(head.w_q, same.w_q)
+    assert head.described["folder"] == "org/name"
+    assert same.described["folder"] == COMMIT
+
+
+def test_a_hub_model_says_its_commit(cached: Path) -> None:
+    local = local_folder("org/name", offline=True)
+    assert local.folder == cached
+    assert local.described() == {
+        "kind": "hub",
+        "name": "org/name",
+        "revision": None,
+        "commit": COMMIT,
+    }
+
+
+def test_a_folder_of_the_same_name_is_not_what_is_meant(
+    cached: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (cached / "org" / "name").mkdir(parents=True)
+    monkeypatch.chdir(cached)
+    head = read_head("org/name:0.0", offline=True)
+    assert "./org/name would be" in head.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "says"),
+    [
+        ("./nowhere", InputError, "not a folder"),
+        ("org/other", InputError, "not in the cache"),
+        ("random:bert", UsageError, "no files"),
+        ("??", UsageError, "names no model"),
+    ],
+)
+def test_what_is_no_folder(text: str, kind: type[AttnError], says: str, cached: Path) -> None:
+    with pytest.raises(kind, match=says) as refused:
+        local_folder(text, offline=True)
+    assert "\n" not in str(refused.value)

@@ -101,6 +101,12 @@ def smoothed(states: Sequence[Row]) -> Iterator[Weighed]:
             )
 
 
+def is_clear(role: Role, head: Head) -> bool:
+    """Whether a head's own number shows the role, whatever else it does."""
+    metric = role.evidence
+    return role.is_clear(head.numbers[metric], head.even.get(metric))
+
+
 def chosen(
     heads: Sequence[Head], metric: str, above: Callable[[Head], bool]
 ) -> tuple[list[Head], int]:
@@ -147,7 +153,7 @@ def sinks(heads: Sequence[Head]) -> Iterator[Weighed]:
 def evenly(heads: Sequence[Head]) -> Iterator[Weighed]:
     """Heads that hardly choose."""
     metric = EVEN.evidence
-    found, known = chosen(heads, metric, lambda head: head.numbers[metric] >= EVEN.threshold)
+    found, known = chosen(heads, metric, lambda head: is_clear(EVEN, head))
     if found:
         yield Weighed(
             10.0 + 50.0 * len(found) / known,

@@ -15,6 +15,14 @@ class Role:
     """The metric that shows it."""
     threshold: float
     """From which value on."""
+    beats_even: bool = True
+    """Whether even attention must be well below: on short texts it has much of everything too."""
+
+    def is_clear(self, value: float, even: float | None) -> bool:
+        """At the threshold, and twice as much as even attention or half of what it leaves."""
+        if even is None or not self.beats_even:
+            return value >= self.threshold
+        return value >= max(self.threshold, min(2.0 * even, (1.0 + even) / 2.0))
 
 
 PREVIOUS = Role("previous-token", "P", "previous_token", 0.5)
@@ -22,7 +30,7 @@ INDUCTION = Role("induction", "I", "induction", 0.4)
 DUPLICATE = Role("duplicate", "D", "duplicate_token", 0.3)
 OWN = Role("self", "E", "self_attention", 0.5)
 SINK = Role("sink", "S", "sink_max", 0.3)
-UNIFORM = Role("uniform", "U", "entropy_normalised", 0.95)
+UNIFORM = Role("uniform", "U", "entropy_normalised", 0.95, beats_even=False)
 LOCAL = Role("local", "L", "nearness", 0.75)
 POSITIONAL = Role("positional", "=", "offset_share", 0.6)
 MIXED = Role("mixed", "·", "", 0.0)
@@ -63,7 +71,7 @@ def role_of(numbers: Mapping[str, float], even: Mapping[str, float]) -> Played |
     if not asked:
         return None
     for role in asked:
-        if known[role.evidence] >= role.threshold:
+        if role.is_clear(known[role.evidence], even.get(role.evidence)):
             return Played(role, role.evidence, known[role.evidence])
     nearest = max(asked, key=lambda role: known[role.evidence] / role.threshold)
     return Played(MIXED, nearest.evidence, known[nearest.evidence])

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 import transformers as hf
-from checkpoints.toys import Block, model_of, some_input
+from checkpoints.toys import WIDTH, Block, model_of, some_input
 from oracles.forwards.tiny_models import TINY
 from torch import Tensor
 from transformers import AttentionInterface, AttentionMaskInterface
@@ -244,3 +244,64 @@ def test_float64_models_stay_there() -> None:
     assert torch.ones(1).dtype == torch.float32
     error = float((kept - rounded).abs().max())
     assert 1e-9 < error < 1e-5
+
+
+class Routed(Block):
+    """Its MLP has a router whose logits are a product with a weight, and so no scores of attention."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(WIDTH, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attention(self.first(x))
+        y = self.second(x)
+        return x + torch.softmax(y @ self.weight, dim=1) * self.mlp(y)
+
+
+def test_a_router_in_the_mlp_is_no_attention() -> None:
+    anatomy = examine(model_of(Routed), some_input())
+    assert set(anatomy.paths.values()) == {("input", "attention", "mlp")}
+
+
+class Conditioned(Block):
+    """Something from elsewhere is added to the attention's branch: it is no second branch."""
+
+    context = torch.linspace(-1, 1, 5 * WIDTH, dtype=torch.float64).view(1, 5, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + (self.attention(self.first(x)) + self.mlp(self.context))
+        return x + self.mlp(self.second(x))
+
+
+def test_a_term_from_elsewhere_belongs_to_the_branch() -> None:
+    anatomy = examine(model_of(Conditioned), some_input())
+    assert set(anatomy.paths.values()) == {("input", "attention", "mlp")}
+
+
+def norm(x: Tensor) -> Tensor:
+    return torch.nn.functional.rms_norm(x, (WIDTH,))
+
+
+class NormedByAFunction(Block):
+    """One function norms the stream, queries and keys, and the branch."""
+
+    def attended(self, x: Tensor, turned_off: bool = False) -> Tensor:
+        q, k, v, o = self.attention.maps
+        y = x if turned_off else norm(x)
+        weights = torch.softmax(norm(q(y)) @ norm(k(y)).transpose(-1, -2), dim=-1)
+        branch: Tensor = o(weights @ v(y))
+        return branch if turned_off else norm(branch)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attended(x)
+        return x + self.mlp(norm(x))
+
+
+def test_norms_of_queries_and_keys_stay_though_one_function_makes_them_all() -> None:
+    model, inputs = model_of(NormedByAFunction, layers=1), some_input()
+    anatomy = examine(model, inputs)
+    found = last(model, inputs, anatomy, Switches(mlp=False, norms=False))
+    x = model.embed(inputs["x"])
+    expected = x + model.layers[0].attended(x, turned_off=True)
+    torch.testing.assert_close(found, expected, rtol=1e-13, atol=1e-13)

@@ -17,6 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from attncli.checkpoints.attention_calls import UNCHANGED, name_of
 from attncli.checkpoints.streaming.interface import Strip, precise
+from attncli.errors import InputError
 
 ATTENDS = re.compile(r"att(entio)?n", re.IGNORECASE)
 """In the class or the name of every module of transformers that attends."""
@@ -51,6 +52,8 @@ class Watcher(TorchFunctionMode):
         self.found = found
         self.memory = memory
         self.running: list[nn.Module] = []
+        self.keys: list[set[int]] = []
+        """For each running module the numbers of keys of its own softmax maps."""
         self.pending: dict[int, tuple[Tensor, Tensor | None]] = {}
         """Maps that no product has met yet, with the keys that their scores leave visible."""
         self.unclaimed: list[nn.Module] = []
@@ -77,9 +80,15 @@ class Watcher(TorchFunctionMode):
 
     def enter(self, module: nn.Module, _: Any) -> None:
         self.running.append(module)
+        self.keys.append(set())
 
     def leave(self, module: nn.Module, *_: Any) -> None:
         self.running.pop()
+        if len(self.keys.pop()) > 1:
+            raise InputError(
+                f"{type(module).__name__} puts its attention together from several softmaxes (low-rank or block-sparse "
+                "attention): its maps cannot be captured."
+            )
         if not self.running:
             self.unclaimed += [module] * len(self.pending)
             self.pending.clear()
@@ -127,7 +136,9 @@ class Watcher(TorchFunctionMode):
             if number not in self.pending:
                 continue
             if func in PRODUCTS:
-                self.hand_on(whole(*self.pending.pop(number)))
+                strip = whole(*self.pending.pop(number))
+                self.keys[-1].add(strip.keys)
+                self.hand_on(strip)
             elif isinstance(result, Tensor) and name_of(func) in UNCHANGED:
                 setattr(result, MARK, number)
 

@@ -7,6 +7,7 @@ A file holds a function of its own name under `@measure(…)`, which says what t
     columns   what each key has received in all (`_columns.Columns`): returns one number for each head
     offsets   what lies on each diagonal (`_offsets.Offsets`): likewise
     spectrum  the largest singular values (`_spectrum.Spectrum`): likewise
+    outputs   what the heads write (`_outputs.Outputs`): likewise
 
 Tensors are only used by their methods, so that nothing here imports torch. Axes: [batch, head, query, key]; a map's
 batch items count alike.
@@ -30,11 +31,11 @@ class Nature:
 
     unit: str
     of: str
-    """What the function is given: rows, columns, offsets or spectrum."""
+    """What the function is given: rows, columns, offsets, spectrum or outputs."""
     group: str
     """attention, roles or spectra: what `--metric` may call it by."""
     needs: tuple[str, ...]
-    """What the map must have for the metric to apply, in the words of `Totals.missing`."""
+    """What the map must have for the metric to apply, in the words of `_totals.Totals`."""
     axis: str
     """The name of the last axis, where the metric is several numbers of a head."""
 

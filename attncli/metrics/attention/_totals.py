@@ -40,8 +40,9 @@ class Totals:
 
     def add(self, rows: Rows) -> None:
         """One more strip; strips of a map come in order, each row once."""
+        self.period, self.keys = rows.period, rows.keys
         for name, function in self.functions.items():
-            if nature(name).of == "rows":
+            if nature(name).of == "rows" and not self.impossible(name):
                 self.add_rows(name, function(rows))
         if "virtual_sink" in self.functions:
             self.least_row = min(self.least_row, float(rows.sums.min()))
@@ -51,7 +52,6 @@ class Totals:
             self.add_offsets(rows)
         if "spectrum" in self.kinds:
             self.sums.setdefault("spectrum", Spectrum()).add(rows)
-        self.period, self.keys = rows.period, rows.keys
 
     def add_outputs(self, outputs: Outputs) -> None:
         """What the heads of the whole attention hand on, once all strips have been added."""
@@ -100,8 +100,8 @@ class Totals:
         return {name: self.value(name) for name in self.functions}
 
     def value(self, name: str) -> "Tensor | str":
-        reason = next((why for need in nature(name).needs if (why := self.missing(need))), None)
-        if reason is not None:
+        reason = self.impossible(name) or self.missing(name)
+        if reason:
             return NOT_APPLICABLE + reason
         kind = nature(name).of
         if kind == "outputs":
@@ -116,17 +116,23 @@ class Totals:
         result: Tensor = (total / count).mean(dim=0)
         return result
 
-    def missing(self, need: str) -> str | None:
-        """Why a condition of a metric does not hold here; None where it does."""
-        if need == "same tokens" and not self.same_tokens:
+    def impossible(self, name: str) -> str:
+        """Why a metric has no meaning for this map, whatever its numbers are; empty where it has one."""
+        needs = nature(name).needs
+        if "same tokens" in needs and not self.same_tokens:
             return "queries and keys are not the same tokens"
-        if need == "repeats" and self.period is None:
+        if "repeats" in needs and self.period is None:
             return "only a text that repeats itself shows this"
-        if need == "learned sink" and self.least_row > 1.0 - FULL_ROW:
+        return ""
+
+    def missing(self, name: str) -> str:
+        """What a metric needs and the strips have not shown; empty where nothing is missing."""
+        needs = nature(name).needs
+        if "learned sink" in needs and self.least_row > 1.0 - FULL_ROW:
             return "all rows sum to 1: there is no learned sink"
-        if need == "outputs" and "outputs" not in self.sums:
+        if "outputs" in needs and "outputs" not in self.sums:
             return "the heads' outputs enter no linear layer as they are"
-        return None
+        return ""
 
 
 def measured(weights: "Tensor", names: Iterable[str], **how: Any) -> Values:

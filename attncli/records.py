@@ -84,7 +84,7 @@ class View:
     metrics: tuple[str, ...]
     across: str | None = None
     where: Mapping[str, Scalar] = field(default_factory=dict)
-    """Only rows with these coordinates."""
+    """Only rows with these coordinates; an empty one asks for rows without that axis."""
     last_layer_only: bool = False
     """Per line, keep each metric's row of the highest layer (rows without a layer always stay)."""
     findings: str = ""

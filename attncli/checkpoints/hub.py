@@ -15,7 +15,7 @@ from huggingface_hub.errors import (
 )
 
 from attncli.checkpoints.sources import Source
-from attncli.checkpoints.weights import has_safetensors
+from attncli.checkpoints.weight_files import has_safetensors
 from attncli.errors import InputError, LimitError
 
 SMALL = (

@@ -43,9 +43,7 @@ def traits_of(
     with torch.no_grad(), streaming(model, observe), equal_tokens(stacks):
         model(**inputs)
     causal = {site.name for site in proof.causal if site.kind == "self"}
-    return {
-        stack.name: Traits(belongs(causal, stack), belongs(uneven, stack)) for stack in stacks
-    }
+    return {stack.name: Traits(belongs(causal, stack), belongs(uneven, stack)) for stack in stacks}
 
 
 def equal_tokens(stacks: tuple[Stack, ...]) -> Any:

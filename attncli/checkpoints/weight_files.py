@@ -103,3 +103,7 @@ def refuse_another_index(index: Path, places: Mapping[str, Place]) -> None:
             raise InputError(
                 f"{index} {where}, but {held} holds it: the shards are of another model."
             )
+
+
+def has_safetensors(folder: Path) -> bool:
+    return any(folder.glob("*.safetensors")) or any(folder.glob("*.safetensors.index.json"))

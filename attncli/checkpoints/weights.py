@@ -18,7 +18,13 @@ from safetensors import safe_open
 from attncli.checkpoints.architectures import understood
 from attncli.checkpoints.hashing import FLOATS, Weight, stored, weight_sha256
 from attncli.checkpoints.headers import WIDTHS
-from attncli.checkpoints.weight_files import PICKLED, files_of, read_headers, weight_files
+from attncli.checkpoints.weight_files import (
+    PICKLED,
+    files_of,
+    has_safetensors,
+    read_headers,
+    weight_files,
+)
 from attncli.errors import InputError
 
 STORED_AS = {
@@ -68,10 +74,6 @@ def read_weights(folder: Path, allow_pickle: bool) -> Weights:
             "or save the model again as safetensors."
         )
     return from_pickles(folder, pickled) if pickled else from_safetensors(folder)
-
-
-def has_safetensors(folder: Path) -> bool:
-    return any(folder.glob("*.safetensors")) or any(folder.glob("*.safetensors.index.json"))
 
 
 def from_safetensors(folder: Path) -> Weights:

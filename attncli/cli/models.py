@@ -32,8 +32,10 @@ def collapse_study(
     seed: int,
     exact: bool,
     with_random_init: bool,
+    sub_blocks: bool,
 ) -> "Callable[..., Report]":
     """Everything is loaded, proved and examined before the first curve is measured."""
+    refuse_at_once(source)
     from attncli.checkpoints.texts import inputs_of
     from attncli.checkpoints.twins import random_twin
     from attncli.studies.model_collapse import RANDOM_SUFFIX, Precision, model_collapse
@@ -47,8 +49,25 @@ def collapse_study(
         subjects[RANDOM_SUFFIX] = examined(random_twin(checkpoint.model, seed), exact).subject
     precision = Precision.of(checkpoint.model.dtype, exact)
     return partial(
-        model_collapse, checkpoint, subjects, first.traits, texts, variants, precision=precision
+        model_collapse,
+        checkpoint,
+        subjects,
+        first.traits,
+        texts,
+        variants,
+        precision=precision,
+        sub_blocks=sub_blocks,
     )
+
+
+def refuse_at_once(text: str) -> None:
+    """What is wrong with SOURCE itself, said before anything heavy is imported."""
+    from attncli.checkpoints.folders import read_config
+    from attncli.checkpoints.sources import parse
+
+    source = parse(text)
+    if source.kind == "folder":
+        read_config(source.path)
 
 
 def loaded_for_ablation(source: str, model: ModelOptions, seed: int) -> "Checkpoint":

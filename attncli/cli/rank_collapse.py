@@ -81,6 +81,10 @@ def rank_collapse(
         bool,
         Option("--with-random-init", help="Beside a model the same architecture, random weights."),
     ] = False,
+    sub_blocks: Annotated[
+        bool,
+        Option("--sub-blocks", help="Inside a model's blocks too: after the attention of each."),
+    ] = False,
     variants: VariantOptions,
     switches: SwitchOptions,
     model_switches: ModelSwitchOptions,
@@ -123,9 +127,10 @@ def rank_collapse(
                 run.seed or 0,
                 exact,
                 with_random_init,
+                sub_blocks,
             )
         else:
-            refuse_model_options(exact, with_random_init, model_switches, model, inputs)
+            refuse_model_options(exact, with_random_init, sub_blocks, model_switches, model, inputs)
             study = network_study(source, sweep, choose, network, run)
         report = study(metrics=metrics, progress=progress)
     return emit(with_provenance(report), output, conditions)
@@ -171,6 +176,7 @@ def refuse_network_options(
 def refuse_model_options(
     exact: bool,
     with_random_init: bool,
+    sub_blocks: bool,
     switches: ModelSwitchOptions,
     model: ModelOptions,
     inputs: InputOptions,
@@ -179,7 +185,12 @@ def refuse_model_options(
     from attncli.networks.spec import option
 
     given = [*switches.given(), *model.given(), *inputs.given()]
-    names = ["--exact"] * exact + ["--with-random-init"] * with_random_init
+    flags = {
+        "--exact": exact,
+        "--with-random-init": with_random_init,
+        "--sub-blocks": sub_blocks,
+    }
+    names = [name for name, on in flags.items() if on]
     names += map(option, given)
     if names:
         raise UsageError(f"{', '.join(names)} goes with a model: name one as SOURCE.")

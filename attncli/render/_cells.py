@@ -39,8 +39,14 @@ def shown(row: Row, view: View) -> bool:
     return (
         row.metric in view.metrics
         and row.axis(view.down) is not None
-        and all(row.axis(axis) == value for axis, value in view.where.items())
+        and all(stands_at(row, axis, value) for axis, value in view.where.items())
     )
+
+
+def stands_at(row: Row, axis: str, value: Scalar) -> bool:
+    """Whether the row has this coordinate; an empty one asks for rows without the axis."""
+    own = row.axis(axis)
+    return value == ("" if own is None else own)
 
 
 def grid(view: View, rows: Sequence[Row]) -> Grid:

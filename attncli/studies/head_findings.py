@@ -133,9 +133,7 @@ def count(found: Sequence[Head], known: int) -> str:
 
 def sinks(heads: Sequence[Head]) -> Iterator[Weighed]:
     """Heads that rest on one token."""
-    found, known = chosen(
-        heads, "sink_max", lambda head: head.numbers["sink_max"] >= SINK.threshold
-    )
+    found, known = chosen(heads, "sink_max", lambda head: is_clear(SINK, head))
     if not found:
         return
     first = [head for head in found if head.numbers.get("sink", 0.0) >= SINK.threshold]
@@ -144,7 +142,7 @@ def sinks(heads: Sequence[Head]) -> Iterator[Weighed]:
         20.0 + 50.0 * len(found) / known,
         Finding(
             "sinks",
-            f"{count(found, known)} put more than {SINK.threshold} of their weight on one token, {where}; strongest "
+            f"{count(found, known)} put {SINK.threshold} and more of their weight on one token, {where}; strongest "
             f"{named(found, 'sink_max')}{even_in_words(found, 'sink_max')}",
         ),
     )

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from attncli.checkpoints.blocks import Stack, watching_states
-from attncli.checkpoints.streaming import Site, Strip, streaming, watching_projections
+from attncli.checkpoints.streaming import STRIP_MEMORY, Site, Strip, streaming, watching_projections
 from attncli.errors import InputError
 from attncli.maths.split import Split
 from attncli.metrics import METRICS
@@ -52,6 +52,8 @@ class Seen:
     """By stack and state; 0 is the first block's input."""
     places: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
     """Token and feature of the largest activation of a state."""
+    tokens: int = 0
+    """Of the longest attention: images have patches, whatever their size."""
 
 
 class Observer:
@@ -64,16 +66,26 @@ class Observer:
         self.tick = tick
         self.seen = Seen()
         self.site: Site | None = None
+        self.again = False
+        """Whether the strips are those of another round."""
 
-    def strip(self, site: Site, strip: Strip) -> None:
-        if strip.first_query == 0:
+    def strip(self, site: Site, strip: Strip) -> bool:
+        """Whether the map must come once more, said at its last strip."""
+        if strip.first_query == 0 and not self.again:
+            self.seen.tokens = max(self.seen.tokens, strip.keys)
             self.finish()
             if self.wanted.layers is None or site.layer in self.wanted.layers:
                 self.begin(site, strip)
-        if self.site is not None:
-            self.totals.add(as_rows(strip, self.wanted.period))
+        if not self.again:
+            self.tick(strip.weights.shape[2] / strip.queries)
+        if self.site is None:
+            return False
+        if not self.again:
             self.spans.add(strip)
-        self.tick(strip.weights.shape[2] / strip.queries)
+        self.totals.add(as_rows(strip, self.wanted.period))
+        if strip.first_query + strip.weights.shape[2] == strip.queries:
+            self.again = self.totals.wants_another_round()
+        return self.again
 
     def begin(self, site: Site, strip: Strip) -> None:
         self.site = site
@@ -141,15 +153,16 @@ def look(
     where: str,
     tick: Tick,
     also: Look | None = None,
+    strip_memory: int = STRIP_MEMORY,
 ) -> Seen:
     """Run the model once; `also` is shown every strip too."""
     observer = Observer(wanted, null, where, tick)
 
-    def strip(site: Site, strip: Strip) -> None:
+    def strip(site: Site, strip: Strip) -> bool:
         take(site, strip)
-        observer.strip(site, strip)
-        if also is not None:
+        if also is not None and not observer.again:
             also(site, strip)
+        return observer.strip(site, strip)
 
     outputs = any(nature(name).of == "outputs" for name in wanted.heads)
     with (
@@ -157,7 +170,7 @@ def look(
         own_precision(body),
         projections(body, observer, outputs) as take,
         states(body, stacks, observer, bool(wanted.states)),
-        streaming(body, strip),
+        streaming(body, strip, strip_memory),
     ):
         body(**kwargs)
     observer.finish()

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from attncli.maths.digits import number
 from attncli.records import Row, Scalar, View
 from attncli.studies.head_metrics import Metrics
 from attncli.studies.head_roles import PLACE, ROLE
@@ -55,15 +56,19 @@ def views(
         yield View(f"heads by {ranking.metric}, {way}{over}", "layer.head", columns)
         return
     if metrics.roles:
-        for where in places(rows, ROLE):
-            yield View(f"{titled(where)}{LEGEND}", "layer", (ROLE,), "head", where, heat="mark")
+        for index, where in enumerate(places(rows, ROLE)):
+            title = ", ".join(map(str, where.values())) + ("\n" if where and not index else "")
+            title += "" if index else LEGEND
+            yield View(title, "layer", (ROLE,), "head", where, heat="mark")
     elif len(heads) <= FEW:
         for name in heads:
             for where in places(rows, name):
-                yield View(f"{titled(where)}{name}{over}", "layer", (name,), "head", where)
+                null = nulls_in_words(rows, (name,), where)
+                yield View(f"{titled(where)}{name}{over}{null}", "layer", (name,), "head", where)
     else:
         for where in places(rows, *heads):
-            yield View(f"{titled(where)}heads{over}", "layer.head", heads, where=where)
+            null = nulls_in_words(rows, heads, where)
+            yield View(f"{titled(where)}heads{over}{null}", "layer.head", heads, where=where)
     if metrics.states and not metrics.roles:
         yield View(f"states after each layer{over}", "layer", metrics.states)
     if metrics.roles:
@@ -84,3 +89,36 @@ def places(rows: Sequence[Row], *metrics: str) -> list[dict[str, Scalar]]:
 
 def titled(where: dict[str, Scalar]) -> str:
     return f"{', '.join(map(str, where.values()))}: " if where else ""
+
+
+def nulls_in_words(rows: Sequence[Row], metrics: Sequence[str], where: dict[str, Scalar]) -> str:
+    """What the metrics would be for nothing: one number where all layers agree, else from … to."""
+    parts = []
+    for null, words in NULLS.items():
+        found = []
+        for metric in metrics:
+            values = [
+                value
+                for row in rows
+                if row.metric == metric
+                and all(row.keys.get(key) == wanted for key, wanted in where.items())
+                and isinstance(value := row.keys.get(null), float)
+            ]
+            if values:
+                found.append((f"{metric} " if len(metrics) > 1 else "") + extent(values))
+        if found:
+            parts.append(f"{words}: {', '.join(found)}")
+    return "".join(f"; {part}" for part in parts)
+
+
+NULLS = {
+    "uniform": "even attention",
+    "random_init": "random weights",
+    "shuffled": "shuffled text",
+}
+"""Keys of a row, in words."""
+
+
+def extent(values: Sequence[float]) -> str:
+    low, high = number(min(values)), number(max(values))
+    return low if low == high else f"{low} … {high}"

@@ -91,7 +91,7 @@ def inspect_model(
     told = findings(rows, heads, texts[0].labels)
     return Report(
         study="inspect-model",
-        headline=headline(checkpoint.identity, runs.own, heads, texts, [f.about for f in told]),
+        headline=headline(checkpoint.identity, runs.own, heads, [f.about for f in told]),
         rows=tuple(ranked(rows, plan.ranking)),
         metrics=plan.metrics.definitions(),
         source={**checkpoint.identity, "attention": census(runs.own)},
@@ -182,12 +182,11 @@ def headline(
     identity: Mapping[str, Any],
     own: Observed,
     heads: Sequence[Head],
-    texts: Sequence[ModelInput],
     about: Sequence[str],
 ) -> str:
     """The model, what its heads do, and what is wrong with it."""
     name = identity.get("name") or identity.get("path") or identity.get("class")
-    tokens = max(text.tokens for text in texts)
+    tokens = max(seen.tokens for seen in own.texts)
     size = f"{len(own.sites)} attention layers, {tokens} tokens"
     roles = Counter(head.played.role.name for head in heads if head.played is not None)
     played = ", ".join(f"{count} {role}" for role, count in roles.most_common())

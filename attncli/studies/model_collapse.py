@@ -15,7 +15,7 @@ from attncli.metrics import definition
 from attncli.networks.variants import Switches
 from attncli.records import Finding, Report, Row, Scalar, View
 from attncli.studies import Progress, no_progress
-from attncli.studies.model_runs import Subject, run_text
+from attncli.studies.model_runs import Place, Subject, run_text
 from attncli.studies.rank_collapse import BEYOND, OWN_METRICS, REGIMES, measured_rows, order_rows
 from attncli.studies.regimes import at_the_end, mean_curves, order_in_words, support
 from attncli.studies.trajectories import RESIDUAL, Ensemble, Trajectory
@@ -55,23 +55,25 @@ def model_collapse(
     variants: Mapping[str, Switches],
     metrics: Sequence[str],
     precision: Precision,
+    sub_blocks: bool = False,
     progress: Progress = no_progress,
 ) -> Report:
     """`subjects`: the model itself under "", its random twin under the suffix of that one's variants."""
     wanted = list(dict.fromkeys([RESIDUAL, *metrics]))
-    ensembles = measure(subjects, texts, variants, wanted, progress)
+    everywhere = measure(subjects, texts, variants, wanted, sub_blocks, progress)
+    ensembles = {place.stack: found for place, found in everywhere.items() if not place.after}
     both = {name + suffix: variants[name] for suffix in subjects for name in variants}
     findings = tuple(describe(ensembles, both, traits, precision))
     return Report(
         study="rank-collapse",
         headline=headline(ensembles, findings, precision),
-        rows=tuple(all_rows(ensembles, precision)),
+        rows=tuple(all_rows(everywhere, len(ensembles) > 1, precision)),
         metrics={name: definition(name) for name in wanted} | {"order": OWN_METRICS["order"]},
         source=describe_source(checkpoint, subjects, variants, precision),
         input={"texts": [{"name": text.name, "tokens": text.tokens} for text in texts]},
-        views=tuple(views(ensembles, metrics, len(texts))),
+        views=tuple(views(everywhere, metrics, len(texts))),
         findings=findings,
-        warnings=checkpoint.warnings,
+        warnings=(*checkpoint.warnings, *subjects[""].anatomy.notes),
     )
 
 
@@ -80,9 +82,10 @@ def measure(
     texts: Sequence[ModelInput],
     variants: Mapping[str, Switches],
     metrics: Sequence[str],
+    sub_blocks: bool,
     progress: Progress,
-) -> dict[str, Ensemble]:
-    """Per stack and variant, one trajectory for each text."""
+) -> dict[Place, Ensemble]:
+    """Per place and variant, one trajectory for each text."""
     total, done = len(subjects) * len(texts) * len(variants), 0
 
     def tick() -> None:
@@ -90,12 +93,13 @@ def measure(
         done += 1
         progress(done, total, "forward passes")
 
-    found: dict[str, dict[str, list[Trajectory]]] = {}
+    found: dict[Place, dict[str, list[Trajectory]]] = {}
     for suffix, subject in subjects.items():
         for text in texts:
-            for variant, curves in run_text(subject, text, variants, metrics, tick).items():
-                for stack, trajectory in curves.items():
-                    per_variant = found.setdefault(stack, {})
+            ran = run_text(subject, text, variants, metrics, tick, sub_blocks)
+            for variant, curves in ran.items():
+                for place, trajectory in curves.items():
+                    per_variant = found.setdefault(place, {})
                     per_variant.setdefault(variant + suffix, []).append(trajectory)
     return dict(found)
 
@@ -165,14 +169,24 @@ def end_in_words(curve: Sequence[float], precision: Precision) -> str:
     return f"r < {10**precision.log10_floor:.0e} from layer {layer} on"
 
 
-def all_rows(ensembles: Mapping[str, Ensemble], precision: Precision) -> Iterator[Row]:
-    for stack, ensemble in ensembles.items():
-        keys: dict[str, Scalar] = {"stack": stack} if len(ensembles) > 1 else {}
+def all_rows(
+    everywhere: Mapping[Place, Ensemble], several_stacks: bool, precision: Precision
+) -> Iterator[Row]:
+    for place, ensemble in everywhere.items():
+        keys = keys_of(place, several_stacks)
         for variant, trajectories in ensemble.items():
             for row in measured_rows(variant, trajectories, keys):
-                yield marked(row, precision)
-            above = [above_floor(trajectory, precision) for trajectory in trajectories]
-            yield from order_rows(variant, above, keys)
+                if not (place.after and row.layer == 0):  # there is no block before state 0
+                    yield marked(row, precision)
+            if not place.after:
+                above = [above_floor(trajectory, precision) for trajectory in trajectories]
+                yield from order_rows(variant, above, keys)
+
+
+def keys_of(place: Place, several_stacks: bool) -> dict[str, Scalar]:
+    """What tells a place's rows from others': nothing, where there is only one."""
+    stack: dict[str, Scalar] = {"stack": place.stack} if several_stacks else {}
+    return stack | ({"after": place.after} if place.after else {})
 
 
 def marked(row: Row, precision: Precision) -> Row:
@@ -211,16 +225,21 @@ def describe_source(
     }
 
 
-def views(ensembles: Mapping[str, Ensemble], metrics: Sequence[str], texts: int) -> Iterator[View]:
+def views(
+    everywhere: Mapping[Place, Ensemble], metrics: Sequence[str], texts: int
+) -> Iterator[View]:
     over = f", mean ± standard deviation over {texts} texts" if texts > 1 else ""
-    for stack in ensembles:
-        several = len(ensembles) > 1
+    several = len({place.stack for place in everywhere}) > 1
+    whole: dict[str, Scalar] = {"after": ""} if any(place.after for place in everywhere) else {}
+    for place in everywhere:
+        of = f" of {place.stack}" if several else ""
+        after = f"the {place.after} of each layer" if place.after else "each layer"
         for metric in metrics:
             yield View(
-                title=f"{metric} after each layer{f' of {stack}' if several else ''}{over}",
+                title=f"{metric} after {after}{of}{over}",
                 down="layer",
                 across="variant",
                 metrics=(metric,),
-                where={"stack": stack} if several else {},
+                where=whole | keys_of(place, several),
             )
     yield REGIMES

@@ -5,24 +5,36 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from attncli.checkpoints.ablation import Anatomy, switched
 from attncli.checkpoints.ablation.float64 import in_float64
+from attncli.checkpoints.ablation.run import BlockRun
 from attncli.checkpoints.blocks import Stack, watching_states
 from attncli.checkpoints.exact.run import exact_code, run_exactly
+from attncli.checkpoints.exact.tensor import SplitTensor
 from attncli.checkpoints.streaming.capture import eager_everywhere
 from attncli.checkpoints.texts import ModelInput
+from attncli.checkpoints.token_layout import as_tokens
 from attncli.errors import InputError
 from attncli.maths.split import Split
 from attncli.metrics import METRICS, Metric
 from attncli.networks.variants import Switches
 from attncli.studies.trajectories import Trajectory
 
-Curves = Mapping[str, Trajectory]
-"""Per stack, one trajectory."""
+
+class Place(NamedTuple):
+    """Where in the model states are measured."""
+
+    stack: str
+    after: str = ""
+    """After a sub-block of every block, such as its attention; empty: after whole blocks."""
+
+
+Curves = Mapping[Place, Trajectory]
 
 
 @dataclass(frozen=True)
@@ -46,27 +58,43 @@ class Recorder:
     def __init__(self, stacks: Sequence[Stack], metrics: Sequence[str], where: str) -> None:
         self.metrics: dict[str, Metric] = {name: METRICS[name] for name in metrics}
         self.where = where
-        self.values = {
-            stack.name: {name: [math.nan] * (len(stack.calls) + 1) for name in metrics}
-            for stack in stacks
-        }
+        self.lengths = {stack.name: len(stack.calls) + 1 for stack in stacks}
+        self.values: dict[Place, dict[str, list[float]]] = {}
+        for stack in stacks:
+            self.place(Place(stack.name))
 
-    def plain(self, stack: str, index: int, state: Tensor) -> None:
+    def place(self, place: Place) -> dict[str, list[float]]:
+        """The curves of a place, begun when it is first seen."""
+        nothing = [math.nan] * self.lengths[place.stack]
+        return self.values.setdefault(place, {name: [*nothing] for name in self.metrics})
+
+    def after_block(self, stack: str, index: int, state: Tensor) -> None:
+        self.plain(Place(stack), index, state)
+
+    def within(self, run: BlockRun, after: str, stream: Tensor) -> None:
+        """The stream between two sub-blocks."""
+        place, index = Place(run.stack, after), run.call.layer + 1
+        if isinstance(stream, SplitTensor):
+            self.split(place, index, stream.state())
+        else:
+            self.plain(place, index, as_tokens(stream, 1, run.call.module))
+
+    def plain(self, place: Place, index: int, state: Tensor) -> None:
         """A state [batch of one, token, feature] of the model itself."""
         array = state[0].detach().to("cpu", torch.float64)
         if not bool(torch.isfinite(array).all()):
             token = int((~torch.isfinite(array)).any(dim=1).nonzero()[0])
             raise InputError(
-                f"{self.where}: the state after layer {index} of {stack} is not finite at token {token}."
+                f"{self.where}: the state after layer {index} of {place.stack} is not finite at token {token}."
             )
-        self.split(stack, index, Split.of(array.numpy()))
+        self.split(place, index, Split.of(array.numpy()))
 
-    def split(self, stack: str, index: int, state: Split) -> None:
+    def split(self, place: Place, index: int, state: Split) -> None:
         for name, measure in self.metrics.items():
-            self.values[stack][name][index] = measure(state)
+            self.place(place)[name][index] = measure(state)
 
-    def curves(self) -> dict[str, Trajectory]:
-        return {stack: Trajectory(values, []) for stack, values in self.values.items()}
+    def curves(self) -> dict[Place, Trajectory]:
+        return {place: Trajectory(values, []) for place, values in self.values.items()}
 
 
 def attention_code(subject: Subject) -> AbstractContextManager[None]:
@@ -87,8 +115,9 @@ def run_text(
     variants: Mapping[str, Switches],
     metrics: Sequence[str],
     tick: Callable[[], None],
+    sub_blocks: bool = False,
 ) -> dict[str, Curves]:
-    """All variants of the model on one text."""
+    """All variants of the model on one text; with `sub_blocks` also the states inside the blocks."""
     found: dict[str, Curves] = {}
     for name, switches in variants.items():
         record = Recorder(subject.stacks, metrics, f"{name}, {text.name}")
@@ -96,14 +125,16 @@ def run_text(
             torch.no_grad(),
             own_precision(subject.body),
             attention_code(subject),
-            switched(subject.body, subject.anatomy, switches),
+            switched(
+                subject.body, subject.anatomy, switches, record.within if sub_blocks else None
+            ),
         ):
             if subject.exact:
                 for stack in subject.stacks:
-                    observe = partial(record.split, stack.name)
+                    observe = partial(record.split, Place(stack.name))
                     run_exactly(subject.body, stack, text.kwargs, observe)
             else:
-                with watching_states(subject.body, subject.stacks, record.plain):
+                with watching_states(subject.body, subject.stacks, record.after_block):
                     subject.body(**text.kwargs)
         found[name] = record.curves()
         tick()

@@ -62,8 +62,11 @@ class UniformNull:
         key = (joined.numpy().tobytes(), spans.shape, names, same_tokens, period)
         if key not in self.known:
             totals = Totals(names, same_tokens)
-            for rows in even_rows(joined, spans.shape, period):
-                totals.add(rows)
+            again = True
+            while again:
+                for rows in even_rows(joined, spans.shape, period):
+                    totals.add(rows)
+                again = totals.wants_another_round()
             self.known[key] = totals.values()
         return self.known[key]
 

@@ -1,5 +1,6 @@
 """What every exit code means, and the sentence that comes with it."""
 
+import contextlib
 import signal
 import subprocess
 import time
@@ -85,11 +86,21 @@ def test_2_is_a_usage_error_and_says_what_would_do(
     assert not files_in(tmp_path)
 
 
-@pytest.mark.parametrize("source", ["no-such-file", ".", "/dev/null"])
-def test_3_is_an_input_that_cannot_be_analysed(source: str) -> None:
-    outcome = attn("rank-collapse", source)
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("net.safetensors", "there is no file net.safetensors"),
+        ("./nowhere", "there is no folder nowhere"),
+        (".", ". has no config.json"),
+        ("/dev/null", "there is no folder /dev/null"),
+        ("no-such/model", "no-such/model is not in the cache and the hub was not asked"),
+    ],
+)
+def test_3_is_an_input_that_cannot_be_analysed(source: str, said: str, tmp_path: Path) -> None:
+    with contextlib.chdir(tmp_path):
+        outcome = attn("rank-collapse", source, *["--offline"] * ("/model" in source))
     assert (outcome.code, outcome.out) == (3, "")
-    assert outcome.err.startswith("attn: there is no file")
+    assert outcome.err.startswith(f"attn: {said}")
 
 
 def test_3_is_also_a_network_that_leaves_float_range() -> None:
@@ -210,10 +221,10 @@ def interruptible() -> None:
 
 def test_debug_shows_where_an_error_comes_from() -> None:
     for arguments in (
-        ["--debug", "rank-collapse", "nothing"],
-        ["rank-collapse", "nothing", "--debug"],
+        ["--debug", "rank-collapse", "./nothing"],
+        ["rank-collapse", "./nothing", "--debug"],
     ):
         process = attn_program(*arguments)
         assert process.stderr.startswith("Traceback")
-        assert "InputError: there is no file nothing" in process.stderr
-    assert "Traceback" not in attn_program("rank-collapse", "nothing").stderr
+        assert "InputError: there is no folder nothing" in process.stderr
+    assert "Traceback" not in attn_program("rank-collapse", "./nothing").stderr

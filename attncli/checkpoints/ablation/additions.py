@@ -111,6 +111,7 @@ def skip(
     else:
         result = whole.only(stream if keep is Keep.STREAM else 1 - stream)
     attach(result, derived([on, off]).moved(point))
+    run.arrived(point, result)
     return result
 
 

@@ -8,7 +8,7 @@ from attncli.checkpoints.blocks import BlockCall
 
 
 class BlockRun:
-    """What is seen while a block runs once; it holds no tensor."""
+    """What is seen while a block runs once; it holds no tensor unless it is asked to."""
 
     def __init__(self, stack: str, call: BlockCall) -> None:
         self.stack = stack
@@ -26,6 +26,14 @@ class BlockRun:
         """Norms of what is neither the stream nor a projection of it."""
         self.outputs: tuple[Point | None, ...] = ()
         """The points of its streams that the block gave back; None for what is not on the stream. Mostly one."""
+
+        self.values: dict[Point, torch.Tensor] | None = None
+        """The stream at its points, where somebody wants to look inside the block."""
+
+    def arrived(self, point: Point, stream: torch.Tensor) -> None:
+        """The stream has come to a point."""
+        if self.values is not None:
+            self.values[point] = stream
 
     def point(
         self, kind: Kind, parent: Point | None = None, key: Key = "", bare: tuple[Bare, ...] = ()

@@ -1,12 +1,14 @@
 """The context in which parts of a model's blocks are off."""
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import torch
 from torch import nn
 
-from attncli.checkpoints.ablation.anatomy import Anatomy, path_of
+from attncli.checkpoints.ablation.anatomy import Anatomy, lineages, path_of
 from attncli.checkpoints.ablation.guards import described
 from attncli.checkpoints.ablation.parts import Keep
 from attncli.checkpoints.ablation.published import activation_left_in
@@ -17,9 +19,14 @@ from attncli.checkpoints.ablation.tracking import tracking
 from attncli.errors import InputError, UsageError
 from attncli.networks.variants import Switches
 
+Within = Callable[[BlockRun, str, torch.Tensor], None]
+"""within(run, "attention", stream): the stream between two sub-blocks of a block, norms after the first included."""
+
 
 @contextmanager
-def switched(model: nn.Module, anatomy: Anatomy, switches: Switches) -> Iterator[None]:
+def switched(
+    model: nn.Module, anatomy: Anatomy, switches: Switches, within: Within | None = None
+) -> Iterator[None]:
     """Within, forwards of `model` run without the parts that `switches` leaves out.
 
     A branch that is dropped is still computed. A block that takes another path than when it was examined is refused.
@@ -33,12 +40,29 @@ def switched(model: nn.Module, anatomy: Anatomy, switches: Switches) -> Iterator
                 f"{described(run.stack, run.call)} takes another path than when it was examined: "
                 "its code depends on the input, which is not understood."
             )
+        if within is not None:
+            for name, stream in between_sub_blocks(run, outputs[0]):
+                within(run, name, stream)
 
+    chosen = partial(tracking, model, anatomy.stacks, done=check, values=within is not None)
     with (
         activation_left_in(anatomy, switches) as remaining,
-        tracking(model, anatomy.stacks, Chosen(anatomy, remaining), check),
+        chosen(parts=Chosen(anatomy, remaining)),
     ):
         yield
+
+
+def between_sub_blocks(run: BlockRun, output: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
+    """The stream after each sub-block but the last, whose result is the block's."""
+    points = lineages(run)[0]
+    starts = [place for place, point in enumerate(points) if point.kind not in ("input", "norm")]
+    for number, (place, following) in enumerate(itertools.pairwise(starts)):
+        stream = (run.values or {})[points[following - 1]]
+        if stream.shape != output.shape:
+            raise InputError(
+                f"{described(run.stack, run.call)} runs in pieces: there is no state between its sub-blocks."
+            )
+        yield points[place].kind + (f" {number + 1}" if number else ""), stream
 
 
 class Chosen:

@@ -76,7 +76,9 @@ class Tracker(TorchFunctionMode):
         if not self.parts.norm(key, tag.point):
             result = given.expand(given.shape).to(result.dtype)
         if tag.point:
-            attach(result, tag.moved(self.run.point("norm", tag.point, key)))
+            point = self.run.point("norm", tag.point, key)
+            attach(result, tag.moved(point))
+            self.run.arrived(point, result)
         else:
             if tag.raw:
                 self.run.strange_norms.add(key)

@@ -32,15 +32,20 @@ def alias(stream: torch.Tensor) -> torch.Tensor:
 
 @contextmanager
 def tracking(
-    model: nn.Module, stacks: tuple[Stack, ...], parts: Parts, done: Done, feed: Feed = alias
+    model: nn.Module,
+    stacks: tuple[Stack, ...],
+    parts: Parts,
+    done: Done,
+    feed: Feed = alias,
+    values: bool = False,
 ) -> Iterator[None]:
     """Within, every forward of `model` runs its blocks under trackers that keep of them what `parts` says.
 
-    Nothing is differentiated, and tensors keep version counters: that is how a change in place is seen.
+    With `values`, each block's run holds its stream at all points until it is done. Nothing is differentiated, and tensors keep version counters: that is how a change in place is seen.
     """
     parts_of_blocks = named_parts(model, stacks)
     norms = {module: name for module, name in parts_of_blocks.items() if is_norm(module)}
-    tracked = Tracked(stacks, parts, norms, done, feed)
+    tracked = Tracked(stacks, parts, norms, done, feed, values)
     with (
         around_forwards([model], tracked.around_model),
         around_forwards(blocks_of(stacks), tracked.around_block),
@@ -59,12 +64,14 @@ class Tracked:
         norms: Mapping[nn.Module, str],
         done: Done,
         feed: Feed,
+        values: bool,
     ) -> None:
         self.following = Following(stacks)
         self.parts = parts
         self.done = done
         self.feed = feed
         self.norms = norms
+        self.values = values
         self.tracker: Tracker | None = None
 
     def around_model(self, forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
@@ -79,6 +86,7 @@ class Tracked:
         """One run of a block, on an alias of its stream."""
         stack, call = self.following.take(module)
         run = BlockRun(stack.name, call)
+        run.values = {} if self.values else None
         args, kwargs = self.fed(run, args, kwargs)
         self.tracker = Tracker(run, self.parts)
         try:

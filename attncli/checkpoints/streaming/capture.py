@@ -30,7 +30,8 @@ ROW_SUM = 1e-3
 SINK = "sink"
 """In the names of parameters that take part in the softmax and are dropped after it."""
 
-Observe = Callable[[Site, Strip], None]
+Observe = Callable[[Site, Strip], bool | None]
+"""Called with every strip; True at the last one of a map asks for the whole map once more."""
 
 
 class Stream:
@@ -41,6 +42,8 @@ class Stream:
         self.memory = memory
         self.sites = Sites(model)
         self.current: Site | None = None
+        self.again = False
+        """Whether the map that was just handed on comes once more."""
         self.captured: list[Site] = []
         """The attentions of the current forward pass, in order."""
         self.on_interface: set[str] = set()
@@ -54,7 +57,7 @@ class Stream:
     def restart(self, *_: Any) -> None:
         """A new forward pass begins."""
         self.sites.restart()
-        self.captured, self.watcher.unclaimed = [], []
+        self.captured, self.watcher.unclaimed, self.again = [], [], False
 
     def attend(
         self,
@@ -84,15 +87,16 @@ class Stream:
             self.watcher.silent = False
         return output.to(query.dtype), None
 
-    def found(self, module: nn.Module, strip: Strip) -> None:
-        """A strip from the watcher; the first row of a map begins a new site."""
-        if strip.first_query == 0:
+    def found(self, module: nn.Module, strip: Strip) -> bool:
+        """A strip from the watcher; the first row of a map begins a new site, unless the map comes once more."""
+        if strip.first_query == 0 and not self.again:
             self.current = self.sites.site(module)
             self.captured.append(self.current)
         assert self.current is not None
-        self.hand_on(self.current, strip)
+        self.again = self.hand_on(self.current, strip)
+        return self.again
 
-    def hand_on(self, site: Site, strip: Strip) -> None:
+    def hand_on(self, site: Site, strip: Strip) -> bool:
         """To the observer, once the strip is seen to be attention: weights that sum to one, or to less beside a sink."""
         sums = strip.weights.sum(dim=-1)
         low, high = float(sums.min()), float(sums.max())
@@ -106,7 +110,7 @@ class Stream:
                 f"layer {site.layer} ({site.name}): rows sum to {low:.4f} … {high:.4f} instead of 1, "
                 "so this is no attention that is understood here."
             )
-        self.observe(site, strip)
+        return self.observe(site, strip) is True
 
 
 def nan_row(strip: Strip, sums: Tensor) -> int:

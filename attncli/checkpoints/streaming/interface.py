@@ -56,17 +56,21 @@ def attention_in_strips(
     eager: Attention,
     call: "Call",
     rows: int,
-    observe: Callable[[Strip], None] | None,
+    observe: Callable[[Strip], bool],
 ) -> Tensor:
-    """The output [batch, query, head, value] of one attention, its map handed on in strips."""
-    outputs = []
-    for start in range(0, call.queries, rows):
-        part = call.strip(start, min(start + rows, call.queries))
-        output, weights = eager(call.module, *part.tensors, **part.keywords)
-        if observe is not None:
+    """The output [batch, query, head, value] of one attention, its map handed on in strips.
+
+    An observer that says so at the last strip is given all of them once more.
+    """
+    again = True
+    while again:
+        outputs = []
+        for start in range(0, call.queries, rows):
+            part = call.strip(start, min(start + rows, call.queries))
+            output, weights = eager(call.module, *part.tensors, **part.keywords)
             place = (start, part.first_key, call.queries, call.keys)
-            observe(Strip(weights, *place, part.visible, output))
-        outputs.append(output)
+            again = observe(Strip(weights, *place, part.visible, output))
+            outputs.append(output)
     return outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=1)
 
 

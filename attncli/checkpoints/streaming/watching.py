@@ -41,7 +41,8 @@ HIDDEN = 5000.0
 MARK = "_attncli_map"
 """Attribute of tensors that are an attention map, or a view or a masked copy of one: its number among the pending."""
 
-Found = Callable[[nn.Module, Strip], None]
+Found = Callable[[nn.Module, Strip], bool]
+"""Called with every strip; True at the last one of a map asks for the whole map once more."""
 
 
 class Watcher(TorchFunctionMode):
@@ -142,14 +143,19 @@ class Watcher(TorchFunctionMode):
             elif isinstance(result, Tensor) and name_of(func) in UNCHANGED:
                 setattr(result, MARK, number)
 
-    def hand_on(self, strip: Strip) -> None:
-        self.found(self.running[-1], strip)
+    def hand_on(self, strip: Strip) -> bool:
+        return self.found(self.running[-1], strip)
+
+    def hand_on_whole(self, strip: Strip) -> None:
+        """A map in one piece, as often as it is asked for."""
+        while self.hand_on(strip):
+            pass
 
     def multi_head(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """torch's own module: asked for the weights of every head, whatever the caller wants."""
         asked = {"need_weights": True, "average_attn_weights": False}
         output, weights = func(*args, **{**kwargs, **asked})
-        self.hand_on(whole(weights))
+        self.hand_on_whole(whole(weights))
         if not kwargs.get("need_weights", True):
             return output, None
         average = kwargs.get("average_attn_weights", True)
@@ -190,7 +196,7 @@ def whole(weights: Tensor, visible: Tensor | None = None) -> Strip:
 
 
 def sdpa_in_strips(
-    hand_on: Callable[[Strip], None],
+    hand_on: Callable[[Strip], bool],
     memory: int,
     query: Tensor,
     key: Tensor,
@@ -211,20 +217,24 @@ def sdpa_in_strips(
     query, key, value = precise(query), precise(key), precise(value)
     mask = None if attn_mask is None else attn_mask.expand(*lead, queries, keys)
     rows = max(1, memory // (math.prod(lead) * keys * max(4, query.element_size())))
-    outputs = []
-    for start in range(0, queries, rows):
-        logits = query[..., start : start + rows, :] @ key.transpose(-2, -1) * scale
-        if is_causal:
-            future = torch.arange(keys, device=query.device) > torch.arange(
-                start, start + logits.shape[-2], device=query.device
-            ).unsqueeze(1)
-            logits = logits.masked_fill(future, -math.inf)
-        if mask is not None:
-            part = mask[..., start : start + rows, :]
-            hidden = part.dtype == torch.bool
-            logits = logits.masked_fill(~part, -math.inf) if hidden else logits + part
-        weights = torch.softmax(logits, dim=-1).nan_to_num(0.0)  # a row that sees nothing is zero
-        strip = whole(weights, unmasked(logits))
-        hand_on(strip._replace(first_query=start, queries=queries))
-        outputs.append(weights @ value)
+    again = True
+    while again:
+        outputs = []
+        for start in range(0, queries, rows):
+            logits = query[..., start : start + rows, :] @ key.transpose(-2, -1) * scale
+            if is_causal:
+                future = torch.arange(keys, device=query.device) > torch.arange(
+                    start, start + logits.shape[-2], device=query.device
+                ).unsqueeze(1)
+                logits = logits.masked_fill(future, -math.inf)
+            if mask is not None:
+                part = mask[..., start : start + rows, :]
+                hidden = part.dtype == torch.bool
+                logits = logits.masked_fill(~part, -math.inf) if hidden else logits + part
+            weights = torch.softmax(logits, dim=-1).nan_to_num(
+                0.0
+            )  # a row that sees nothing is zero
+            strip = whole(weights, unmasked(logits))
+            again = hand_on(strip._replace(first_query=start, queries=queries))
+            outputs.append(weights @ value)
     return torch.cat(outputs, dim=-2).to(dtype)

@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 TINY = 2e-38
 """The least weight that adds to an entropy, a normal float32: 2e-38 · ln 2e-38 is no number that could be seen."""
 
+CACHED = 2**17
+"""Numbers that are worked on at a time, so that they stay in the processor's cache."""
+
 
 class Rows:
     """Rows `first_query` … of maps of `queries` × `keys`; columns from `first_key` on, those left out being hidden."""
@@ -55,12 +58,13 @@ class Rows:
     @cached_property
     def entropy(self) -> "Tensor":
         """[batch, head, query]: -Σ_j A_ij ln A_ij in nats."""
+        width = self.weights.shape[-1]
         result = self.weights.new_empty(self.weights.shape[:-1])
-        for own, target in zip(
-            self.weights.flatten(0, 1), result.flatten(0, 1), strict=True
-        ):  # one head at a time stays in the processor's cache
-            logarithms = own.clamp_min(TINY).log_()
-            target.copy_(logarithms.mul_(own).sum(dim=-1))
+        room = self.weights.new_empty((min(self.size, max(1, CACHED // width)), width))
+        for own, target in zip(self.weights.flatten(0, 1), result.flatten(0, 1), strict=True):
+            for part, sums in zip(own.split(len(room)), target.split(len(room)), strict=True):
+                logarithms = room[: len(part)].copy_(part).clamp_min_(TINY).log_()
+                sums.copy_(logarithms.mul_(part).sum(dim=-1))
         return 0.0 - result
 
     @cached_property

@@ -32,15 +32,22 @@ class Totals:
         self.sums: dict[str, Any] = {}
         self.least_row = 1.0
         self.period: int | None = None
-        self.keys = 0
+        self.repeating = False
+        """All strips have come once, and come again for the spectrum alone."""
 
     @cached_property
     def kinds(self) -> set[str]:
         return {nature(name).of for name in self.functions}
 
     def add(self, rows: Rows) -> None:
-        """One more strip; strips of a map come in order, each row once."""
-        self.period, self.keys = rows.period, rows.keys
+        """One more strip; strips of a map come in order, each row once, and again where `wants_another_round`."""
+        if "spectrum" in self.kinds:
+            if "spectrum" not in self.sums:
+                self.sums["spectrum"] = Spectrum(rows)
+            self.sums["spectrum"].add(rows)
+        if self.repeating:
+            return
+        self.period = rows.period
         for name, function in self.functions.items():
             if nature(name).of == "rows" and not self.impossible(name):
                 self.add_rows(name, function(rows))
@@ -50,8 +57,6 @@ class Totals:
             self.add_columns(rows)
         if "offsets" in self.kinds:
             self.add_offsets(rows)
-        if "spectrum" in self.kinds:
-            self.sums.setdefault("spectrum", Spectrum()).add(rows)
 
     def add_outputs(self, outputs: Outputs) -> None:
         """What the heads of the whole attention hand on, once all strips have been added."""
@@ -94,6 +99,11 @@ class Totals:
             start = first + offsets.zero
             target[..., start : start + sums.shape[-1]] += sums
         offsets.squares.add_(rows.squares.double().sum(dim=-1))
+
+    def wants_another_round(self) -> bool:
+        """All strips have been added: whether they must come once more."""
+        self.repeating = "spectrum" in self.kinds and self.sums["spectrum"].next_round()
+        return self.repeating
 
     def values(self) -> dict[str, "Tensor | str"]:
         """Every metric that was asked for, once all strips have been added."""
@@ -138,5 +148,8 @@ class Totals:
 def measured(weights: "Tensor", names: Iterable[str], **how: Any) -> Values:
     """The metrics of whole maps [batch, head, query, key]."""
     totals = Totals(names, how.pop("same_tokens", True))
-    totals.add(Rows(weights, **how))
+    rows = Rows(weights, **how)
+    totals.add(rows)
+    while totals.wants_another_round():
+        totals.add(rows)
     return totals.values()

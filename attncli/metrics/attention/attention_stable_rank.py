@@ -1,0 +1,17 @@
+from typing import TYPE_CHECKING
+
+from attncli.metrics.attention import measure
+from attncli.metrics.attention._spectrum import Spectrum
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@measure("1", of="spectrum", group="spectra")
+def attention_stable_rank(spectrum: Spectrum) -> "Tensor":
+    """‖A‖_F² / s1², how many directions A has.
+
+    1: all queries look alike; n: a permutation. Independent normal logits of variance σ² have e^{σ²}.
+    """
+    assert spectrum.values is not None
+    return spectrum.square / spectrum.values[..., 0].square()

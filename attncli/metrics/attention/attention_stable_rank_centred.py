@@ -1,0 +1,23 @@
+from typing import TYPE_CHECKING
+
+from attncli.metrics.attention import measure
+from attncli.metrics.attention._spectrum import Spectrum
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+ROUNDING = 1e-6
+"""Of ‖A‖_F²: what float32 leaves of a difference that is zero."""
+TINY = 1e-300
+
+
+@measure("1", of="spectrum", group="spectra")
+def attention_stable_rank_centred(spectrum: Spectrum) -> "Tensor":
+    """‖A - 11^T/n‖_F² / s1(A - 11^T/n)²: the same once even attention is taken off.
+
+    0 where nothing is left. A gap of the spectrum that is only the even part's goes away ("Mind the Gap", 2024).
+    """
+    assert spectrum.values is not None
+    largest, square = spectrum.centred()
+    nothing = square <= ROUNDING * spectrum.square
+    return (square / largest.square().clamp_min(TINY)).masked_fill(nothing, 0.0)

@@ -1,0 +1,17 @@
+from typing import TYPE_CHECKING
+
+from attncli.metrics.attention import measure
+from attncli.metrics.attention._spectrum import Spectrum
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@measure("1", of="spectrum", group="spectra")
+def s1(spectrum: Spectrum) -> "Tensor":
+    """Largest singular value of A.
+
+    1: rows and columns sum to one; √n: every query looks at the same key. Uniform causal attention over 64 tokens: 1.598.
+    """
+    assert spectrum.values is not None
+    return spectrum.values[..., 0]

@@ -1,0 +1,17 @@
+from typing import TYPE_CHECKING
+
+from attncli.metrics.attention import measure
+from attncli.metrics.attention._spectrum import Spectrum
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@measure("1", of="spectrum", group="spectra")
+def s2_over_s1(spectrum: Spectrum) -> "Tensor":
+    """Second singular value of A over the first.
+
+    0: A has rank 1, all queries look alike; near 1: no direction stands out.
+    """
+    assert spectrum.values is not None
+    return spectrum.values[..., 1] / spectrum.values[..., 0]

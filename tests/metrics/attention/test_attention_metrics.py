@@ -1,0 +1,328 @@
+"""Every metric of attention against closed forms and dense oracles, and the laws all of them obey."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from attncli.metrics.attention import ATTENTION, definition, nature
+from attncli.metrics.attention._outputs import Outputs
+from attncli.metrics.attention._rows import Rows
+from attncli.metrics.attention._totals import Totals, measured
+
+torch.set_num_threads(1)
+
+NAMES = ATTENTION.names()
+ON_MAPS = [name for name in NAMES if nature(name).of != "outputs"]
+N = 64
+CAUSAL = torch.ones(N, N).tril().bool()
+
+
+def uniform(visible: Tensor) -> Tensor:
+    return visible / visible.sum(-1, keepdim=True, dtype=torch.float64)
+
+
+def on_map(weights: Tensor, visible: Tensor | None = None, **how: Any) -> Mapping[str, Any]:
+    """All metrics of one head."""
+    seen = None if visible is None else visible[None, None]
+    return measured(weights[None, None].double(), ON_MAPS, visible=seen, **how)
+
+
+def harmonic(n: int) -> float:
+    return math.fsum(1.0 / k for k in range(1, n + 1))
+
+
+def test_uniform_causal_attention() -> None:
+    found = on_map(uniform(CAUSAL), CAUSAL, period=32)
+    expected = {
+        "entropy": 3.2057531,
+        "entropy_normalised": 1.0,
+        "effective_support": 32.5,
+        "participation": 32.5,
+        "small_share": 0.0,
+        "sink": 0.0741233,
+        "sink_max": harmonic(N) / N,
+        "distance": (N - 1) / 4,
+        "self_attention": harmonic(N) / N,
+        "previous_token": (harmonic(N) - 1) / (N - 1),
+        "induction": (harmonic(N) - harmonic(32)) / 32,
+        "duplicate_token": (harmonic(N) - harmonic(32)) / 32,
+        "received_mass_min": 1 / N,
+        "s1": 1.597855,
+        "s2_over_s1": 1.013719 / 1.597855,
+        "attention_stable_rank": 1.858062,
+    }
+    for name, value in expected.items():
+        assert float(found[name]) == pytest.approx(value, rel=1e-6), name
+
+
+def test_uniform_bidirectional_attention() -> None:
+    found = on_map(uniform(torch.ones(N, N)))
+    expected = {
+        "entropy": math.log(N),
+        "entropy_normalised": 1.0,
+        "effective_support": N,
+        "sink": 1 / N,
+        "distance": (N * N - 1) / (3 * N),
+        "received_mass_min": 1.0,
+        "received_mass_gini": 0.0,
+        "received_mass_low": 0.0,
+        "offset_share": 1.0,
+        "s1": 1.0,
+        "s2_over_s1": 0.0,
+        "attention_stable_rank": 1.0,
+        "attention_stable_rank_centred": 0.0,
+    }
+    for name, value in expected.items():
+        assert float(found[name]) == pytest.approx(value, rel=1e-6, abs=1e-6), name
+
+
+def test_a_pure_sink() -> None:
+    sink = torch.zeros(N, N)
+    sink[:, 0] = 1.0
+    found = on_map(sink, CAUSAL)
+    assert float(found["sink"]) == float(found["sink_max"]) == 1.0
+    assert float(found["entropy"]) == 0.0
+    assert float(found["effective_support"]) == 1.0
+    assert float(found["received_mass_gini"]) == pytest.approx(1 - 1 / N)
+    assert float(found["received_mass_low"]) == pytest.approx(1 - 1 / N)
+    assert float(found["s1"]) == pytest.approx(math.sqrt(N))
+    assert float(found["distance"]) == pytest.approx((N - 1) / 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "offset"), [("self_attention", 0), ("previous_token", 1), ("induction", 31), ("duplicate_token", 32)]
+)  # fmt: skip
+def test_heads_of_one_offset(name: str, offset: int) -> None:
+    """1 for the head that looks so far behind, next to nothing for the others."""
+    query = torch.arange(N)
+    weights = torch.zeros(N, N)
+    weights[query, (query - offset).clamp(min=0)] = 1.0
+    found = on_map(weights, CAUSAL, period=32)
+    assert float(found[name]) == 1.0
+    others = {"self_attention", "previous_token", "induction", "duplicate_token"} - {name}
+    assert all(float(found[other]) <= 1 / 32 for other in others)
+
+
+def test_a_learned_sink() -> None:
+    found = on_map(0.75 * uniform(CAUSAL), CAUSAL)
+    assert float(found["virtual_sink"]) == pytest.approx(0.25)
+    assert on_map(uniform(CAUSAL), CAUSAL)["virtual_sink"].startswith("n/a: all rows sum to 1")
+
+
+def test_normal_logits_have_the_rank_and_entropy_of_their_variance() -> None:
+    """sr → e^{σ²}, entropy → ln n - σ²/2."""
+    n, sigma = 1500, 0.7
+    generator = torch.Generator().manual_seed(0)
+    weights = torch.softmax(sigma * torch.randn(n, n, generator=generator), -1)
+    found = measured(weights[None, None], ["attention_stable_rank", "entropy"])
+    assert float(found["attention_stable_rank"]) == pytest.approx(math.exp(sigma**2), rel=0.02)
+    assert float(found["entropy"]) == pytest.approx(math.log(n) - sigma**2 / 2, rel=1e-3)
+
+
+# --- the definitions, written out densely in numpy
+
+
+def dense(name: str, a: np.ndarray, visible: np.ndarray, period: int) -> float:
+    n = len(a)
+    i, j = np.indices(a.shape)
+    seen = visible.sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        h = -np.where(a > 0, a * np.log(a), 0.0).sum(axis=1)
+    s = np.linalg.svd(a, compute_uv=False)
+    columns, times = a.sum(axis=0), visible.sum(axis=0)
+
+    def pairs(offset: int, first: int) -> float:
+        return float(a[(i - j == offset) & visible & (i >= first)].mean())
+
+    if name in ("s1", "s2_over_s1", "attention_stable_rank", "attention_stable_rank_centred"):
+        if name == "s1":
+            return float(s[0])
+        if name == "s2_over_s1":
+            return float(s[1] / s[0])
+        if name == "attention_stable_rank":
+            return float((s**2).sum() / s[0] ** 2)
+        c = np.linalg.svd(a - 1 / n, compute_uv=False)
+        return float((c**2).sum() / c[0] ** 2)
+    if name == "offset_share":
+        even = [a[(i - j == r) & visible] for r in range(1 - n, n)]
+        return float(sum(len(d) * d.mean() ** 2 for d in even if len(d)) / (a**2).sum())
+    many = seen > 1
+    half = 2 * times >= times.max()
+    ordered = np.sort(columns)
+    differences = np.abs(ordered[:, None] - ordered).sum()
+    return {
+        "entropy": lambda: h.mean(),
+        "entropy_normalised": lambda: (h[many] / np.log(seen[many])).mean(),
+        "effective_support": lambda: np.exp(h).mean(),
+        "participation": lambda: (1 / (a**2).sum(axis=1)).mean(),
+        "small_share": lambda: (((a < 1e-3) & visible).sum(axis=1) / seen).mean(),
+        "virtual_sink": lambda: (1 - a.sum(axis=1)).mean(),
+        "sink": lambda: columns[0] / times[0],
+        "sink_max": lambda: (columns / times)[half].max(),
+        "received_mass_min": lambda: columns.min(),
+        "received_mass_low": lambda: (columns < 0.1).mean(),
+        "received_mass_gini": lambda: differences / (2 * n * columns.sum()),
+        "distance": lambda: (a * abs(i - j)).sum(axis=1).mean(),
+        "self_attention": lambda: pairs(0, 0),
+        "previous_token": lambda: pairs(1, 0),
+        "duplicate_token": lambda: pairs(period, period),
+        "induction": lambda: pairs(period - 1, period),
+    }[name]()  # type: ignore[no-any-return]
+
+
+def some_map(kind: str, n: int = 23) -> tuple[Tensor, Tensor]:
+    """A random map in float64 and its mask."""
+    i, j = np.indices((n, n))
+    visible = {
+        "full": np.ones((n, n), bool),
+        "causal": j <= i,
+        "window": (j <= i) & (i - j < 15),
+        "both sides": abs(i - j) < 15,
+    }[kind]
+    generator = torch.Generator().manual_seed(len(kind))
+    logits = 2.0 * torch.randn(n, n, generator=generator, dtype=torch.float64)
+    mask = torch.from_numpy(visible)
+    return torch.softmax(logits.masked_fill(~mask, -math.inf), -1), mask
+
+
+@pytest.mark.parametrize("kind", ["full", "causal", "window", "both sides"])
+@pytest.mark.parametrize("name", [name for name in ON_MAPS if name != "offset_profile"])
+def test_metrics_are_what_their_definitions_say(name: str, kind: str) -> None:
+    weights, mask = some_map(kind)
+    weights = 0.8 * weights if name == "virtual_sink" else weights
+    found = on_map(weights, mask, period=11)[name]
+    expected = dense(name, weights.numpy(), mask.numpy(), 11)
+    assert float(found) == pytest.approx(expected, rel=1e-6 if nature(name).of == "spectrum" else 1e-10)  # fmt: skip
+
+
+def test_the_offset_profile_is_the_mean_of_each_diagonal() -> None:
+    weights, mask = some_map("window")
+    profile = on_map(weights, mask)["offset_profile"][0]
+    expected = [float(weights.diagonal(-r).mean()) for r in range(9)]
+    assert profile.tolist() == pytest.approx(expected)
+
+
+def test_contributions_are_the_norms_of_what_heads_write() -> None:
+    generator = torch.Generator().manual_seed(0)
+    context = torch.randn(1, 9, 3, 4, generator=generator, dtype=torch.float64)
+    projection = torch.randn(3, 4, 7, generator=generator, dtype=torch.float64)
+    totals = Totals(["head_contribution"])
+    totals.add(Rows(some_map("full", 9)[0][None, None].expand(1, 3, 9, 9)))
+    totals.add_outputs(Outputs(context, projection))
+    written = torch.einsum("bqhv,hvf->bqhf", context, projection).norm(dim=-1)[0]
+    expected = (written / written.sum(-1, keepdim=True)).median(dim=0).values
+    assert torch.allclose(totals.values()["head_contribution"], expected)
+
+
+# --- laws
+
+
+def several(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
+    """Two texts, three heads."""
+    maps, mask = zip(*(some_map("window") for _ in range(1)), strict=True)
+    generator = torch.Generator().manual_seed(1)
+    noise = torch.rand(2, 3, 23, 23, generator=generator, dtype=torch.float64)
+    weights = (maps[0] * noise).to(dtype)
+    return weights / weights.sum(-1, keepdim=True), mask[0][None, None]
+
+
+def in_strips(weights: Tensor, mask: Tensor, size: int, name: str) -> Any:
+    """As they come from a model: key columns that a strip cannot see are left out."""
+    totals = Totals([name])
+    while True:
+        for start in range(0, weights.shape[2], size):
+            part = slice(start, start + size)
+            seen = mask[:, :, part].any(dim=2).flatten().nonzero()
+            first, last = int(seen[0]), int(seen[-1]) + 1
+            totals.add(
+                Rows(
+                    weights[:, :, part, first:last],
+                    start,
+                    first,
+                    *weights.shape[2:],
+                    mask[:, :, part, first:last],
+                    11,
+                )
+            )
+        if not totals.wants_another_round():
+            return totals.values()[name]
+
+
+def close(first: Any, second: Any, tolerance: float) -> bool:
+    if isinstance(first, str):
+        return bool(first == second)
+    return torch.allclose(first, second, rtol=tolerance, atol=tolerance * 1e-3)
+
+
+@pytest.mark.parametrize("name", ON_MAPS)
+@pytest.mark.parametrize("size", [1, 7, 23])
+def test_the_size_of_strips_does_not_matter(name: str, size: int) -> None:
+    weights, mask = several()
+    assert close(in_strips(weights, mask, size, name), in_strips(weights, mask, 23, name), 1e-9)
+
+
+@pytest.mark.parametrize("name", ON_MAPS)
+def test_the_order_of_the_batch_does_not_matter(name: str) -> None:
+    weights, mask = several()
+    assert close(in_strips(weights.flip(0), mask, 7, name), in_strips(weights, mask, 7, name), 1e-9)
+
+
+@pytest.mark.parametrize("name", ON_MAPS)
+def test_float32_is_close_to_float64(name: str) -> None:
+    exact, mask = several()
+    rough, _ = several(torch.float32)
+    assert close(in_strips(rough, mask, 7, name), in_strips(exact, mask, 7, name), 1e-4)
+
+
+@pytest.mark.parametrize("name", ON_MAPS)
+def test_heads_are_independent(name: str) -> None:
+    weights, mask = several()
+    both = in_strips(weights, mask, 7, name)
+    alone = in_strips(weights[:, 1:2], mask, 7, name)
+    if isinstance(both, str):
+        assert both == alone
+    else:
+        assert close(both[1:2], alone, 1e-9)
+
+
+EXTREME = {
+    "one key each": torch.eye(23),
+    "a sink": torch.eye(23)[:1].expand(23, 23),
+    "denormal": torch.eye(23) * (1 - 1e-40) + 1e-40,
+    "uniform": torch.full((23, 23), 1 / 23),
+}
+
+
+@pytest.mark.parametrize("name", ON_MAPS)
+@pytest.mark.parametrize("kind", EXTREME)
+def test_extreme_maps_have_finite_numbers(name: str, kind: str) -> None:
+    found = measured(EXTREME[kind][None, None], [name], period=11)[name]
+    assert isinstance(found, str) or bool(torch.isfinite(found).all())
+
+
+def test_one_token_is_enough_or_there_is_a_reason() -> None:
+    found = measured(torch.ones(1, 2, 1, 1), ON_MAPS)
+    assert float(found["entropy"][0]) == 0.0
+    assert found["previous_token"] == "n/a: no query sees such a key"
+    assert found["induction"].startswith("n/a: only a text that repeats")
+
+
+def test_cross_attention_has_no_distance() -> None:
+    found = measured(some_map("full")[0][None, None, :5], ON_MAPS, same_tokens=False)
+    for name in ("distance", "previous_token", "self_attention", "induction", "offset_share"):
+        assert found[name] == "n/a: queries and keys are not the same tokens"
+    assert float(found["sink"][0]) > 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_definitions_have_a_unit_and_a_sentence(name: str) -> None:
+    found = definition(name)
+    assert found.unit
+    assert len(found.definition) > 20
+    assert nature(name).of in ("rows", "columns", "offsets", "spectrum", "outputs")
+    assert nature(name).group in ("attention", "roles", "spectra")

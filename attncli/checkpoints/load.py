@@ -36,6 +36,8 @@ from attncli.errors import InputError, UsageError
 
 OVERSIZE = 4
 """A model with this many times the numbers of its files is of another config; tied weights make it 2 at most."""
+KEPT = ("use_cache", "output_attentions", "output_hidden_states")
+"""What configs may ask a forward pass to keep for its caller."""
 SLACK = 1_000_000
 """Numbers that small checkpoints may lack of what their config describes before the sizes alone are held against it."""
 
@@ -230,8 +232,9 @@ def at_rest(model: PreTrainedModel, device: torch.device | None) -> PreTrainedMo
     nn.Module.eval(model).requires_grad_(False)
     for module in model.modules():
         config = getattr(module, "config", None)
-        if config is not None and getattr(config, "use_cache", False):
-            config.use_cache = False
+        for kept in KEPT:
+            if config is not None and getattr(config, kept, False):
+                setattr(config, kept, False)
     if model.dtype == torch.float64:
         model.set_experts_implementation("eager")  # the grouped product has no float64 kernel
     if device is not None and device.type != "cpu":

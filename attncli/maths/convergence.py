@@ -28,9 +28,15 @@ def orders(curve: Sequence[float]) -> list[float | None]:
 
 
 def late_order(curve: Sequence[float]) -> float | None:
-    """The geometric mean of the orders over the later half of the layers: a long step and a short one make 1."""
-    late = [p for p in orders(curve)[len(curve) // 2 :] if p is not None]
-    return math.exp(math.fsum(map(math.log, late)) / len(late)) if late else None
+    """The geometric mean of the orders over the later half of the layers: a long step and a short one make 1.
+
+    None unless every one of these layers falls steadily: a curve that also rises has no order.
+    """
+    late = orders(curve)[max(2, len(curve) // 2) :]
+    known = [p for p in late if p is not None]
+    if not known or len(known) < len(late):
+        return None
+    return math.exp(math.fsum(map(math.log, known)) / len(known))
 
 
 def late_slope(curve: Sequence[float]) -> float:

@@ -18,6 +18,15 @@ def test_a_constant_factor_has_order_one() -> None:
     assert late_order(LINEAR) == pytest.approx(1.0)
 
 
+def test_a_curve_that_also_rises_has_no_order() -> None:
+    """As measured on a trained GPT-2 without its skips: single steps of any ratio, but no law."""
+    noisy = [-0.006, -0.244, -0.331, -0.143, -0.396, -0.874, -0.904, -0.677, -1.316]
+    assert late_order(noisy) is None
+    assert regime(noisy, "", "causal mask").startswith("linear")
+    uneven = [-0.01, -0.08, -0.22, -0.33, -0.44, -0.82, -0.97]  # one long step among short ones
+    assert late_order(uneven) == pytest.approx(1.0, abs=0.5)
+
+
 def test_flat_curves_have_no_order() -> None:
     assert late_order(FLAT) is None
     assert orders([-1.0]) == [None]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from commands import attn
-from small_checkpoints import BERT, saved
+from small_checkpoints import BERT, change_config, saved
 
 from attncli.checkpoints.texts import default_text
 
@@ -239,6 +239,14 @@ def test_what_cannot_be_done_is_said_in_one_sentence(
     assert len(done.err.strip().splitlines()) == 1
 
 
+def test_a_config_that_asks_for_maps_and_states_is_no_hindrance(tmp_path: Path) -> None:
+    """Many a published config does; then eager attention returns maps, and captured attention does not."""
+    folder = tmp_path / "model"
+    saved("BertModel", folder)
+    change_config(folder, output_attentions=True, output_hidden_states=True, use_cache=True)
+    assert len(curve(report_of(str(folder), "--token-ids", "3,4,5,6"))) == 3
+
+
 def test_weights_that_are_not_finite_are_named(tmp_path: Path) -> None:
     from safetensors.torch import load_file, save_file
 
@@ -251,3 +259,59 @@ def test_weights_that_are_not_finite_are_named(tmp_path: Path) -> None:
     done = attn("rank-collapse", str(folder), "--token-ids", "3,4,5")
     assert done.code == 3
     assert name in done.err
+
+
+# --- inside the blocks
+
+
+def states_within(source: str, module: str, given: bool) -> list[float]:
+    """log10 r of what a module of each block returns (or is given), seen by a hook on the model's own code."""
+    from attncli.checkpoints.load import LoadOptions, load
+    from attncli.checkpoints.texts import InputOptions, inputs_of
+    from attncli.maths.split import Split
+    from attncli.metrics import METRICS
+
+    checkpoint = load(source, LoadOptions(dtype="float64"))
+    (text,) = inputs_of(checkpoint, InputOptions(random_tokens=16))
+    seen: list[float] = []
+
+    def hook(_: Any, inputs: Any, output: Any) -> None:
+        state = inputs[0] if given else output
+        seen.append(METRICS["log10_residual"](Split.of(state[0].numpy())))
+
+    for name, part in checkpoint.body.named_modules():
+        if name.endswith(module):
+            part.register_forward_hook(hook)
+    checkpoint.body(**text.kwargs)
+    return seen
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize(
+    ("source", "module", "given"),
+    [
+        ("random:bert?layers=3&width=32&heads=4", "attention.output", False),  # after its norm
+        ("random:gpt2?layers=3&width=32&heads=4", "ln_2", True),  # before the MLP's norm
+    ],
+)
+def test_states_between_sub_blocks_are_the_models_own(
+    source: str, module: str, given: bool, exact: bool
+) -> None:
+    report = report_of(source, "--random-tokens", "16", "--sub-blocks", *["--exact"] * exact)
+    rows = [
+        row
+        for row in report["rows"]
+        if (row.get("after"), row["variant"], row["metric"])
+        == ("attention", "transformer", "log10_residual")
+    ]
+    assert [row["layer"] for row in rows] == [1, 2, 3]
+    expected = states_within(source, module, given)
+    assert [row["value"] for row in rows] == pytest.approx(expected, abs=1e-9)
+    assert not any(row.get("after") for row in report["rows"] if row["metric"] == "order")
+
+
+def test_parallel_blocks_have_nothing_between_and_say_so() -> None:
+    done = attn("rank-collapse", "random:gpt_neox?tiny", "--sub-blocks", "--format", "json")
+    report = json.loads(done.out)
+    assert not any(row.get("after") for row in report["rows"])
+    assert any("parallel" in warning for warning in report["warnings"])

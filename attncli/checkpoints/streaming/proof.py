@@ -156,7 +156,7 @@ def future_weight(strip: Strip) -> float:
 
 
 def floats(output: Any) -> list[Tensor]:
-    """All floating tensors of a model's output, in order."""
+    """All floating tensors of a model's output, in order; but not its maps, which only eager attention returns."""
     return [value for value in leaves(output) if value.dtype.is_floating_point]
 
 
@@ -164,8 +164,9 @@ def leaves(output: Any) -> Iterator[Tensor]:
     if isinstance(output, Tensor):
         yield output
     elif isinstance(output, Mapping):
-        for value in output.values():
-            yield from leaves(value)
+        for name, value in output.items():
+            if "attentions" not in str(name):
+                yield from leaves(value)
     elif isinstance(output, (list, tuple)):
         for value in output:
             yield from leaves(value)

@@ -15,6 +15,7 @@ batch items count alike.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeVar
 
 from attncli.records import Definition
@@ -56,7 +57,9 @@ def measure(
     return attach
 
 
+@cache
 def nature(name: str) -> Nature:
+    """Asked for at every strip, so the folder is walked once."""
     found: Nature = ATTENTION[name].nature  # type: ignore[attr-defined]
     return found
 

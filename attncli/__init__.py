@@ -11,6 +11,7 @@ Rooms, top to bottom; a room imports only from rooms above it, and `tests/test_h
 
     errors       the error tree with its exit codes
     records      Row, Report, provenance: the only types that travel between rooms
+    reports      finished reports: read back from JSON, put side by side
     registry     one mechanism for whatever is extended by adding a file
     limits       what the machine can hold
     maths        numpy only, no input or output: the c+R arithmetic, bounds, orders

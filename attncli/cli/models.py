@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from attncli.cli.model_options import InputOptions, ModelOptions
-from attncli.errors import LimitError
+from attncli.errors import InputError, LimitError
 from attncli.networks.variants import Switches
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def collapse_study(
 
     checkpoint = loaded_for_ablation(source, model, seed)
     texts = inputs_of(checkpoint, inputs.to_read(tokens, seed))
+    refuse_single_tokens(texts)
     first = examined(checkpoint.model, exact)
     require_room(first, texts)
     subjects = {"": first.subject}
@@ -83,6 +84,13 @@ def loaded_for_ablation(source: str, model: ModelOptions, seed: int) -> "Checkpo
         checkpoint = load(source, options)
         warning = f"run in {checkpoint.identity['dtype']}, for {error}"
         return replace(checkpoint, warnings=(*checkpoint.warnings, warning))
+
+
+def refuse_single_tokens(texts: "Sequence[ModelInput]") -> None:
+    """One token is of rank 1 from the start."""
+    for text in texts:
+        if text.tokens < 2:
+            raise InputError(f"{text.name} has one token: a distance between tokens needs two.")
 
 
 class Examined(NamedTuple):

@@ -28,15 +28,14 @@ def orders(curve: Sequence[float]) -> list[float | None]:
 
 
 def late_order(curve: Sequence[float]) -> float | None:
-    """The geometric mean of the orders over the later half of the layers: a long step and a short one make 1.
+    """The geometric mean of the last orders, over at most half of the layers: a long step and a short one make 1.
 
-    None unless every one of these layers falls steadily: a curve that also rises has no order.
+    Counted from the end for as long as the curve falls steadily; None where it ends otherwise.
     """
     late = orders(curve)[max(2, len(curve) // 2) :]
-    known = [p for p in late if p is not None]
-    if not known or len(known) < len(late):
-        return None
-    return math.exp(math.fsum(map(math.log, known)) / len(known))
+    last = list(itertools.takewhile(lambda p: p is not None, reversed(late)))
+    known = [p for p in last if p is not None]
+    return math.exp(math.fsum(map(math.log, known)) / len(known)) if known else None
 
 
 def late_slope(curve: Sequence[float]) -> float:

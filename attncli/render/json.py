@@ -17,7 +17,7 @@ def document(report: Report) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "study": report.study,
         "headline": report.headline,
-        "attn_version": __version__,
+        "attn_version": report.environment.get("attn") or __version__,
     }
     plain = ("command", "source", "input", "seeds", "environment")
     return {

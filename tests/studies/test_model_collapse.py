@@ -220,6 +220,7 @@ def test_the_same_command_gives_the_same_bytes() -> None:
         (("./nowhere",), 3, "no folder"),
         ((SMALL, "--heads", "3"), 2, "--heads goes with synthetic networks"),
         ((SMALL, "--sweep", "tokens=1:4"), 2, "--sweep goes with synthetic networks"),
+        ((SMALL, "--token-ids", "7"), 3, "one token"),
         (("--exact",), 2, "--exact goes with a model"),
         (("--no-norms",), 2, "--no-norms goes with a model"),
         (("--text", "x"), 2, "--text goes with a model"),

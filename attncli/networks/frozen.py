@@ -1,0 +1,222 @@
+"""One layer's attention as a linear map: attention weights, gates and norm denominators stay those of a full pass.
+
+The map is what paths are made of. It acts on split states: the rows of P sum to one, so P(1c^T + V) = 1c^T + P V, and
+where the full pass is close to uniform attention P V is π^T V and (P - 1π^T) V, each with all its digits.
+"""
+
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+
+from attncli.errors import InputError
+from attncli.maths.logits import Logits
+from attncli.maths.scaled import Array, Scaled, common_exponent, plus, product, scaled, times
+from attncli.maths.split import Parts, Split, centred, together
+from attncli.networks.layer import (
+    APART,
+    SAFE,
+    attention,
+    attention_logits,
+    block,
+    merged,
+    per_head,
+    plain_output,
+    split_output,
+)
+from attncli.networks.spec import NORM_EPSILON, NetworkSpec
+from attncli.networks.variants import Switches
+from attncli.networks.weights import Layer
+
+LARGEST_EXPONENT = 400
+"""log2 of states whose squares stay inside float range."""
+
+
+class FrozenAttention:
+    """X ↦ Σ_h P_h X W_h for some heads of a layer."""
+
+    def __init__(
+        self, seen: Split, logits: Logits, layer: Layer, rounds: int, needed: bool
+    ) -> None:
+        self.seen = seen
+        """What the attention was given in the full pass: it set the weights and the gates."""
+        self.logits = logits
+        self.layer = layer
+        self.rounds = rounds
+        self.needed = needed
+        """Whether nothing else holds the residual up, so that one without digits must not be passed on."""
+
+    def __call__(self, x: Split) -> Parts:
+        values = per_head(x.parts, self.layer.w_v)
+        heads = self.weighted(values.varying)
+        heads = heads._replace(common=plus(heads.common, values.common))
+        return merged(heads, self.seen, self.layer._replace(b_o=None))
+
+    def weighted(self, values: Scaled) -> Parts:
+        """P_h V [head, token, value] for what varies between tokens."""
+        if values.is_zero():
+            return Parts(scaled(np.zeros_like(values.mantissa[:, :1])), values)
+        if not self.seen.plain:
+            return split_output(self.logits, values, self.rounds, self.needed)
+        varying = plain_output(self.logits, values, self.rounds, remove_outlier=False)
+        return Parts(scaled(np.zeros_like(values.mantissa[:, :1])), varying)
+
+    def head(self, index: int) -> "FrozenAttention":
+        """P_h X W_h of one head."""
+        one = slice(index, index + 1)
+        logits, layer = self.logits, self.layer
+        return FrozenAttention(
+            self.seen,
+            logits._replace(
+                reference=some(logits.reference, one),
+                queries=some(logits.queries, one),
+                keys=some(logits.keys, one),
+                bias=None if logits.bias is None else logits.bias[one],
+            ),
+            layer._replace(
+                w_v=layer.w_v[one],
+                w_o=layer.w_o[one],
+                w_g=None if layer.w_g is None else layer.w_g[one],
+            ),
+            self.rounds,
+            self.needed,
+        )
+
+    def mixed(self, matrix: Split) -> Split:
+        """P_h M of one head, for any matrix M [token, column]."""
+        varying = Scaled(matrix.varying.mantissa[None], matrix.varying.exponent)
+        found = self.weighted(varying)
+        common = plus(matrix.common, Scaled(found.common.mantissa[0, 0], found.common.exponent))
+        return Split(common, Scaled(found.varying.mantissa[0], found.varying.exponent), plain=False)
+
+    def bias(self) -> Parts | None:
+        """What the biases of values and output add, whatever X is."""
+        layer = self.layer
+        if layer.b_v is None and layer.b_o is None:
+            return None
+        heads, width = layer.w_v.shape[0], layer.w_v.shape[2]
+        b_v = np.zeros((heads, width)) if layer.b_v is None else layer.b_v
+        varying = scaled(np.zeros((heads, self.seen.tokens, width)))
+        return merged(Parts(scaled(b_v[:, None, :]), varying), self.seen, layer)
+
+
+def some(array: Scaled, heads: slice) -> Scaled:
+    return scaled(array.mantissa[heads], array.exponent)
+
+
+class FrozenNorm:
+    """x ↦ (x - mean) / σ, or x / σ, with every token's σ that of the full pass."""
+
+    def __init__(self, seen: Split, centre: bool) -> None:
+        self.centre = centre
+        self.scale = inverse_deviation(seen, centre)
+
+    def __call__(self, x: Split) -> Split:
+        common, varying = (centred(part) if self.centre else part for part in x.parts)
+        shared, own = self.scale
+        across = product(own, Scaled(common.mantissa[None], common.exponent))
+        within = product(plus(shared, own), varying)
+        return Split(product(shared, common), plus(across, within), plain=False)
+
+
+def inverse_deviation(seen: Split, centre: bool) -> Parts:
+    """1/σ of every token [token, 1], its common part that of the common row.
+
+    1/σ_i - 1/σ_c = (σ_c² - σ_i²) / (σ_c σ_i (σ_c + σ_i)) and σ_i² - σ_c² = 2 mean(c V_i) + mean(V_i²): no cancellation.
+    """
+    common, varying = (centred(part) if centre else part for part in seen.parts)
+    if abs(common_exponent(common, varying)) > LARGEST_EXPONENT:
+        raise InputError("values leave the range of squares: change --init-scale.")
+    c, v = common.value(), varying.value()
+    sigma_c = np.sqrt(np.mean(c * c) + NORM_EPSILON)
+    sigma = np.sqrt(np.mean((c + v) ** 2, axis=1, keepdims=True) + NORM_EPSILON)
+    change = plus(
+        scaled(mean_product(varying.mantissa, 2.0 * c), varying.exponent),
+        scaled(mean_product(varying.mantissa, varying.mantissa), 2 * varying.exponent),
+    )
+    own = times(change, -1.0 / (sigma_c * sigma * (sigma_c + sigma)))
+    return Parts(scaled(np.full(1, 1.0 / sigma_c)), own)
+
+
+def mean_product(rows: Array, other: Array) -> Array:
+    """The mean over features of the product [token, 1]."""
+    found: Array = np.mean(rows * other, axis=1, keepdims=True)
+    return found
+
+
+class FrozenLayer:
+    """X ↦ N(X + attention(N(X))), each part there or not, as a linear map plus a bias."""
+
+    def __init__(
+        self,
+        attend: FrozenAttention,
+        before: FrozenNorm | None,
+        after: FrozenNorm | None,
+        skip: bool,
+    ) -> None:
+        self.attend = attend
+        self.before = before
+        self.after = after
+        self.skip = skip
+
+    def through_attention(self, x: Split, head: int | None = None) -> Split:
+        """The branch alone, through all heads or through one."""
+        attend = self.attend if head is None else self.one_head[head]
+        given = x if self.before is None else self.before(x)
+        return self.normed(Split(*attend(given.split()), plain=False))
+
+    @cached_property
+    def one_head(self) -> list[FrozenAttention]:
+        return [self.attend.head(index) for index in range(len(self.attend.layer.w_v))]
+
+    def past_attention(self, x: Split) -> Split:
+        """The skip alone."""
+        return self.normed(x.split())
+
+    def whole(self, x: Split) -> Split:
+        """Both, where there are both."""
+        through = self.through_attention(x)
+        return sum_of(self.past_attention(x), through) if self.skip else through
+
+    def bias(self) -> Split | None:
+        found = self.attend.bias()
+        return None if found is None else self.normed(Split(*found, plain=False))
+
+    def normed(self, x: Split) -> Split:
+        return x if self.after is None else self.after(x)
+
+
+def sum_of(first: Split, second: Split) -> Split:
+    return together(first, second.parts)
+
+
+def frozen_step(
+    state: Split, layer: Layer, spec: NetworkSpec, switches: Switches
+) -> tuple[Split, FrozenLayer]:
+    """The next state of a network of attention alone, and the layer frozen as it was on the way there.
+
+    The frozen weights take the plain or the split form by the rule that the full pass follows.
+    """
+    switches = replace(switches, mlp=False, mlp_skip=False)
+    following = block(state, layer, spec, switches)
+    plain = state.log2_spread > APART and following.log2_spread > SAFE
+    form = state.joined() if plain else state.split()
+    before = frozen_norm(form, spec) if spec.norm_position == "pre" else None
+    seen = form if before is None else seen_after(before, form)
+    logits = attention_logits(seen, layer, spec)
+    frozen = FrozenAttention(seen, logits, layer, spec.rounds, needed=not switches.skip)
+    after = None
+    if spec.norm_position == "post" and spec.norm != "none":
+        update = attention(seen, layer, spec, switches)
+        summed = together(seen, update) if switches.skip else Split(*update, seen.plain)
+        after = frozen_norm(summed, spec)
+    return following, FrozenLayer(frozen, before, after, switches.skip)
+
+
+def frozen_norm(state: Split, spec: NetworkSpec) -> FrozenNorm | None:
+    return None if spec.norm == "none" else FrozenNorm(state, centre=spec.norm == "layer")
+
+
+def seen_after(norm: FrozenNorm, form: Split) -> Split:
+    """What the attention is given, in the form of the state."""
+    return norm(form).joined() if form.plain else norm(form)

@@ -1,0 +1,76 @@
+"""Saved reports, read back. `from_json(json(report)) == report`, but for pictures, which no format keeps."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+from attncli.errors import InputError
+from attncli.records import ROW_COLUMNS, SCHEMA_VERSION, Report
+from attncli.reports.typed import entries, typed, wrong
+
+ADVICE = "give a file written by `attn … -o report.json`"
+STDIN = "-"
+
+
+def read(path: str) -> Report:
+    """The report in a file, `-` for stdin; what is wrong with it is one sentence that names the file."""
+    name = "stdin" if path == STDIN else path
+    try:
+        raw = sys.stdin.buffer.read() if path == STDIN else Path(path).read_bytes()
+    except FileNotFoundError:
+        raise InputError(f"there is no file {name}: {ADVICE}.") from None
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"cannot read {name}: {why.lower()}.") from None
+    try:
+        return from_json(raw)
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from None
+
+
+def from_json(text: str | bytes) -> Report:
+    """A report of schema version 1."""
+    document = parsed(text)
+    require_version(document)
+    rows = document.get("rows", ())
+    if isinstance(rows, list):
+        document["rows"] = [with_keys(row, f"rows[{index}]") for index, row in enumerate(rows)]
+    try:
+        return typed(Report, document, "the report")  # type: ignore[no-any-return]
+    except InputError as error:
+        raise InputError(f"{error}: {ADVICE}.") from None
+
+
+def parsed(text: str | bytes) -> dict[str, Any]:
+    try:
+        document = json.loads(text, parse_constant=refuse_constant)
+    except (ValueError, RecursionError) as error:
+        why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise InputError(f"this is no JSON document ({why}): {ADVICE}.") from None
+    if not isinstance(document, dict) or "schema_version" not in document:
+        raise InputError(f"this is no report, it has no schema_version: {ADVICE}.")
+    return document
+
+
+def refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def require_version(document: dict[str, Any]) -> None:
+    """Versions are refused, never guessed at: numbers under a changed meaning would be wrong ones."""
+    version = document["schema_version"]
+    if isinstance(version, bool) or not isinstance(version, int):
+        raise wrong("schema_version", "a whole number", version)
+    if version != SCHEMA_VERSION:
+        advice = "update attn" if version > SCHEMA_VERSION else "measure again"
+        raise InputError(
+            f"schema_version {version} is unknown to this attn, which reads {SCHEMA_VERSION}: {advice}."
+        )
+
+
+def with_keys(row: Any, where: str) -> dict[str, Any]:
+    """A flat row with its further axes gathered, as the record holds them."""
+    flat = dict(entries(row, where))
+    own = {name: flat.pop(name) for name in ROW_COLUMNS if name in flat}
+    return {**own, "keys": flat}

@@ -4,9 +4,11 @@
     ├── UsageError      2  the command line is wrong: an unknown name, an impossible size, a gate that matches nothing
     ├── InputError      3  the input cannot be analysed: a broken file, NaN weights, a network that leaves float range
     │   └── Unresolved     a number that rounding has swallowed; a study reports null from there on
-    └── LimitError      4  out of memory or disk, said before the work where it can be
+    ├── LimitError      4  out of memory or disk, said before the work where it can be
+    └── NoBaseline      5  there is nothing to compare with: no such file, or not the numbers that a gate asks for
 
-Exit code 0 is success, 1 a failed gate (`gates.exit_code`), 130 an interrupt.
+Exit code 0 is success, 1 a failed gate such as a regression (`gates.exit_code`), 70 a crash (a bug in attn),
+130 an interrupt. A pipeline can tell a first run (5) from a regression (1) and both from a crash.
 A message is one sentence that says what, where and what to do.
 """
 
@@ -40,6 +42,12 @@ class LimitError(AttnError):
     """The machine cannot do it: memory, disk."""
 
     exit_code = 4
+
+
+class NoBaseline(AttnError):
+    """What a report was to be compared with is not there."""
+
+    exit_code = 5
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:

@@ -47,6 +47,14 @@ class Row:
             return None if self.head is None else f"{self.layer}.{self.head}"
         return self.keys.get(name)
 
+    @property
+    def place(self) -> str:
+        """All its coordinates in words: `SAN, layer 12`; empty where it has none."""
+        parts = [self.variant] if self.variant else []
+        axes = {"layer": self.layer, "head": self.head, **self.keys}
+        parts += [f"{axis} {value}" for axis, value in axes.items() if value is not None]
+        return ", ".join(parts)
+
     def flat(self) -> dict[str, Any]:
         """The row as one flat mapping, in the column order of the report contract."""
         own = {name: getattr(self, name) for name in ROW_COLUMNS}

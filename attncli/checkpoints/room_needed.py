@@ -11,8 +11,6 @@ from attncli.limits import require_memory
 ALIVE = 8
 """States as wide as the widest product that a block has alive at once: a GPT-2 of 124M parameters takes 374 MB for
 4096 tokens, 7.4 times tokens × 3072 × 4 bytes; gated and leaner blocks take less."""
-STRIPS_ALIVE = 4
-"""Logits, mask, softmax and the copy in float32."""
 MAPS_ALIVE = 3
 """Logits, softmax and the copy in float32, where a layer's map is made at once."""
 
@@ -47,7 +45,7 @@ def room_to_run(body: nn.Module, tokens: int, strip_memory: int, heads_at_once: 
     itemsize = max((weight.dtype.itemsize for weight in body.parameters()), default=4)
     states = ALIVE * tokens * widest(body) * itemsize
     maps = MAPS_ALIVE * heads_at_once * tokens**2 * max(itemsize, 4)
-    return states + STRIPS_ALIVE * strip_memory + maps
+    return states + strip_memory + maps
 
 
 def widest(body: nn.Module) -> int:

@@ -6,12 +6,18 @@ import typer
 
 from attncli.cli.approximate import EXAMPLES as APPROXIMATE_EXAMPLES
 from attncli.cli.approximate import approximate
+from attncli.cli.check import EXAMPLES as CHECK_EXAMPLES
+from attncli.cli.check import check
+from attncli.cli.compare import EXAMPLES as COMPARE_EXAMPLES
+from attncli.cli.compare import compare
 from attncli.cli.generate import app as generate
 from attncli.cli.help import Command, Group
 from attncli.cli.inspect_model import EXAMPLES as INSPECT_EXAMPLES
 from attncli.cli.inspect_model import inspect_model
 from attncli.cli.list_things import EXAMPLES as LIST_EXAMPLES
 from attncli.cli.list_things import list_things
+from attncli.cli.paths import EXAMPLES as PATHS_EXAMPLES
+from attncli.cli.paths import paths
 from attncli.cli.rank_collapse import EXAMPLES, rank_collapse
 
 app = typer.Typer(
@@ -19,7 +25,7 @@ app = typer.Typer(
     cls=Group,
     help="Measure attention matrices exactly, say what the numbers mean, fail the build when they "
     "go wrong.\n\nExit codes: 0 fine, 1 a gate failed, 2 usage, 3 the input cannot be analysed, "
-    "4 memory or disk, 130 interrupted.",
+    "4 memory or disk, 5 no baseline to compare with, 70 a bug, 130 interrupted.",
     epilog="attn rank-collapse\nattn rank-collapse --help\nattn list metrics",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -51,5 +57,8 @@ def attn(
 app.command("rank-collapse", cls=Command, epilog=EXAMPLES)(rank_collapse)
 app.command("approximate", cls=Command, epilog=APPROXIMATE_EXAMPLES)(approximate)
 app.command("inspect-model", cls=Command, epilog=INSPECT_EXAMPLES)(inspect_model)
+app.command("paths", cls=Command, epilog=PATHS_EXAMPLES)(paths)
+app.command("check", cls=Command, epilog=CHECK_EXAMPLES)(check)
+app.command("compare", cls=Command, epilog=COMPARE_EXAMPLES)(compare)
 app.add_typer(generate, name="generate")
 app.command("list", cls=Command, epilog=LIST_EXAMPLES)(list_things)

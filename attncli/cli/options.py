@@ -198,7 +198,7 @@ class OutputOptions:
     format: Annotated[
         str | None,
         output_option(
-            metavar="table|json|jsonl|csv|markdown",
+            metavar="table|json|jsonl|csv|markdown|junit|github",
             autocompletion=complete_format,
             help="[default: table, or what the ending of --output says]",
         ),

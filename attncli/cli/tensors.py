@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-DTYPES = {"float64": "F64", "float32": "F32", "int64": "I64"}
+DTYPES = {"float64": "F64", "float32": "F32", "int64": "I64", "uint8": "U8"}
 
 
 def write_tensors(

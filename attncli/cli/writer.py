@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from attncli import gates
-from attncli.cli.files import refusal, require_writable, silence, write_whole
+from attncli.cli.files import explained, refusal, require_writable, silence, write_whole
 from attncli.cli.options import OutputOptions
 from attncli.errors import UsageError
 from attncli.records import Report
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 SUFFIXES = {".json": "json", ".jsonl": "jsonl", ".csv": "csv", ".md": "markdown"}
+TELLING = ("table", "markdown", "github")
+"""Formats that show the verdicts to a person, who need not read them twice."""
 FIGURES = (".png", ".svg", ".pdf")
 FULL_WIDTH = 10_000
 """Wider than any table: on a pipe nothing is cut or wrapped."""
@@ -38,7 +40,11 @@ def prepare(options: OutputOptions) -> list[gates.Condition]:
 
 def emit(report: Report, options: OutputOptions, conditions: Sequence[gates.Condition]) -> int:
     """Decide the gates, write the report, and return the exit code that the verdicts mean."""
-    report = report.with_verdicts(gates.decide(report, conditions))
+    return write(report.with_verdicts(gates.decide(report, conditions)), options)
+
+
+def write(report: Report, options: OutputOptions) -> int:
+    """Write a report whose gates are decided."""
     if options.plot not in (None, "terminal"):
         from attncli.render.plots.figure import figure
 
@@ -50,7 +56,9 @@ def emit(report: Report, options: OutputOptions, conditions: Sequence[gates.Cond
     else:
         text = render(report, name, None, plot).encode(errors="backslashreplace")
         write_whole(options.output, lambda path: path.write_bytes(text))
-    notes(report, options, told=options.output is None and name in ("table", "markdown"))
+    if name == "github":
+        append_step_summary(report)
+    notes(report, options, told=options.output is None and name in TELLING)
     return gates.exit_code(report)
 
 
@@ -145,6 +153,14 @@ def write_all(stream: TextIO, text: str) -> None:
     while rest:
         rest = rest[binary.write(rest) :]
     binary.flush()
+
+
+def append_step_summary(report: Report) -> None:
+    """GitHub shows what lies in this file under the job; other steps of the job may have written to it."""
+    path = os.environ.get("GITHUB_STEP_SUMMARY")
+    if path:
+        with explained(Path(path)), open(path, "a", encoding="utf-8") as file:
+            file.write(render(report, "markdown", None, plot=False))
 
 
 def notes(report: Report, options: OutputOptions, told: bool) -> None:

@@ -76,6 +76,7 @@ class FrozenAttention:
             layer._replace(
                 w_v=layer.w_v[one],
                 w_o=layer.w_o[one],
+                b_v=None if layer.b_v is None else layer.b_v[one],
                 w_g=None if layer.w_g is None else layer.w_g[one],
             ),
             self.rounds,
@@ -89,15 +90,22 @@ class FrozenAttention:
         common = plus(matrix.common, Scaled(found.common.mantissa[0, 0], found.common.exponent))
         return Split(common, Scaled(found.varying.mantissa[0], found.varying.exponent), plain=False)
 
-    def bias(self) -> Parts | None:
-        """What the biases of values and output add, whatever X is."""
-        layer = self.layer
-        if layer.b_v is None and layer.b_o is None:
+    def of_value_bias(self) -> Parts | None:
+        """What the biases of the values come to, once weighted; None without any."""
+        b_v = self.layer.b_v
+        if b_v is None:
             return None
-        heads, width = layer.w_v.shape[0], layer.w_v.shape[2]
-        b_v = np.zeros((heads, width)) if layer.b_v is None else layer.b_v
-        varying = scaled(np.zeros((heads, self.seen.tokens, width)))
-        return merged(Parts(scaled(b_v[:, None, :]), varying), self.seen, layer)
+        varying = scaled(np.zeros((len(b_v), self.seen.tokens, b_v.shape[1])))
+        return merged(
+            Parts(scaled(b_v[:, None, :]), varying), self.seen, self.layer._replace(b_o=None)
+        )
+
+    def of_output_bias(self) -> Parts | None:
+        """What the output's bias adds; None without one."""
+        b_o = self.layer.b_o
+        if b_o is None:
+            return None
+        return Parts(scaled(b_o), scaled(np.zeros((self.seen.tokens, len(b_o)))))
 
 
 def some(array: Scaled, heads: slice) -> Scaled:
@@ -128,8 +136,11 @@ def inverse_deviation(seen: Split, centre: bool) -> Parts:
     if abs(common_exponent(common, varying)) > LARGEST_EXPONENT:
         raise InputError("values leave the range of squares: change --init-scale.")
     c, v = common.value(), varying.value()
-    sigma_c = np.sqrt(np.mean(c * c) + NORM_EPSILON)
     sigma = np.sqrt(np.mean((c + v) ** 2, axis=1, keepdims=True) + NORM_EPSILON)
+    if seen.plain:
+        shared = float(np.mean(1.0 / sigma))
+        return Parts(scaled(np.full(1, shared)), scaled(1.0 / sigma - shared))
+    sigma_c = np.sqrt(np.mean(c * c) + NORM_EPSILON)
     change = plus(
         scaled(mean_product(varying.mantissa, 2.0 * c), varying.exponent),
         scaled(mean_product(varying.mantissa, varying.mantissa), 2 * varying.exponent),
@@ -178,9 +189,21 @@ class FrozenLayer:
         through = self.through_attention(x)
         return sum_of(self.past_attention(x), through) if self.skip else through
 
-    def bias(self) -> Split | None:
-        found = self.attend.bias()
-        return None if found is None else self.normed(Split(*found, plain=False))
+    def value_bias(self, head: int | None = None) -> Split | None:
+        """What begins at the values' biases, through all heads or through one."""
+        attend = self.attend if head is None else self.one_head[head]
+        return self.started(attend.of_value_bias())
+
+    def output_bias(self) -> Split | None:
+        return self.started(self.attend.of_output_bias())
+
+    def biases(self) -> Split | None:
+        """All that begins in this layer."""
+        found = [one for one in (self.value_bias(), self.output_bias()) if one is not None]
+        return sum_of(*found) if len(found) == 2 else (found or [None])[0]
+
+    def started(self, parts: Parts | None) -> Split | None:
+        return None if parts is None else self.normed(Split(*parts, plain=False))
 
     def normed(self, x: Split) -> Split:
         return x if self.after is None else self.after(x)

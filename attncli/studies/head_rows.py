@@ -31,6 +31,8 @@ class Observed:
     texts: list[Seen] = field(default_factory=list)
     repeated: list[Seen] = field(default_factory=list)
     """On random tokens that repeat themselves; empty where the model reads none."""
+    numbers: Mapping[Site, Sequence[int]] = field(default_factory=dict)
+    """The true numbers of the heads, where not all of an attention are there."""
 
     def passes(self, metric: str) -> list[Seen]:
         """Where a metric is taken from."""
@@ -100,7 +102,8 @@ def head_rows(
                     UNIFORM: means(observed.found(site, metric, nulls=True)),
                     **{name: means(null.found(site, metric)) for name, null in nulls.items()},
                 }
-                yield from site_rows(metric, site, found, beside, keys[site], keeps)
+                numbers = observed.numbers.get(site, range(len(found[0])))
+                yield from site_rows(metric, site, found, beside, keys[site], keeps, numbers)
 
 
 def site_rows(
@@ -110,11 +113,12 @@ def site_rows(
     beside: "Mapping[str, Tensor | None]",
     keys: dict[str, Scalar],
     keeps: Keeps,
+    numbers: Sequence[int],
 ) -> Iterator[Row]:
     """The heads of one attention; of a metric with an axis of its own, every place on it."""
     axis = nature(metric).axis
-    for head in range(len(found[0])):
-        if not keeps(site.layer, head):
+    for head, true_number in enumerate(numbers):
+        if not keeps(site.layer, true_number):
             continue
         for place in range(found[0].shape[1]) if axis else (None,):
             nulls = {name: pick(value, head, place) for name, value in beside.items()}
@@ -129,7 +133,7 @@ def site_rows(
                     **{name: value for name, value in nulls.items() if value is not None},
                 },
                 layer=site.layer,
-                head=head,
+                head=true_number,
             )
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from attncli.checkpoints.blocks import Stack, watching_states
-from attncli.checkpoints.streaming import STRIP_MEMORY, Site, Strip, streaming, watching_projections
+from attncli.checkpoints.streaming import Site, Strip, streaming, watching_projections
 from attncli.errors import InputError
 from attncli.maths.split import Split
 from attncli.metrics import METRICS
@@ -20,6 +20,9 @@ from attncli.metrics.attention._rows import Rows
 from attncli.metrics.attention._totals import Totals, Values
 from attncli.studies.model_runs import own_precision
 from attncli.studies.uniform_null import Spans, UniformNull
+
+STRIP_MEMORY = 2**24
+"""Bytes of a strip: all metrics go over it, so it had better stay near the processor."""
 
 Tick = Callable[[float], None]
 """Called with the share of one attention that has been seen."""

@@ -21,7 +21,9 @@ class Decomposition(NamedTuple):
     terms: Terms
 
 
-def frozen_layers(network: Network, switches: Switches, where: str) -> Iterator[tuple[Split, FrozenLayer]]:
+def frozen_layers(
+    network: Network, switches: Switches, where: str
+) -> Iterator[tuple[Split, FrozenLayer]]:
     """Every layer as the full pass leaves it frozen, with the state that comes out of it."""
     state = Split.of(network.embeddings())
     for index in range(network.spec.layers):
@@ -45,19 +47,19 @@ def decomposed(
 
 
 def lengthened(terms: Terms, frozen: FrozenLayer) -> Terms:
-    """The terms after one more layer; a bias begins a path of length 0 where it stands."""
+    """The terms after one more layer; a bias begins a path where it stands, so the values' biases go through one head."""
     result: Terms = {}
 
-    def add(length: int, x: Split) -> None:
-        result[length] = sum_of(result[length], x) if length in result else x
+    def add(length: int, x: Split | None) -> None:
+        if x is not None:
+            result[length] = sum_of(result[length], x) if length in result else x
 
     for length, term in terms.items():
         if frozen.skip:
             add(length, frozen.past_attention(term))
         add(length + 1, frozen.through_attention(term))
-    bias = frozen.bias()
-    if bias is not None:
-        add(0, bias)
+    add(0, frozen.output_bias())
+    add(1, frozen.value_bias())
     return result
 
 

@@ -6,6 +6,7 @@ A random GPT-2 (124M) in float32; plain = its own forward with sdpa, the same in
 (b) attention in strips, each looked at once                    ratio to plain
 (c) all four published variants with their residuals            in forwards
 (d) peak memory at 4096 tokens: plain, residuals, strips, and output_attentions=True (needs 11 GB; --all-maps)
+    alone with --memory
 """
 
 import os
@@ -13,11 +14,11 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import resource
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import torch
 from torch import nn
@@ -52,9 +53,9 @@ def cpu(works: Sequence[Callable[[], object]]) -> list[float]:
 
 def residuals(model: nn.Module, inputs: dict[str, torch.Tensor]) -> Callable[[], object]:
     from attncli.checkpoints.ablation import examine
+    from attncli.checkpoints.texts import ModelInput
     from attncli.networks.variants import VARIANTS
     from attncli.studies.model_runs import Subject, run_text
-    from attncli.checkpoints.texts import ModelInput
 
     subject = Subject(model, examine(model, tokens(12)), exact=False)
     text = ModelInput("text", "random tokens", inputs, inputs["input_ids"].shape[1])
@@ -96,12 +97,19 @@ def cost(model: nn.Module, count: int) -> None:
     )
 
 
+def peak_memory() -> float:
+    """MiB, since the last reset."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+
+
 def peak(what: str) -> None:
     """In a process of its own: what the work adds to the memory of the loaded model."""
     model, inputs = gpt2(LONG), tokens(LONG)
     with torch.no_grad():
         model(**tokens(16))
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    Path("/proc/self/clear_refs").write_text("5")  # the peak of building the model is forgotten
+    before = peak_memory()
     with torch.no_grad():
         if what == "plain":
             model(**inputs)
@@ -112,8 +120,7 @@ def peak(what: str) -> None:
         else:
             model.set_attn_implementation("eager")
             model(**inputs, output_attentions=True)
-    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(f"      {what:10} {(after - before) / 1024:7.0f} MiB beyond the model", flush=True)
+    print(f"      {what:10} {peak_memory() - before:7.0f} MiB beyond the model", flush=True)
 
 
 def main() -> None:
@@ -121,9 +128,10 @@ def main() -> None:
     if "--peak" in sys.argv:
         peak(sys.argv[-1])
         return
-    model = gpt2(max(LENGTHS))
-    for count in LENGTHS:
-        cost(model, count)
+    if "--memory" not in sys.argv:
+        model = gpt2(max(LENGTHS))
+        for count in LENGTHS:
+            cost(model, count)
     print(f"peak memory at {LONG} tokens:")
     for what in ("plain", "residuals", "strips", *["all-maps"] * ("--all-maps" in sys.argv)):
         subprocess.run([sys.executable, __file__, "--peak", what], check=True)

@@ -20,7 +20,7 @@ from attncli.errors import InputError
 
 torch.set_num_threads(1)
 
-ONE_ROW, THREE_ROWS, EVERYTHING = 1, 3 * 3 * 8 * 8, 2**25
+ONE_ROW, THREE_ROWS, EVERYTHING = 1, 4 * 3 * 3 * 8 * 8, 2**25
 """Bytes for strips of a tiny model."""
 
 

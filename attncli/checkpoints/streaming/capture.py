@@ -22,7 +22,7 @@ from attncli.checkpoints.streaming.watching import Watcher
 from attncli.errors import InputError
 
 STRIP_MEMORY = 32 * 2**20
-"""Bytes for the rows of all heads that are held at a time; 16–32 MiB were fastest."""
+"""Bytes for the rows of all heads that are worked on at a time, everything made on the way included."""
 
 ROW_SUM = 1e-3
 """How far a row of float32 weights over many thousand keys may sum from 1."""
@@ -80,7 +80,7 @@ class Stream:
             output = attention_in_strips(
                 own_eager(module),
                 call,
-                rows_within(self.memory, call),
+                rows_within(self.memory, call.row),
                 lambda strip: self.hand_on(site, strip),
             )
         finally:

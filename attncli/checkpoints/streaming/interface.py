@@ -111,6 +111,12 @@ class Call(NamedTuple):
         visible = None if visible is None else visible[..., first:last]
         return Part((self.query[:, :, start:stop], key, value, mask), keywords, first, visible)
 
+    @property
+    def row(self) -> int:
+        """Bytes of one row of all heads' maps."""
+        heads = self.query.shape[0] * self.query.shape[1]
+        return heads * self.keys * max(4, self.query.element_size())
+
     def mask_rows(self, start: int, stop: int) -> Tensor | None:
         if self.mask is None:
             return None
@@ -150,7 +156,10 @@ def precise(value: Any) -> Any:
     return value.float() if half else value
 
 
-def rows_within(memory: int, call: Call) -> int:
-    """How many rows of all heads' maps fit the memory."""
-    row = call.query.shape[0] * call.query.shape[1] * call.keys * max(4, call.query.element_size())
-    return max(1, min(call.queries, memory // row))
+ALIVE = 4
+"""Arrays of a strip's size at once: logits, logits with their mask, softmax, and what an observer makes of them."""
+
+
+def rows_within(memory: int, row: int) -> int:
+    """How many rows, each of so many bytes over all heads, can be worked on in the memory."""
+    return max(1, memory // (ALIVE * row))

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from attncli.checkpoints.streaming.capture import Stream, eager_everywhere, streaming
-from attncli.checkpoints.streaming.interface import Strip
+from attncli.checkpoints.streaming.interface import ALIVE, Strip
 from attncli.checkpoints.streaming.sites import NUMBER, Site
 from attncli.errors import InputError
 
@@ -90,7 +90,7 @@ def small_strips(model: nn.Module, inputs: Mapping[str, Any]) -> int:
     """Bytes for a few rows of a map of the short input."""
     heads = vars(getattr(model, "config", model)).get("num_attention_heads")
     tokens = max((value.shape[1] for value in inputs.values() if value.dim() >= 2), default=1)
-    return ROWS_AT_A_TIME * (heads if isinstance(heads, int) else 1) * tokens * 8
+    return ALIVE * ROWS_AT_A_TIME * (heads if isinstance(heads, int) else 1) * tokens * 8
 
 
 def refuse_what_was_missed(model: nn.Module, stream: Stream, evidence: Evidence) -> None:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from attncli.checkpoints.attention_calls import UNCHANGED, name_of
-from attncli.checkpoints.streaming.interface import Strip, precise
+from attncli.checkpoints.streaming.interface import Strip, precise, rows_within
 from attncli.errors import InputError
 
 ATTENDS = re.compile(r"att(entio)?n", re.IGNORECASE)
@@ -216,7 +216,7 @@ def sdpa_in_strips(
         key, value = (side.repeat_interleave(groups, -3) for side in (key, value))
     query, key, value = precise(query), precise(key), precise(value)
     mask = None if attn_mask is None else attn_mask.expand(*lead, queries, keys)
-    rows = max(1, memory // (math.prod(lead) * keys * max(4, query.element_size())))
+    rows = rows_within(memory, math.prod(lead) * keys * max(4, query.element_size()))
     again = True
     while again:
         outputs = []

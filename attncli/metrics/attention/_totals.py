@@ -141,7 +141,7 @@ class Totals:
         if "learned sink" in needs and self.least_row > 1.0 - FULL_ROW:
             return "all rows sum to 1: there is no learned sink"
         if "outputs" in needs and "outputs" not in self.sums:
-            return "the heads' outputs enter no linear layer as they are"
+            return "what the heads write is not seen entering a linear layer as it is"
         return ""
 
 

@@ -1,0 +1,160 @@
+"""Saved attention maps: `layers.{l}.attention` [head, query, key] in safetensors, one tensor for each attention.
+
+    {stack}.layers.{l}.attention     where a model has several stacks; `cross_attention` between two of them
+    layers.{l}.visible               [query, key], 1 where the mask leaves the key; none where it leaves every key
+
+The metadata hold the model's identity and, under `heads`, the true numbers of the heads in each tensor. Files of other
+programs may lack all but the maps: keys are then hidden where no head of the layer looks ahead.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from attncli.checkpoints.streaming import Site, Strip
+from attncli.errors import InputError
+
+FORMAT = "attn-maps"
+NAME = re.compile(r"(?:(?P<stack>.+)\.)?layers\.(?P<layer>\d+)\.(?P<kind>cross_)?attention")
+PLAIN = "layers"
+"""The stack of maps that name none."""
+ELEMENTS = 2**22
+"""Of a strip that is read at a time."""
+ROW_SUM = 1e-2
+"""How far above 1 a row may sum: maps may have been rounded to half precision."""
+
+
+def tensor_name(site: Site, several: bool) -> str:
+    """How a map is called; the stack is named where there are several."""
+    stack = f"{site.stack}." if several else ""
+    return f"{stack}layers.{site.layer}.{'cross_' if site.kind == 'cross' else ''}attention"
+
+
+def visible_name(name: str) -> str:
+    return f"{name.removesuffix('attention')}visible"
+
+
+@dataclass(frozen=True)
+class SavedMap:
+    """One attention in a file."""
+
+    name: str
+    site: Site
+    heads: tuple[int, ...]
+    """True numbers of the heads that are there."""
+    shape: tuple[int, int, int]
+    causal: bool
+    """No mask is saved, and no head looks ahead."""
+
+
+class MapFile:
+    """A file of maps, read a strip at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            with safe_open(path, framework="pt") as file:
+                self.metadata: Mapping[str, str] = file.metadata() or {}
+                self.names = set(file.keys())
+                self.maps = [self.described(file, name) for name in sorted(self.names, key=order)]
+        except (SafetensorError, OSError, ValueError) as error:
+            raise InputError(f"{path} cannot be read as saved maps: {error}.") from None
+        self.maps = [each for each in self.maps if each is not None]
+        if not self.maps:
+            raise InputError(
+                f"{path} holds no attention maps: they are called layers.0.attention [head, query, key]."
+            )
+
+    @property
+    def model(self) -> dict[str, Any]:
+        """What the file says of the model that made it."""
+        found: dict[str, Any] = json.loads(self.metadata.get("model", "{}"))
+        return found
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return tuple(json.loads(self.metadata.get("tokens", "[]")))
+
+    def described(self, file: Any, name: str) -> Any:
+        match = NAME.fullmatch(name)
+        if match is None:
+            return None
+        shape = tuple(file.get_slice(name).get_shape())
+        if len(shape) != 3 or 0 in shape:
+            raise ValueError(f"{name} has the shape {list(shape)}, not [head, query, key]")
+        said = json.loads(self.metadata.get("heads", "{}")).get(name)
+        heads = tuple(said) if said else tuple(range(shape[0]))
+        if len(heads) != shape[0]:
+            raise ValueError(f"{name} has {shape[0]} heads, the metadata name {len(heads)}")
+        kind = "cross" if match["kind"] else "self"
+        spans = json.loads(self.metadata.get("spans", "{}"))
+        site = Site(
+            match["stack"] or PLAIN, int(match["layer"]), kind, spans.get(name, "full"), name
+        )
+        unsaid = visible_name(name) not in self.names and "heads" not in self.metadata
+        return SavedMap(name, site, heads, shape, unsaid and looks_back(file, name, shape))
+
+    def strips(self, saved: SavedMap) -> Iterator[Strip]:
+        """All rows of a map, in order."""
+        heads, queries, keys = saved.shape
+        step = max(1, ELEMENTS // (heads * keys))
+        with safe_open(self.path, framework="pt") as file:
+            for start in range(0, queries, step):
+                stop = min(start + step, queries)
+                weights = file.get_slice(saved.name)[:, start:stop]
+                weights = weights if weights.dtype == torch.float64 else weights.float()
+                self.check(saved, weights, start)
+                seen = self.visible(file, saved, start, stop)
+                yield Strip(weights[None], start, 0, queries, keys, seen)
+
+    def visible(self, file: Any, saved: SavedMap, start: int, stop: int) -> Tensor | None:
+        name = visible_name(saved.name)
+        if name in self.names:
+            kept: Tensor = file.get_slice(name)[start:stop]
+            return kept.bool()[None, None]
+        if saved.causal:
+            return behind(start, stop, saved.shape[2])[None, None]
+        return None
+
+    def check(self, saved: SavedMap, weights: Tensor, start: int) -> None:
+        """What is no attention is refused by its place."""
+        sums = weights.sum(dim=-1)
+        wrong = ~((sums <= 1.0 + ROW_SUM) & (weights.amin(dim=-1) >= 0.0))
+        if bool(wrong.any()):
+            head, row = wrong.nonzero()[0].tolist()
+            raise InputError(
+                f"{self.path}: row {start + row} of head {saved.heads[head]} in {saved.name} is no attention: "
+                f"it sums to {float(sums[head, row]):.4g}, or has a negative weight."
+            )
+
+
+def order(name: str) -> tuple[str, int, str]:
+    """Stacks by name, layers by number."""
+    match = NAME.fullmatch(name)
+    return (match["stack"] or "", int(match["layer"]), name) if match else ("", -1, name)
+
+
+def behind(start: int, stop: int, keys: int) -> Tensor:
+    """[query, key]: keys up to the query itself."""
+    return torch.arange(keys) <= torch.arange(start, stop)[:, None]
+
+
+def looks_back(file: Any, name: str, shape: tuple[int, ...]) -> bool:
+    """Whether no weight lies above the diagonal of a square map of several tokens."""
+    _, queries, keys = shape
+    if queries != keys or keys < 2:
+        return False
+    whole = file.get_slice(name)
+    step = max(1, ELEMENTS // (shape[0] * keys))
+    for start in range(0, queries, step):
+        stop = min(start + step, queries)
+        if bool((whole[:, start:stop] * ~behind(start, stop, keys) != 0).any()):
+            return False
+    return True

@@ -1,0 +1,118 @@
+"""From SOURCE and the options of `attn paths` to a study."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from attncli.cli import sources
+from attncli.cli.options import NetworkOptions, RunOptions, separated
+from attncli.errors import UsageError, unknown_name
+from attncli.gates import Condition
+from attncli.metrics import METRICS
+from attncli.networks.spec import NetworkSpec, option
+from attncli.networks.weights import Network
+from attncli.records import Report
+from attncli.studies.path_heads import through_heads
+from attncli.studies.path_samples import named_paths, parse_path, sampled_paths
+from attncli.studies.path_words import OWN_METRICS
+from attncli.studies.paths import count_paths, paths
+
+Study = Callable[..., Report]
+
+MOST_SAMPLES = 100_000
+
+DEFAULT_METRICS = ("log10_residual", "stable_rank")
+
+
+def length_study(
+    source: str | None,
+    metric: Sequence[str] | None,
+    skip: bool,
+    network: NetworkOptions,
+    run: RunOptions,
+    conditions: Sequence[Condition],
+) -> Study:
+    """The terms of synthetic networks by path length."""
+    networks, identity = networks_of(source, network, run)
+    metrics = wanted_metrics(metric or DEFAULT_METRICS, conditions)
+    return partial(paths, networks, skip, metrics, identity)
+
+
+def networks_of(
+    source: str | None, network: NetworkOptions, run: RunOptions
+) -> tuple[Sequence[Network], dict[str, object]]:
+    if source is None:
+        return sources.generated(sources.spec_from(network), run), dict(sources.SYNTHETIC)
+    saved = sources.from_file(source, network.given() | run.given())
+    return [saved], sources.identity(source)
+
+
+def wanted_metrics(given: Sequence[str], conditions: Sequence[Condition]) -> list[str]:
+    """The columns asked for, and whatever the gates need; unknown names are refused before the work."""
+    known = METRICS.names()
+    names = separated(given)
+    gated = [one.metric for one in conditions if one.metric not in OWN_METRICS]
+    for kind, wanted in (("metric", names), ("metric in the gate", gated)):
+        for name in wanted:
+            if name not in known:
+                raise unknown_name(
+                    kind, name, known if kind == "metric" else [*known, *OWN_METRICS]
+                )
+    return list(dict.fromkeys([*names, *gated]))
+
+
+def refuse_together(**wanted: object) -> None:
+    """One question at a time."""
+    given = [option(name) for name, value in wanted.items() if value]
+    if len(given) > 1:
+        raise UsageError(f"{' and '.join(given)} are different questions: give one of them.")
+
+
+def single_study(
+    source: str | None,
+    metric: Sequence[str] | None,
+    skip: bool,
+    path: Sequence[str] | None,
+    sample: int | None,
+    by: str | None,
+    network: NetworkOptions,
+    run: RunOptions,
+) -> Study:
+    """Paths one by one, or by the head that they go through."""
+    if metric:
+        raise UsageError("--metric measures the terms of whole lengths: leave it out here.")
+    if by not in (None, "head"):
+        raise UsageError(f"--by {by} is not known: there is --by head.")
+    if sample is not None and not 1 <= sample <= MOST_SAMPLES:
+        raise UsageError(f"--sample must be from 1 to {MOST_SAMPLES:,}, not {sample}.")
+    networks, identity = networks_of(source, network, run)
+    if by is not None:
+        return partial(through_heads, networks, skip, identity)
+    if sample is not None:
+        return partial(sampled_paths, networks, skip, sample, identity)
+    spec = networks[0].spec
+    named = [parse_path(text, spec, skip) for text in path or ()]
+    return partial(named_paths, networks, skip, list(dict.fromkeys(named)), identity)
+
+
+def count_study(
+    source: str | None,
+    metric: Sequence[str] | None,
+    skip: bool,
+    network: NetworkOptions,
+    run: RunOptions,
+) -> Study:
+    """The number of paths alone, from sizes."""
+    given = [*network.given(), *run.given(), *(["metric"] if metric else [])]
+    idle = [option(name) for name in given if name not in ("layers", "heads")]
+    if idle:
+        raise UsageError(f"{', '.join(idle)} changes no count: leave it out, or leave out --count.")
+    if source is not None:
+        saved = sources.from_file(source, network.given())
+        return partial(
+            count_paths, saved.spec.layers, saved.spec.heads, skip, sources.identity(source)
+        )
+    standard = NetworkSpec()
+    layers = standard.layers if network.layers is None else network.layers
+    heads = standard.heads if network.heads is None else network.heads
+    sizes = NetworkSpec(layers=layers, heads=heads, key_width=1)
+    return partial(count_paths, sizes.layers, sizes.heads, skip, sources.SYNTHETIC)

@@ -1,0 +1,89 @@
+"""`attn paths`"""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from attncli.cli.groups import grouped
+from attncli.cli.options import NetworkOptions, Option, OutputOptions, RunOptions, complete_metric
+
+if TYPE_CHECKING:
+    from attncli.records import Report
+
+EXAMPLES = """
+attn paths                                          12 layers of attention with skips, 5 seeds
+attn paths --layers 3 --heads 2 --norm layer --metric log10_residual
+attn paths --count --layers 96 --heads 96           count alone, from sizes: nothing is run
+attn paths --path 1,0,0,3,0,0,0,0,0,0,0,2           one path: head 1, then two skips, head 3 …
+attn paths --sample 50 --plot                       longer paths are closer to rank 1
+attn paths --by head --layers 4                     share of the output through each head
+attn paths net.safetensors --fail-if 'completeness_error > 1e-12'
+"""
+
+
+@grouped
+def paths(
+    *,
+    source: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="SOURCE",
+            help="A network file of `attn generate network`; nothing = the built-in synthetic default.",
+            show_default=False,
+        ),
+    ] = None,
+    metric: Annotated[
+        list[str] | None,
+        Option(
+            metavar="NAME,…",
+            autocompletion=complete_metric,
+            help="Of each length's term, from `attn list metrics`. [default: log10_residual,stable_rank]",
+        ),
+    ] = None,
+    skip: Annotated[
+        bool, Option("--skip/--no-skip", help="Without skips all paths have the full length.")
+    ] = True,
+    count: Annotated[
+        bool, Option("--count", help="Count paths only, from --layers and --heads.")
+    ] = False,
+    path: Annotated[
+        list[str] | None,
+        Option(
+            metavar="N,N,…",
+            help="One path: for each layer a head from 1 on, or 0 = its skip. Repeatable.",
+        ),
+    ] = None,
+    sample: Annotated[
+        int | None, Option(metavar="N", help="N random paths of every length, and their quantiles.")
+    ] = None,
+    by: Annotated[
+        str | None,
+        Option(metavar="head", help="Share of the output through each head and each skip."),
+    ] = None,
+    network: NetworkOptions,
+    run: RunOptions,
+    output: OutputOptions,
+) -> int:
+    """How much of the output travels through paths of each length, and what can short paths do alone?
+
+    A self-attention network's output is a sum over paths that pick one head, or the skip, in each layer. With the
+    attention of the full pass frozen, all paths of one length are summed together, so the cost is one forward pass for
+    each length, never one for each path. A path's length is the number of heads that it goes through; a bias begins a
+    path of length 0 where it stands. That the terms add up to the output is checked every time.
+    """
+    from attncli.cli.path_runs import count_study, length_study, refuse_together, single_study
+    from attncli.cli.progress import progress_bar
+    from attncli.cli.provenance import with_provenance
+    from attncli.cli.writer import emit, prepare
+
+    conditions = prepare(output)
+    refuse_together(count=count, path=path, sample=sample is not None, by=by)
+    if count:
+        study = count_study(source, metric, skip, network, run)
+    elif path or sample is not None or by is not None:
+        study = single_study(source, metric, skip, path, sample, by, network, run)
+    else:
+        study = length_study(source, metric, skip, network, run, conditions)
+    with progress_bar(output.shows_progress) as progress:
+        report: Report = study(progress=progress)
+    return emit(with_provenance(report), output, conditions)

@@ -1,0 +1,31 @@
+"""Gates: what fails a build. Report × conditions or baseline → verdicts → exit code; nothing here prints.
+
+condition  := [aggregate(] metric [ '[' selector, … ']' ] [)] op number         one report, `--fail-if`
+aggregate  := min | max | mean | any | all           (any, if not said: one matching row is enough to fail)
+op         := <  <=  >  >=  ==  !=
+
+change     := metric [ '[' selector, … ']' ] : limit                            against a baseline, `--fail-on`
+limit      := [+|-] number [% | s]                   (a sign fails one direction only; s = in spreads)
+
+selector   := axis=value | axis=first:last | value    (a bare number is a layer, a bare word a variant)
+
+log10_residual[variant=SAN+skip, layer=-1] < -3       layers count from the end when negative
+mean(order[SAN, layer=5:12]) > 2.5                     both ends included
+log10_residual:-0.5                                    fails where one fell by more than 0.5
+sink[head=3]:2s                                        fails where the change is clear of the noise of both runs
+"""
+
+from attncli.gates.changes import Change, decide_changes, parse_change
+from attncli.gates.conditions import Condition, decide, parse
+from attncli.gates.verdicts import exit_code, worst
+
+__all__ = [
+    "Change",
+    "Condition",
+    "decide",
+    "decide_changes",
+    "exit_code",
+    "parse",
+    "parse_change",
+    "worst",
+]

@@ -1,0 +1,96 @@
+"""Conditions on the numbers of one report: `--fail-if`."""
+
+import math
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from attncli.errors import UsageError
+from attncli.gates.selection import Selection, counted, lost, place, select, selectors
+from attncli.records import Report, Row, Verdict
+
+OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+AGGREGATES: Mapping[str, Callable[[Sequence[float]], float]] = {
+    "min": min,
+    "max": max,
+    "mean": lambda values: math.fsum(values) / len(values),
+}
+GRAMMAR = re.compile(
+    r"\s*(?:(?P<aggregate>min|max|mean|any|all)\s*\((?=.*\)))?"
+    r"\s*(?P<metric>\w+)\s*(?:\[(?P<selectors>[^\]]*)\])?\s*(?P<close>\))?"
+    r"\s*(?P<op><=|>=|==|!=|<|>)\s*(?P<number>\S+)\s*"
+)
+EXAMPLE = "log10_residual[variant=SAN, layer=-1] < -3"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition(Selection):
+    """A parsed condition."""
+
+    aggregate: str
+    op: str
+    number: float
+
+    def holds(self, value: float) -> bool:
+        return OPERATORS[self.op](value, self.number)
+
+
+def parse(text: str) -> Condition:
+    match = GRAMMAR.fullmatch(text)
+    if match is None or bool(match["aggregate"]) != bool(match["close"]):
+        raise UsageError(f"cannot read the gate '{text}': write it like '{EXAMPLE}'.")
+    return Condition(
+        text=text.strip(),
+        aggregate=match["aggregate"] or "any",
+        metric=match["metric"],
+        selectors=selectors(text, match["selectors"]),
+        op=match["op"],
+        number=threshold(text, match["number"]),
+    )
+
+
+def threshold(text: str, number: str) -> float:
+    try:
+        value = float(number)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise UsageError(f"cannot read the gate '{text}': '{number}' is not a number.")
+    return value
+
+
+def decide(report: Report, conditions: Iterable[Condition]) -> list[Verdict]:
+    """One verdict per condition; a condition that matches nothing is a usage error."""
+    return [verdict(condition, select(report, condition)) for condition in conditions]
+
+
+def verdict(condition: Condition, rows: Sequence[Row]) -> Verdict:
+    """A gate fails where a number is lost or none applies, because nothing was shown to be well."""
+    numbers = [row for row in rows if row.value is not None]
+    gone = [row for row in rows if row.lost]
+    if gone or not numbers:
+        return Verdict(condition.text, True, lost((gone or list(rows))[0]))
+    values = [row.value for row in numbers if row.value is not None]
+    if condition.aggregate in AGGREGATES:
+        value = AGGREGATES[condition.aggregate](values)
+        return Verdict(
+            condition.text, condition.holds(value), f"{value:.6g} over {counted(values)}"
+        )
+    holding = [row for row in numbers if row.value is not None and condition.holds(row.value)]
+    failed = len(holding) == len(numbers) if condition.aggregate == "all" else bool(holding)
+    return Verdict(condition.text, failed, evidence(condition, numbers, holding))
+
+
+def evidence(condition: Condition, rows: Sequence[Row], holding: Sequence[Row]) -> str:
+    """How many rows meet the condition, and the one nearest to or farthest past the threshold."""
+    reverse = condition.op in (">", ">=")
+    extreme = sorted(holding or rows, key=lambda row: row.value or 0.0, reverse=reverse)[0]
+    return f"{len(holding)} of {counted(rows)}; {place(extreme)} {extreme.value:.6g}"

@@ -1,0 +1,119 @@
+"""Which rows a gate speaks about: a metric and selectors.
+
+selector   := axis=value | axis=first:last | value    (a bare number is a layer, a bare word a variant)
+"""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from attncli.errors import UsageError, unknown_name
+from attncli.records import Report, Row, Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The rows of a metric at some coordinates, and the gate's text for sentences about it."""
+
+    text: str
+    metric: str
+    selectors: tuple[tuple[str, str], ...]
+
+
+def selectors(text: str, inside: str | None) -> tuple[tuple[str, str], ...]:
+    """What stands between the brackets of the gate `text`."""
+    parts = (part.strip() for part in (inside or "").split(","))
+    return tuple(selector(text, part) for part in parts if part)
+
+
+def selector(text: str, part: str) -> tuple[str, str]:
+    """`axis=value`, or a bare value: a whole number is a layer, a word a variant."""
+    axis, equals, value = (piece.strip() for piece in part.partition("="))
+    if equals and axis and value:
+        return axis, value
+    if equals:
+        raise UsageError(f"cannot read '{part}' in the gate '{text}': write axis=value.")
+    return ("layer" if re.fullmatch(r"-?\d+|-?\d*:-?\d*", axis) else "variant"), axis
+
+
+def select(report: Report, wanted: Selection) -> list[Row]:
+    """The rows of the metric at the coordinates that every selector names, in whatever order they stand."""
+    rows = [row for row in report.rows if row.metric == wanted.metric]
+    if not rows:
+        raise unknown_name("metric in the gate", wanted.metric, {r.metric for r in report.rows})
+    chosen = rows
+    for axis, value in wanted.selectors:
+        present = [row for row in rows if row.axis(axis) is not None]
+        found = {id(row) for row in present if matches(row, axis, value, present)}
+        if not found:
+            raise UsageError(
+                f"the gate '{wanted.text}' matches nothing at {axis}={value}: {available(rows, axis)}."
+            )
+        chosen = [row for row in chosen if id(row) in found]
+    if not chosen:
+        raise UsageError(f"the gate '{wanted.text}' matches nothing: no row has all of these.")
+    return chosen
+
+
+def matches(row: Row, axis: str, wanted: str, rows: Sequence[Row]) -> bool:
+    """Whether the row's coordinate is the wanted value or lies in the wanted range.
+
+    Counting from the end, the end is that of the rows that differ from this one along the axis alone.
+    """
+    value = row.axis(axis)
+    if isinstance(value, str):
+        return value == wanted
+    assert value is not None
+    first, colon, last = wanted.partition(":")
+    numbers = [coordinate(value)]
+    if "-" in wanted:
+        numbers = [coordinate(other.axis(axis)) for other in rows if alike(row, other, axis)]
+    try:
+        low = bound(first, axis, numbers, -math.inf if colon else math.nan)
+        high = bound(last, axis, numbers, math.inf) if colon else low
+    except ValueError:
+        return False
+    return low <= value <= high
+
+
+def alike(row: Row, other: Row, axis: str) -> bool:
+    """Whether two rows share every coordinate but this one."""
+    axes = {"variant", "layer", "head", *row.keys, *other.keys} - {axis}
+    return all(row.axis(name) == other.axis(name) for name in axes)
+
+
+def coordinate(value: Scalar | None) -> float:
+    return float(value) if isinstance(value, int | float) else math.nan
+
+
+def bound(text: str, axis: str, numbers: Sequence[float], empty: float) -> float:
+    """One end of a range; negative layers and heads count from the end."""
+    if not text.strip():
+        return empty
+    value = float(text)
+    return max(numbers) + 1.0 + value if value < 0 and axis in ("layer", "head") else value
+
+
+def available(rows: Sequence[Row], axis: str) -> str:
+    values = list(dict.fromkeys(row.axis(axis) for row in rows if row.axis(axis) is not None))
+    if not values:
+        axes = [name for name in ("variant", "layer", "head") if rows[0].axis(name) is not None]
+        return f"its rows have {', '.join([*axes, *rows[0].keys]) or 'no axes'}"
+    if all(isinstance(value, int) for value in values) and len(values) > 6:
+        return f"there are {min(values)} … {max(values)}"  # type: ignore[type-var]
+    return f"there are {', '.join(map(str, values))}"
+
+
+def lost(row: Row) -> str:
+    """What a verdict says where there is no number."""
+    return f"no number to test: {place(row)} {row.note}"
+
+
+def counted(things: Sequence[object]) -> str:
+    return f"{len(things)} value{'s' if len(things) != 1 else ''}"
+
+
+def place(row: Row) -> str:
+    """`SAN, layer 12:`"""
+    return f"{row.place}:" if row.place else "value"

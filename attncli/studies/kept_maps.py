@@ -1,0 +1,110 @@
+"""Maps that are kept while a model runs, for a file or a picture: those of the heads that are chosen, and no others."""
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from attncli.checkpoints.map_files import FORMAT, tensor_name, visible_name
+from attncli.checkpoints.streaming import Site, Strip
+from attncli.records import Picture
+from attncli.studies.head_rows import Keeps
+
+MOST_CELLS = 200
+"""Of the side of a picture; longer texts are drawn coarser."""
+
+
+@dataclass
+class KeptMaps:
+    """Takes strips as they pass."""
+
+    layers: Collection[int] | None
+    keeps: Keeps
+    maps: dict[Site, NDArray[np.float32]] = field(default_factory=dict)
+    """[head, query, key]"""
+    heads: dict[Site, list[int]] = field(default_factory=dict)
+    visible: dict[Site, NDArray[np.uint8]] = field(default_factory=dict)
+    """[query, key], where some key is hidden."""
+
+    def take(self, site: Site, strip: Strip) -> None:
+        if self.layers is not None and site.layer not in self.layers:
+            return
+        chosen = [
+            head for head in range(strip.weights.shape[1]) if self.keeps(site.layer, head)
+        ]
+        if not chosen:
+            return
+        if strip.first_query == 0:
+            self.heads[site] = chosen
+            shape = (len(chosen), strip.queries, strip.keys)
+            self.maps[site] = np.zeros(shape, np.float32)
+        rows = slice(strip.first_query, strip.first_query + strip.weights.shape[2])
+        part = slice(strip.first_key, strip.first_key + strip.weights.shape[3])
+        self.maps[site][:, rows, part] = strip.weights[0, chosen].to("cpu", torch.float32).numpy()
+        if strip.visible is not None:
+            if strip.first_query == 0:
+                self.visible[site] = np.zeros((strip.queries, strip.keys), np.uint8)
+            self.visible[site][rows, part] = strip.visible[0, 0].to("cpu", torch.uint8).numpy()
+
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        """By the names of a file of maps."""
+        several = self.several()
+        named: dict[str, NDArray[Any]] = {}
+        for site, weights in self.maps.items():
+            name = tensor_name(site, several)
+            named[name] = weights
+            if site in self.visible:
+                named[visible_name(name)] = self.visible[site]
+        return named
+
+    def metadata(self, identity: Mapping[str, Any], labels: Collection[str]) -> dict[str, str]:
+        several = self.several()
+        names = {site: tensor_name(site, several) for site in self.maps}
+        return {
+            "format": FORMAT,
+            "version": "1",
+            "model": json.dumps(identity),
+            "tokens": json.dumps(list(labels)),
+            "heads": json.dumps({names[site]: heads for site, heads in self.heads.items()}),
+            "spans": json.dumps({names[site]: site.span for site in self.maps}),
+        }
+
+    def several(self) -> bool:
+        return len({(site.stack, site.kind) for site in self.maps}) > 1
+
+    def pictures(self, most: int) -> list[Picture]:
+        """The first so many heads, each a picture of its own; rows are queries."""
+        found = []
+        for site, weights in self.maps.items():
+            for head, number in zip(weights, self.heads[site], strict=True):
+                cells = coarser(head)
+                title = f"{site.layer}.{number}"
+                panels = {title: tuple(map(tuple, cells.tolist()))}
+                found.append(Picture(f"head {title}", panels))
+        return found[:most]
+
+
+def coarser(cells: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The largest weight of each square of tokens."""
+    step = -(-max(cells.shape) // MOST_CELLS)
+    if step == 1:
+        return cells
+    rows, columns = (-(-size // step) for size in cells.shape)
+    room = np.zeros((rows * step, columns * step), np.float32)
+    room[: cells.shape[0], : cells.shape[1]] = cells
+    result: NDArray[np.float32] = room.reshape(rows, step, columns, step).max(axis=(1, 3))
+    return result
+
+
+def bytes_needed(heads_of: Mapping[Site, int], chosen: KeptMaps, tokens: int) -> tuple[int, int]:
+    """How many heads will be kept, and in how many bytes with their masks."""
+    kept = [
+        sum(chosen.keeps(site.layer, head) for head in range(heads))
+        for site, heads in heads_of.items()
+        if chosen.layers is None or site.layer in chosen.layers
+    ]
+    return sum(kept), sum((4 * heads + 1) * tokens**2 for heads in kept if heads)

@@ -1,0 +1,239 @@
+"""Single paths: how large each one's part of the output is, and how close its attention product is to rank 1."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from attncli.errors import UsageError
+from attncli.maths.split import Split
+from attncli.metrics.log10_residual import log10_residual
+from attncli.networks.frozen import FrozenLayer
+from attncli.networks.spec import NetworkSpec
+from attncli.networks.variants import VARIANTS
+from attncli.networks.weights import Network
+from attncli.records import Definition, Finding, Report, Row, Scalar, View
+from attncli.studies import Progress, no_progress
+from attncli.studies.path_measures import log10_size
+from attncli.studies.path_terms import frozen_layers
+from attncli.studies.statistics import summary_row
+
+Path = tuple[int, ...]
+"""One choice for each layer: 0 is the skip, 1 … H the heads."""
+
+RESIDUAL, NORM = "log10_path_residual", "log10_path_norm"
+
+OWN_METRICS: Mapping[str, Definition] = {
+    RESIDUAL: Definition(
+        "log10",
+        "log10 ‖P - 1p̄^T‖ / ‖P‖ in the norm √(‖·‖_1 ‖·‖_∞), P the product of the path's attention matrices.",
+    ),
+    NORM: Definition("log10", "log10 ‖P X W‖_F / ‖Y‖_F: the path's term beside the whole output."),
+}
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+LOST = "zero, or beyond float range"
+
+
+class Single(NamedTuple):
+    """The two numbers of one path."""
+
+    residual: float
+    norm: float
+
+
+class Frozen(NamedTuple):
+    """A network after its full pass."""
+
+    start: Split
+    layers: Sequence[FrozenLayer]
+    output: Split
+
+
+def frozen(network: Network, variant: str) -> Frozen:
+    where = f"{variant}, seed {network.seed}"
+    passed = list(frozen_layers(network, VARIANTS[variant], where))
+    start = Split.of(network.embeddings()).split()
+    return Frozen(start, [layer for _, layer in passed], passed[-1][0])
+
+
+def follow(path: Path, network: Frozen) -> Single:
+    """One path from the embeddings to the output."""
+    term, product = network.start, Split.of(np.eye(network.start.tokens)).split()
+    for choice, layer in zip(path, network.layers, strict=True):
+        if choice == 0:
+            term = layer.past_attention(term)
+        else:
+            term = layer.through_attention(term, head=choice - 1)
+            product = layer.one_head[choice - 1].mixed(product)
+    size = log10_size(term.states) - log10_size(network.output.states)
+    return Single(log10_residual(product), size)
+
+
+def parse_path(text: str, spec: NetworkSpec, skip: bool) -> Path:
+    """`0,3,1`: a number for each layer."""
+    first = 0 if skip else 1
+    valid = (
+        f"a path of this network has {spec.layers} numbers from {first} to {spec.heads}, one for each layer"
+        + (" (0 = the skip)." if skip else ": without skips there is no 0.")
+    )
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdecimal() for part in parts):
+        raise UsageError(f"--path '{text}' is not numbers with commas between: {valid}")
+    path = tuple(map(int, parts))
+    if len(path) != spec.layers or not all(first <= choice <= spec.heads for choice in path):
+        raise UsageError(f"--path {text} does not exist: {valid}")
+    return path
+
+
+def length_of(path: Path) -> int:
+    return sum(choice > 0 for choice in path)
+
+
+def named_paths(
+    networks: Sequence[Network],
+    skip: bool,
+    paths: Sequence[Path],
+    source: Mapping[str, Any],
+    progress: Progress = no_progress,
+) -> Report:
+    """Some paths, by name."""
+    variant = "SAN+skip" if skip else "SAN"
+    found: dict[Path, list[Single]] = {path: [] for path in paths}
+    for done, network in enumerate(networks):
+        passed = frozen(network, variant)
+        for path in found:
+            found[path].append(follow(path, passed))
+        progress(done + 1, len(networks), "networks")
+    rows = tuple(
+        row for path, singles in found.items() for row in path_rows(path, singles, variant)
+    )
+    first = rows[0]
+    return Report(
+        study="paths",
+        headline=f"Path {first.keys['path']} (length {first.keys['length']}): "
+        f"log10 distance of its attention product to rank 1 {said(rows, RESIDUAL)}, "
+        f"log10 of its part of the output's norm {said(rows, NORM)}.",
+        rows=rows,
+        metrics=OWN_METRICS,
+        views=(View(f"{variant}: single paths", "path", (RESIDUAL, NORM)),),
+        **about(networks, variant, source),
+    )
+
+
+def said(rows: Sequence[Row], metric: str) -> str:
+    value = next(row.value for row in rows if row.metric == metric)
+    return "not to be had" if value is None else f"{value:.3g}"
+
+
+def path_rows(path: Path, singles: Sequence[Single], variant: str) -> Iterator[Row]:
+    keys: dict[str, Scalar] = {"path": ",".join(map(str, path)), "length": length_of(path)}
+    for metric, values in both(singles):
+        yield summary_row(metric, "log10", values, LOST, keys, variant=variant)
+
+
+def both(singles: Sequence[Single]) -> Iterator[tuple[str, list[float]]]:
+    yield RESIDUAL, [one.residual for one in singles]
+    yield NORM, [one.norm for one in singles]
+
+
+def about(networks: Sequence[Network], variant: str, source: Mapping[str, Any]) -> dict[str, Any]:
+    """What every report on synthetic networks says of them."""
+    spec = networks[0].spec
+    return {
+        "source": {**source, "network": asdict(spec) | {"key_width": spec.d}, "variant": variant},
+        "input": {"tokens": spec.tokens},
+        "seeds": tuple(network.seed for network in networks),
+    }
+
+
+def sampled_paths(
+    networks: Sequence[Network],
+    skip: bool,
+    samples: int,
+    source: Mapping[str, Any],
+    progress: Progress = no_progress,
+) -> Report:
+    """Random paths of every length: layers without replacement, heads uniformly."""
+    spec, variant = networks[0].spec, "SAN+skip" if skip else "SAN"
+    lengths = range(1, spec.layers + 1) if skip else [spec.layers]
+    found: dict[int, list[Single]] = {length: [] for length in lengths}
+    done, steps = 0, len(networks) * len(found) * samples
+    for network in networks:
+        passed = frozen(network, variant)
+        stream = np.random.default_rng([network.seed, spec.layers, spec.heads])
+        for length, singles in found.items():
+            for _ in range(samples):
+                singles.append(follow(random_path(stream, spec, length), passed))
+                done += 1
+                progress(done, steps, "paths")
+    rows = tuple(
+        row for length, singles in found.items() for row in quantile_rows(length, singles, variant)
+    )
+    findings = (Finding(variant, decay(rows)),)
+    many = samples * len(networks)
+    return Report(
+        study="paths",
+        headline=findings[0].text,
+        rows=rows,
+        metrics=OWN_METRICS,
+        views=tuple(
+            View(
+                f"{variant}: quantiles of {name} over {many} random paths of each length",
+                "length",
+                (name,),
+                across="quantile",
+            )
+            for name in OWN_METRICS
+        ),
+        findings=findings,
+        **about(networks, variant, source),
+    )
+
+
+def random_path(stream: np.random.Generator, spec: NetworkSpec, length: int) -> Path:
+    layers = stream.choice(spec.layers, size=length, replace=False)
+    path = np.zeros(spec.layers, dtype=int)
+    path[layers] = stream.integers(1, spec.heads + 1, size=length)
+    return tuple(path.tolist())
+
+
+def quantile_rows(length: int, singles: Sequence[Single], variant: str) -> Iterator[Row]:
+    for metric, values in both(singles):
+        finite = bool(np.isfinite(values).all())
+        for quantile in QUANTILES:
+            value = float(np.quantile(values, quantile)) if finite else None
+            yield Row(
+                metric, value, "log10", variant, n=len(values),
+                note=None if finite else LOST, keys={"length": length, "quantile": quantile},
+            )  # fmt: skip
+
+
+def decay(rows: Sequence[Row]) -> str:
+    """How the median falls with length, in words."""
+    medians = {
+        int(row.keys["length"]): row.value
+        for row in rows
+        if row.metric == RESIDUAL and row.keys["quantile"] == 0.5 and row.value is not None
+    }
+    if not medians:
+        return "Attention products of the sampled paths have exactly rank 1."
+    first, last = min(medians), max(medians)
+    if first == last:
+        return f"Every path has length {last}: median distance to rank 1 {power(medians[last])}."
+    per_step = (medians[last] - medians[first]) / (last - first)
+    return (
+        f"Longer paths are closer to rank 1: median distance {power(medians[first])} at length {first}, "
+        f"{power(medians[last])} at length {last}, × {power(per_step)} with every head."
+    )
+
+
+def power(log10: float) -> str:
+    """10^x to two digits, whatever x."""
+    if abs(log10) < 300:
+        return f"{10.0**log10:.2g}"
+    whole = math.floor(log10)
+    return f"{10.0 ** (log10 - whole):.2g}e{whole:+d}"

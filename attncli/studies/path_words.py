@@ -1,0 +1,70 @@
+"""What the metrics of `attn paths` mean, and what their numbers say."""
+
+from collections.abc import Mapping, Sequence
+
+from attncli.metrics import definition
+from attncli.records import Definition, Finding
+
+MOST = 0.9
+"""The part of the summed norms that the headline asks for."""
+
+OWN_METRICS: Mapping[str, Definition] = {
+    "path_count": Definition(
+        "paths", "Number of paths of this length; the exact integer stands in the note."
+    ),
+    "log10_path_count": Definition("log10", "log10 of path_count, which may leave float range."),
+    "path_count_share": Definition(
+        "1", "This length's part of all paths: Binomial(L, H/(1+H)) with skips."
+    ),
+    "path_norm_share": Definition(
+        "1", "‖T_k‖_F / Σ_j ‖T_j‖_F of the sum T_k of all paths of length k."
+    ),
+    "path_norm_share_up_to": Definition("1", "Σ_(j≤k) of path_norm_share."),
+    "path_output_share": Definition(
+        "1",
+        "⟨T_k, Y⟩ / ‖Y‖_F²: signed, adds up to 1 over all lengths.",
+    ),
+    "reconstruction_error": Definition(
+        "1", "‖Y - Σ_(j≤k) T_j‖_F / ‖Y‖_F: how far the output is off when lengths ≤ k are kept."
+    ),
+    "completeness_error": Definition(
+        "1", "‖Y - Σ_k T_k‖_F / ‖Y‖_F over all lengths: rounding, or the decomposition is wrong."
+    ),
+    "completeness_error_residual": Definition(
+        "1", "The same of what sets the tokens apart alone, Y - 1ȳ^T, however small it is."
+    ),
+}
+
+
+def percent(share: float) -> str:
+    """`12 %`, `3.4e-05 %`: two digits, and 100 % for nothing less."""
+    text = f"{100.0 * share:.2g}"
+    if share < 1.0 and float(text) >= 100.0:
+        return "over 99 %"
+    return f"{float(text):g} %"
+
+
+def carried(
+    norm_up_to: Mapping[int, float], count_up_to: Mapping[int, float], error: Mapping[int, float]
+) -> tuple[int, str]:
+    """The shortest length up to which paths carry most of the output, in words."""
+    length = min((k for k, share in norm_up_to.items() if share >= MOST), default=max(norm_up_to))
+    text = (
+        f"paths of length ≤ {length} carry {percent(norm_up_to[length])} of the output "
+        f"(of the summed norms of its terms); by count they are {percent(count_up_to[length])}; "
+        f"alone they miss the output by {percent(error[length])}"
+    )
+    return length, text
+
+
+def sentence(text: str) -> str:
+    return text[0].upper() + text[1:] + "."
+
+
+def headline_of(findings: Sequence[Finding]) -> str:
+    return sentence(findings[0].text)
+
+
+def definitions(report_metrics: Sequence[str]) -> dict[str, Definition]:
+    """Of this study's own numbers and of the measurements of states."""
+    return {name: definition(name) for name in report_metrics} | dict(OWN_METRICS)

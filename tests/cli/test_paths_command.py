@@ -1,0 +1,56 @@
+"""`attn paths` at the terminal: what it prints, and what it refuses."""
+
+import json
+from pathlib import Path
+
+import pytest
+from commands import attn
+
+SMALL = ("--layers", "3", "--heads", "2", "--tokens", "8", "--width", "8", "--seeds", "1")
+
+
+def test_completeness_is_always_printed() -> None:
+    outcome = attn("paths", *SMALL)
+    assert outcome.code == 0
+    assert "completeness_error" in outcome.out
+    assert outcome.out.startswith("Paths of length ≤ ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--path", "1,2"), "3 numbers from 0 to 2"),
+        (("--path", "1,2,3"), "3 numbers from 0 to 2"),
+        (("--path", "1,x,0"), "not numbers"),
+        (("--path", "1,0,1", "--no-skip"), "numbers from 1 to 2"),
+        (("--sample", "0"), "from 1 to 100,000"),
+        (("--by", "layer"), "--by head"),
+        (("--by", "head", "--sample", "3"), "different questions"),
+        (("--sample", "3", "--metric", "stable_rank"), "leave it out"),
+        (("--metric", "stable_rnk"), "did you mean 'stable_rank'?"),
+        (("--count",), "changes no count"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_usage_errors_say_what_is_valid(arguments: tuple[str, ...], said: str) -> None:
+    outcome = attn("paths", *SMALL, *arguments)
+    assert outcome.code == 2
+    assert said in outcome.err
+    assert outcome.out == ""
+
+
+def test_counts_need_no_network() -> None:
+    outcome = attn("paths", "--count", "--layers", "96", "--heads", "96", "--format", "json")
+    rows = json.loads(outcome.out)["rows"]
+    share = next(
+        r["value"] for r in rows if r["metric"] == "path_count_share" and r["length"] == 95
+    )
+    assert share == pytest.approx(0.370, abs=5e-4)
+
+
+def test_a_network_file_and_a_gate(tmp_path: Path) -> None:
+    file = str(tmp_path / "net.safetensors")
+    assert attn("generate", "network", *SMALL[:-2], "-o", file).code == 0
+    assert attn("paths", file, "--fail-if", "completeness_error > 1e-12").code == 0
+    assert attn("paths", file, "--fail-if", "path_norm_share_up_to[length=3] < 2").code == 1
+    assert attn("paths", file, "--layers", "4").code == 2

@@ -1,0 +1,107 @@
+"""`compare`: sorted by spreads, nothing dropped in silence, weights by their hash."""
+
+import math
+from pathlib import Path
+
+import pytest
+from commands import attn
+from hypothesis import given
+from reports import reports
+
+from attncli.records import Definition, Report, Row
+from attncli.render import FORMATS
+from attncli.reports import from_json
+from attncli.studies.compare import compare
+
+NAMES = ("a.json", "b.json")
+
+
+def made(*rows: Row, **parts: object) -> Report:
+    return Report("example", "", rows, {}, parts.pop("source", {}), **parts)  # type: ignore[arg-type]
+
+
+def sink(head: int, value: float | None, spread: float | None = None) -> Row:
+    note = "n/a: gone" if value is None else None
+    return Row("sink", value, "1", layer=0, head=head, spread=spread, note=note)
+
+
+def largest(report: Report, metric: str = "change") -> list[int | None]:
+    """The heads that the view shows, in its order."""
+    return [row.head for row in report.rows if row.metric == metric and row.keys.get("among")]
+
+
+def test_changes_are_sorted_by_spreads_then_by_size() -> None:
+    old = made(sink(0, 1.0, 1.0), sink(1, 1.0, 0.1), sink(2, 1.0), sink(3, 1.0), sink(4, 1.0, 0.0))
+    new = made(sink(0, 3.0, 1.0), sink(1, 2.0, 0.1), sink(2, 2.0), sink(3, 9.0), sink(4, 1.5, 0.0))
+    found = compare(old, new, NAMES, top=9)
+    assert largest(found) == [4, 1, 0, 3, 2]
+    spreads = {row.head: row for row in found.rows if row.metric == "change_in_spreads"}
+    assert spreads[0].value == pytest.approx(2 / math.sqrt(2))
+    assert spreads[1].value == pytest.approx(1 / math.sqrt(0.02))
+    assert (spreads[2].value, spreads[2].note) == (None, "n/a: no spread in both reports")
+    assert (spreads[4].value, spreads[4].note) == (None, "the spreads are 0")
+    assert found.headline == (
+        "weights not hashed; 5 of 5 numbers moved, 2 by more than 2 spreads; "
+        "most sink, layer 0, head 4: 1 → 1.5 (+0.5)."
+    )
+    assert largest(compare(old, new, NAMES, top=2)) == [4, 1]
+
+
+def test_what_one_report_lacks_is_said() -> None:
+    found = compare(made(*(sink(head, 1.0) for head in range(5))), made(sink(4, 1.0)), NAMES, 9)
+    assert found.headline.endswith("all 1 numbers that both reports have are equal.")
+    assert found.warnings == (
+        "4 rows are in a.json alone: sink, layer 0, head 0; sink, layer 0, head 1; "
+        "sink, layer 0, head 2 and 1 more",
+    )
+    notes = {row.head: row.note for row in found.rows if row.metric == "change"}
+    assert notes == {0: "not in b.json", 1: "not in b.json", 2: "not in b.json", 3: "not in b.json", 4: None}  # fmt: skip
+
+
+def test_a_null_on_one_side_is_a_loss_and_on_both_is_none() -> None:
+    found = compare(made(sink(0, 1.0), sink(1, None)), made(sink(0, None), sink(1, None)), NAMES, 9)
+    changes = [row for row in found.rows if row.metric == "change"]
+    assert [(row.head, row.lost, row.note) for row in changes] == [
+        (0, True, "null in b.json: n/a: gone"),
+        (1, False, "n/a: gone"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("hashes", "said"),
+    [(("a", "a"), "the same weights"), (("a", "b"), "other weights"), (("a", None), "weights not hashed")],
+)  # fmt: skip
+def test_weights_are_told_by_their_hash(hashes: tuple[str, str | None], said: str) -> None:
+    old, new = (made(sink(0, 1.0), source={"weight_sha256": one}) for one in hashes)
+    assert compare(old, new, NAMES, 9).headline.startswith(f"{said}; ")
+
+
+def test_other_inputs_and_meanings_are_warned_of() -> None:
+    old = made(sink(0, 1.0), input={"tokens": 4}, seeds=(0,))
+    new = Report("other", "", old.rows, {"sink": Definition("1", "new")}, {}, {"tokens": 5}, (1,))
+    warned = compare(old, new, NAMES, 9).warnings
+    assert warned == tuple(f"the reports differ in their {what}" for what in ("study", "input", "seeds"))  # fmt: skip
+
+
+@given(old=reports, new=reports)
+def test_any_two_reports_compare_and_the_result_is_a_report(old: Report, new: Report) -> None:
+    found = compare(old, new, NAMES, 5)
+    assert from_json(FORMATS["json"](found)) == found
+    assert len(found.rows) // 4 >= max(len(old.rows), len(new.rows))
+    assert not [row for row in compare(old, old, NAMES, 5).rows if row.metric == "change" and row.value]  # fmt: skip
+
+
+def test_the_command(tmp_path: Path) -> None:
+    paths = [str(tmp_path / f"{name}.json") for name in "ab"]
+    for path, scale in zip(paths, ("1", "0.5"), strict=True):
+        sizes = ("--layers", "2", "--tokens", "5", "--width", "8", "--heads", "2", "-q")
+        attn("rank-collapse", *sizes, "--init-scale", scale, "-o", path)
+    outcome = attn("compare", *paths, "--top", "3")
+    assert outcome.code == 0
+    assert "The 3 largest of" in outcome.out
+    assert len(outcome.out.splitlines()) == 6
+    gate = ("--fail-if", "change_in_spreads[measured=log10_residual, variant=SAN] < -2")
+    assert attn("compare", *paths, *gate).code == 1
+    assert attn("compare", paths[0], paths[0], *gate).code == 0
+    assert attn("compare", *paths, "--top", "-1").code == 2
+    assert attn("compare", paths[0], "nothing.json").code == 3

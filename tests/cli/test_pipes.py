@@ -68,7 +68,7 @@ def test_closed_streams_are_no_traceback(
         assert (tmp_path / "out.csv").exists()
 
 
-@pytest.mark.parametrize(("source", "code"), [("no-such-file", 3), ("--laers", 2)])
+@pytest.mark.parametrize(("source", "code"), [("./no-such-file", 3), ("--laers", 2)])
 def test_an_error_keeps_its_code_where_nobody_can_hear_it(source: str, code: int) -> None:
     with open("/dev/full", "w") as full:
         assert attn_program("rank-collapse", source, stderr=full).returncode == code

@@ -1,0 +1,191 @@
+"""Configuration: command line > environment > file, errors that name file and line, and the checks of `attn ci`."""
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import commands
+import pytest
+from commands import attn, files_in
+
+VERSION_1 = Path(__file__).parent.parent / "reports" / "schema_version_1.json"
+SIZES = "--layers 2 --tokens 5 --width 8 --heads 2"
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An attn.toml in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "attn.toml"
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """What `attn()` of these tests runs in."""
+    monkeypatch.setattr(commands, "PLAIN", dict(commands.PLAIN))
+    return monkeypatch
+
+
+def seeds_of(*arguments: str) -> list[int]:
+    outcome = attn("rank-collapse", *SIZES.split(), "--format", "json", *arguments)
+    assert outcome.code == 0, outcome.err
+    seeds: list[int] = json.loads(outcome.out)["seeds"]
+    return seeds
+
+
+def test_command_line_before_environment_before_file(
+    config: Path, environment: pytest.MonkeyPatch
+) -> None:
+    assert len(seeds_of()) == 5
+    config.write_text("[rank-collapse]\nseeds = 3\n")
+    assert len(seeds_of("--config", "attn.toml")) == 3
+    environment.setitem(commands.PLAIN, "ATTN_RANK_COLLAPSE_SEEDS", "2")  # type: ignore[arg-type]
+    assert len(seeds_of("--config=attn.toml")) == 2
+    assert len(seeds_of("--config", "attn.toml", "--seeds", "1")) == 1
+    environment.setitem(commands.PLAIN, "ATTN_CONFIG", "attn.toml")  # type: ignore[arg-type]
+    assert attn("config", "show").out == "rank-collapse --seeds = '2'  (ATTN_RANK_COLLAPSE_SEEDS)\n"
+
+
+def test_pyproject_speaks_to_attn_in_its_own_table(config: Path) -> None:
+    assert attn("config", "show").out == "nothing is set\n"
+    config.with_name("pyproject.toml").write_text(
+        '[project]\nname = "x"\n[tool.attn.rank-collapse]\nseeds = 1\n'
+        '[tool.attn.checks."a b"]\nreport = "r.json"\n'
+    )
+    assert attn("config", "show").out == (
+        "rank-collapse --seeds = 1  (pyproject.toml, line 4)\ncheck a b: r.json  (pyproject.toml, line 5)\n"
+    )
+    assert len(seeds_of()) == 1
+
+
+def test_several_values_are_a_list_or_lines_or_one(
+    config: Path, environment: pytest.MonkeyPatch
+) -> None:
+    config.write_text('[rank-collapse]\nfail-if = "order > 100"\nvariants = ["SAN", "SAN+skip"]\n')
+    once = ("rank-collapse", *SIZES.split(), "--seeds", "1", "--config", "attn.toml")
+    out = attn(*once).out
+    assert "transformer" not in out
+    assert "pass  order > 100" in out
+    several = "order > 200\norder > 300"
+    environment.setitem(commands.PLAIN, "ATTN_RANK_COLLAPSE_FAIL_IF", several)  # type: ignore[arg-type]
+    out = attn(*once).out
+    assert "pass  order > 200" in out
+    assert "pass  order > 300" in out
+    assert "order > 100" not in out
+
+
+def test_a_flag_and_a_group_can_be_set(config: Path) -> None:
+    config.write_text("[rank-collapse]\nbiases = true\n[generate.network]\nlayers = 1\n")
+    assert "rank-collapse --biases = True" in attn("config", "show", "--config", "attn.toml").out
+    assert attn("generate", "network", "-o", "n.safetensors", "--config", "attn.toml").code == 0
+    assert "network: 12" not in attn("rank-collapse", "n.safetensors", "--format", "csv").out
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[rank-collapse]\nseeds = \n", "attn.toml, line 2: invalid value."),
+        ("[rank-colapse]\n", "attn.toml, line 1: unknown command 'rank-colapse': did you mean 'rank-collapse'?"),
+        ("\n[rank-collapse]\n# x\nseedz = 3\n", "attn.toml, line 4: unknown option 'seedz': did you mean 'seed'?"),
+        ("[rank-collapse]\nseeds = 'x'\n", "attn.toml, line 2: rank-collapse --seeds cannot be 'x': it must be a whole number."),
+        ("[rank-collapse]\nseeds = [1]\n", "attn.toml, line 2: rank-collapse --seeds cannot be [1]"),
+        ("seeds = 3\n", "attn.toml, line 1: unknown command 'seeds'"),
+        ("rank-collapse = 3\n", "attn.toml, line 1: 'rank-collapse' must be a table of options."),
+        ("[rank-collapse]\nhelp = true\n", "attn.toml, line 2: unknown option 'help'"),
+        ("checks = 1\n", "attn.toml, line 1: checks are tables"),
+        ("[checks]\na = 1\n", "attn.toml, line 2: a check is a table"),
+        ("[checks.a]\n", "attn.toml, line 1: the check 'a' needs a command or a report, and not both."),
+        ("[checks.a]\nreport = 'x'\ncommand = 'y'\n", "line 1: the check 'a' needs a command or a report"),
+        ("[checks.a]\nreport = 'x'\nfail_if = 'y'\n", "line 3: unknown key of the check 'a' 'fail_if': did you mean 'fail-if'?"),
+        ("[checks.a]\nreport = ['x']\n", "line 2: report must be a text."),
+        ("[checks.a]\nreport = 'x'\nfail-if = [3]\n", "line 3: fail-if must be a text or a list of texts."),
+        ("[checks.a]\nreport = 'x'\nbaseline = 'y'\n", "line 1: baseline and fail-on go together"),
+        ("[checks.a]\ncommand = 'x \"'\n", "line 2: cannot read the command: no closing quotation."),
+        ("a = {b = {c = 1}}\n", "attn.toml, line 1: unknown command 'a'"),
+    ],
+)  # fmt: skip
+def test_errors_name_file_and_line(config: Path, text: str, said: str) -> None:
+    config.write_text(text)
+    outcome = attn("config", "show", "--config", "attn.toml")
+    if outcome.code == 0:  # values are tried out when a command runs
+        outcome = attn("list", "--config", "attn.toml")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert said in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+def test_a_file_that_is_not_there_and_a_variable_that_names_nothing(
+    config: Path, environment: pytest.MonkeyPatch
+) -> None:
+    outcome = attn("list", "--config", "none.toml")
+    assert (outcome.code, outcome.err) == (2, "attn: cannot read none.toml: no such file or directory.\n")  # fmt: skip
+    environment.setitem(commands.PLAIN, "ATTN_RANK_COLLAPSE_SEEDZ", "3")  # type: ignore[arg-type]
+    outcome = attn("list")
+    assert (outcome.code, outcome.err) == (2, "attn: ATTN_RANK_COLLAPSE_SEEDZ: unknown option 'seedz': did you mean 'seed'?\n")  # fmt: skip
+
+
+CHECKS = f"""
+[checks.collapse]
+command = "attn rank-collapse {SIZES} --seeds 1 --variants SAN"
+fail-if = ["log10_residual[layer=-1] < -100"]
+[checks.saved]
+report = "{VERSION_1}"
+fail-if = "stable_rank > 100"
+baseline = "{VERSION_1}"
+fail-on = "log10_residual:2s"
+"""
+REGRESSED = f"""
+[checks.regressed]
+report = "{VERSION_1}"
+fail-if = "stable_rank > 1"
+"""
+FIRST = f"""
+[checks.first]
+report = "{VERSION_1}"
+baseline = "none.json"
+fail-on = "log10_residual:2s"
+"""
+BROKEN = """
+[checks.broken]
+command = "rank-collapse --layers 0"
+[checks.missing]
+report = "none.json"
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "headline"),
+    [
+        (CHECKS, 0, "2 of 2 checks passed."),
+        (CHECKS + REGRESSED, 1, "2 of 3 checks passed; failed: regressed."),
+        (CHECKS + REGRESSED + FIRST, 5, "2 of 4 checks passed; failed: regressed; stopped: first."),
+        (BROKEN + REGRESSED, 3, "0 of 3 checks passed; failed: regressed; stopped: broken, missing."),
+    ],
+)  # fmt: skip
+def test_ci_runs_every_check_and_its_code_is_the_worst(
+    config: Path, text: str, code: int, headline: str
+) -> None:
+    config.write_text(text)
+    outcome = attn("ci", "--config", "attn.toml")
+    assert outcome.code == code, outcome.err
+    assert outcome.out.splitlines()[0] == headline
+    failures = sum(line.startswith("FAIL  ") for line in outcome.out.splitlines())
+    assert (failures > 0) is (code > 0)
+
+
+def test_ci_by_name_in_any_format_and_with_reports_kept(config: Path) -> None:
+    config.write_text(CHECKS + REGRESSED)
+    named = ("ci", "collapse", "--config", "attn.toml", "--keep", "kept", "--format", "junit")
+    outcome = attn(*named)
+    assert outcome.code == 0
+    assert ElementTree.fromstring(outcome.out).get("tests") == "1"
+    assert files_in(config.parent / "kept") == ["collapse.json"]
+    assert attn("check", "kept/collapse.json", "--fail-if", "order > 100").code == 0
+    outcome = attn("ci", "colapse", "--config", "attn.toml")
+    assert (outcome.code, "did you mean 'collapse'?" in outcome.err) == (2, True)
+
+
+def test_ci_without_checks_says_how_to_write_one(config: Path) -> None:
+    outcome = attn("ci")
+    assert outcome.code == 2
+    assert "[checks.collapse]" in outcome.err

@@ -115,6 +115,13 @@ def test_the_map_table_of_the_readme_is_generated() -> None:
     assert readme_table("Maps") == {name: MAPS.summary(name) for name in MAPS.names()}
 
 
+def test_the_weight_table_of_the_readme_is_generated() -> None:
+    from attncli.metrics.weights import WEIGHTS
+
+    expected = {name: WEIGHTS.summary(name).replace("|", "\\|") for name in WEIGHTS.names()}
+    assert readme_table("Metrics of weights") == expected
+
+
 def test_start_has_exactly_two_blocks() -> None:
     section = README.partition("\n## Start\n")[2].partition("\n## ")[0]
     assert len(re.findall(r"^```sh$", section, re.MULTILINE)) == 2

@@ -107,7 +107,9 @@ class Picture:
 
     title: str
     panels: Mapping[str, tuple[tuple[float, ...], ...]]
-    """Square and of one size; the last one is an error and has its own scale."""
+    """Square and of one size; of several the last one is an error and has its own scale."""
+    labels: tuple[str, ...] = ()
+    """Names of the tokens along both sides; none where there are too many."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """The commands and their order in `attn --help`."""
 
+import os
 from typing import Annotated
 
 import typer
@@ -8,8 +9,11 @@ from attncli.cli.approximate import EXAMPLES as APPROXIMATE_EXAMPLES
 from attncli.cli.approximate import approximate
 from attncli.cli.check import EXAMPLES as CHECK_EXAMPLES
 from attncli.cli.check import check
+from attncli.cli.ci import EXAMPLES as CI_EXAMPLES
+from attncli.cli.ci import ci
 from attncli.cli.compare import EXAMPLES as COMPARE_EXAMPLES
 from attncli.cli.compare import compare
+from attncli.cli.config import app as config_app
 from attncli.cli.generate import app as generate
 from attncli.cli.help import Command, Group
 from attncli.cli.inspect_model import EXAMPLES as INSPECT_EXAMPLES
@@ -19,6 +23,8 @@ from attncli.cli.list_things import list_things
 from attncli.cli.paths import EXAMPLES as PATHS_EXAMPLES
 from attncli.cli.paths import paths
 from attncli.cli.rank_collapse import EXAMPLES, rank_collapse
+from attncli.cli.sweep import EXAMPLES as SWEEP_EXAMPLES
+from attncli.cli.sweep import sweep
 
 app = typer.Typer(
     name="attn",
@@ -44,6 +50,7 @@ def show_version(wanted: bool) -> None:
 
 @app.callback()
 def attn(
+    context: typer.Context,
     version: Annotated[
         bool,
         typer.Option("--version", callback=show_version, is_eager=True, help="Show the version."),
@@ -51,7 +58,20 @@ def attn(
     debug: Annotated[
         bool, typer.Option("--debug", help="Show a traceback on errors; may stand anywhere.")
     ] = False,
-) -> None: ...
+    config: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            show_default=False,
+            help="Options and checks from this file instead of pyproject.toml; may stand anywhere.",
+        ),
+    ] = None,
+) -> None:
+    from attncli.cli.settings import CONFIG, default_map
+
+    if config is not None:
+        os.environ[CONFIG] = config  # for the runs that this one starts, too
+    context.default_map = default_map(context.command)
 
 
 app.command("rank-collapse", cls=Command, epilog=EXAMPLES)(rank_collapse)
@@ -60,5 +80,10 @@ app.command("inspect-model", cls=Command, epilog=INSPECT_EXAMPLES)(inspect_model
 app.command("paths", cls=Command, epilog=PATHS_EXAMPLES)(paths)
 app.command("check", cls=Command, epilog=CHECK_EXAMPLES)(check)
 app.command("compare", cls=Command, epilog=COMPARE_EXAMPLES)(compare)
+app.command(
+    "sweep", cls=Command, epilog=SWEEP_EXAMPLES, context_settings={"ignore_unknown_options": True}
+)(sweep)
+app.command("ci", cls=Command, epilog=CI_EXAMPLES)(ci)
+app.add_typer(config_app, name="config")
 app.add_typer(generate, name="generate")
 app.command("list", cls=Command, epilog=LIST_EXAMPLES)(list_things)

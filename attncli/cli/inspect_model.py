@@ -1,6 +1,9 @@
 """`attn inspect-model`"""
 
-from typing import TYPE_CHECKING, Annotated
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -9,14 +12,14 @@ from attncli.cli.head_options import HeadOptions
 from attncli.cli.model_options import InputOptions, ModelOptions
 from attncli.cli.options import Option, OutputOptions, completion, separated
 
-if TYPE_CHECKING:
-    from attncli.records import Report
-
 EXAMPLES = """
 attn inspect-model gpt2                                     what each head does, on one screen
 attn inspect-model ./checkpoint --text-file essays.txt --with-random-init -o heads.json
 attn inspect-model ./checkpoint --metric attention,roles --top 10 --sort induction
 attn inspect-model random:llama --random-tokens 512 --metric entropy_normalised --layers 0-1
+attn inspect-model ./checkpoint --heads 5.1,5.3 --plot heads.png --save-maps maps.safetensors
+attn inspect-model maps.safetensors --metric spectra
+attn inspect-model ./checkpoint --weights-only --metric qk_stable_rank,ov_stable_rank
 attn inspect-model ./checkpoint --fail-if 'mean(sink) > 0.5'
 """
 
@@ -44,7 +47,7 @@ def inspect_model(
         Option(
             metavar="NAME,…",
             autocompletion=completion(complete),
-            help="Metrics or groups: attention, spectra, roles, states, weights, all. "
+            help="Metrics or groups: attention, spectra, roles, states, all, or weights with --weights-only. "
             "[default: what tells the heads' roles]",
         ),
     ] = None,
@@ -60,6 +63,17 @@ def inspect_model(
     ] = False,
     tokens: Annotated[
         int | None, Option(metavar="N", help="Longest text, or length of random ones.")
+    ] = None,
+    weights_only: Annotated[
+        bool,
+        Option("--weights-only", help="No run and no input: spectra of each head's weights."),
+    ] = False,
+    save_maps: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE.safetensors",
+            help="The first text's maps of the heads that --layers and --heads leave.",
+        ),
     ] = None,
     seed: Annotated[int, Option(help="Of random tokens, weights and shuffles. [default: 0]")] = 0,
     heads: HeadOptions,
@@ -78,11 +92,36 @@ def inspect_model(
 
     conditions = prepare(output)
     names = separated(metric or [])
-    from attncli.cli.inspections import model_study
+    if weights_only:
+        from attncli.cli.weights_study import weights_study
 
-    study = model_study(
-        source, names, with_random_init, with_shuffled_text, tokens, seed, heads, model, inputs
-    )
+        own = {
+            "with_random_init": with_random_init,
+            "with_shuffled_text": with_shuffled_text,
+            "tokens": tokens is not None,
+            "save_maps": save_maps is not None,
+        }
+        others = [name for name, given in own.items() if given]
+        others += [name for name in (*model.given(), *inputs.given()) if name != "offline"]
+        study = weights_study(source, names, heads, model.offline, others)
+    else:
+        from attncli.cli.inspections import Asked, study_of
+
+        draws_maps = output.plot is not None and bool(heads.heads)
+        asked = Asked(
+            source, names, with_random_init, with_shuffled_text, tokens, seed, save_maps, draws_maps
+        )
+        study = study_of(asked, heads, model, inputs, note(output))
     with progress_bar(output.shows_progress) as progress:
-        report: Report = study(progress=progress)
+        report = study(progress=progress)
     return emit(with_provenance(report), output, conditions)
+
+
+def note(output: OutputOptions) -> Callable[[str], None]:
+    """Sentences for people, on stderr, unless they ask for silence."""
+
+    def say(sentence: str) -> None:
+        if not output.quiet:
+            print(f"attn: {sentence}", file=sys.stderr)
+
+    return say

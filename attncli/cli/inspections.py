@@ -1,22 +1,33 @@
 """From MODEL and the options to a study of its heads."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
+
+import torch
 
 from attncli.checkpoints.blocks import find_stacks
 from attncli.checkpoints.dummy_inputs import example_inputs
 from attncli.checkpoints.load import load
 from attncli.checkpoints.room_needed import require_room_to_run
-from attncli.checkpoints.streaming import STRIP_MEMORY, prove
+from attncli.checkpoints.sources import parse
+from attncli.checkpoints.streaming import Site, Strip, prove, streaming
 from attncli.checkpoints.texts import inputs_of
 from attncli.checkpoints.twins import random_twin
+from attncli.cli.files import require_writable, write_whole
 from attncli.cli.head_options import HeadOptions
 from attncli.cli.model_options import InputOptions, ModelOptions
 from attncli.cli.models import PROBE_TOKENS
+from attncli.cli.tensors import write_tensors
 from attncli.errors import UsageError
+from attncli.limits import require_memory
+from attncli.studies import Progress
 from attncli.studies.head_metrics import choose
+from attncli.studies.head_runs import STRIP_MEMORY
 from attncli.studies.inspect_model import Plan, Subject, inspect_model
+from attncli.studies.kept_maps import KeptMaps, bytes_needed
 from attncli.studies.model_runs import own_precision
 
 if TYPE_CHECKING:
@@ -24,48 +35,141 @@ if TYPE_CHECKING:
 
     from attncli.records import Report
 
+Study = Callable[..., "Report"]
+"""Called with the progress."""
+
+Say = Callable[[str], None]
+"""For what a person wants to know before the work."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line says beside the options of the model and its input."""
+
+    source: str
+    metric: Sequence[str]
+    with_random_init: bool
+    with_shuffled_text: bool
+    tokens: int | None
+    seed: int
+    save_maps: Path | None
+    draws_maps: bool
+    """Whether the maps of chosen heads are to be drawn."""
+
+    def plan(self, heads: HeadOptions) -> Plan:
+        metrics = choose(self.metric)
+        ranking = heads.ranking(metrics.heads)
+        return Plan(
+            metrics,
+            heads.chosen_layers(),
+            heads.keeps(),
+            ranking,
+            self.with_shuffled_text,
+            self.seed,
+        )
+
+
+def study_of(
+    asked: Asked, heads: HeadOptions, model: ModelOptions, inputs: InputOptions, say: Say
+) -> Study:
+    """Of a model, or of the maps that one has left."""
+    if asked.source.endswith(".safetensors"):
+        return maps_study(asked, heads, [*model.given(), *inputs.given()])
+    return model_study(asked, heads, model, inputs, say)
+
+
+def maps_study(asked: Asked, heads: HeadOptions, others: Sequence[str]) -> Study:
+    """What runs no model takes no options of models."""
+    from attncli.checkpoints.map_files import MapFile
+    from attncli.networks.spec import option
+    from attncli.studies.inspect_maps import inspect_maps
+
+    given = {
+        "--with-random-init": asked.with_random_init,
+        "--with-shuffled-text": asked.with_shuffled_text,
+        "--tokens": asked.tokens is not None,
+        "--save-maps": asked.save_maps is not None,
+        **{option(name): True for name in others},
+    }
+    refused = [name for name, there in given.items() if there]
+    if refused:
+        raise UsageError(
+            f"{', '.join(refused)} goes with a model: {asked.source} is a file of maps."
+        )
+    return partial(inspect_maps, MapFile(parse(asked.source).path), asked.plan(heads))
+
 
 def model_study(
-    source: str,
-    metric: Sequence[str],
-    with_random_init: bool,
-    with_shuffled_text: bool,
-    tokens: int | None,
-    seed: int,
-    heads: HeadOptions,
-    model: ModelOptions,
-    inputs: InputOptions,
-) -> "Callable[..., Report]":
+    asked: Asked, heads: HeadOptions, model: ModelOptions, inputs: InputOptions, say: Say
+) -> Study:
     """Everything is chosen, loaded and proved before the first text is read."""
-    metrics = choose(metric)
-    layers, keeps = heads.chosen_layers(), heads.keeps()
-    ranking = heads.ranking(metrics.heads)
-    plan = Plan(metrics, layers, keeps, ranking, with_shuffled_text, seed)
-    checkpoint = load(source, model.to_load(seed))
-    texts = inputs_of(checkpoint, inputs.to_read(tokens, seed))
+    plan = asked.plan(heads)
+    checkpoint = load(asked.source, model.to_load(asked.seed))
+    texts = inputs_of(checkpoint, inputs.to_read(asked.tokens, asked.seed))
     subject = proved(checkpoint.body)
-    refuse_absent(subject, layers)
+    refuse_absent(subject, plan)
     for text in texts:
         require_room_to_run(subject.body, text.tokens, STRIP_MEMORY)
     twin = None
-    if with_random_init:
-        twin = proved(cast("PreTrainedModel", random_twin(checkpoint.model, seed).base_model))
-    return partial(inspect_model, checkpoint, subject, twin, texts, plan)
+    if asked.with_random_init:
+        twin = proved(cast("PreTrainedModel", random_twin(checkpoint.model, asked.seed).base_model))
+    study = partial(inspect_model, checkpoint, subject, twin, texts, plan)
+    if asked.save_maps is None and not asked.draws_maps:
+        return study
+    kept = KeptMaps(plan.layers, plan.keeps)
+    announce(kept, subject, texts[0].tokens, asked.save_maps, say)
+
+    def with_maps(progress: Progress) -> "Report":
+        report = study(also=kept.take, progress=progress)
+        if asked.save_maps is not None:
+            metadata = kept.metadata(checkpoint.identity, texts[0].labels)
+            write_whole(asked.save_maps, lambda path: write_tensors(path, kept.tensors(), metadata))
+        pictures = kept.pictures(texts[0].labels) if asked.draws_maps else ()
+        return replace(report, pictures=tuple(pictures))
+
+    return with_maps
+
+
+def announce(kept: KeptMaps, subject: Subject, tokens: int, path: Path | None, say: Say) -> None:
+    """The size of the maps is said, and refused where there is no room for it, before the work."""
+    count, size = bytes_needed(subject.heads, kept, tokens)
+    if count == 0:
+        raise UsageError("--layers and --heads leave no head whose map could be kept.")
+    what = f"the maps of {count} head{'s' if count > 1 else ''} over {tokens} tokens"
+    require_memory(2 * size, what, "choose fewer with --layers and --heads")
+    if path is not None:
+        require_writable(path)
+        say(f"{what}: {size / 1e6:.3g} MB → {path}")
 
 
 def proved(body: "PreTrainedModel") -> Subject:
     """The model's blocks and attention, the capture proved on a short input."""
     short = example_inputs(body, PROBE_TOKENS)
+    counted: dict[Site, int] = {}
+
+    def count(site: Site, strip: Strip) -> None:
+        counted[site] = strip.weights.shape[1]
+
     with own_precision(body):
         proof = prove(body, short)
         stacks = find_stacks(body, short)
-    return Subject(body, stacks, proof.sites)
+        with torch.no_grad(), streaming(body, count):
+            body(**short)
+    return Subject(body, stacks, proof.sites, counted)
 
 
-def refuse_absent(subject: Subject, layers: frozenset[int] | None) -> None:
-    """Layers that are asked for must attend."""
+def refuse_absent(subject: Subject, plan: Plan) -> None:
+    """Layers that are asked for must attend, and heads must be there."""
     present = {site.layer for site in subject.sites}
-    missing = sorted((layers or frozenset()) - present)
+    missing = sorted((plan.layers or frozenset()) - present)
     if missing:
         there = ", ".join(map(str, sorted(present)))
         raise UsageError(f"layer {missing[0]} has no attention: there is some in {there}.")
+    chosen = (
+        plan.keeps(site.layer, head)
+        for site, count in subject.heads.items()
+        for head in range(count)
+    )
+    if not any(chosen):
+        most = max(subject.heads.values())
+        raise UsageError(f"--heads names no head of the model: they are 0 … {most - 1}.")

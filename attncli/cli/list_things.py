@@ -12,6 +12,8 @@ from attncli.registry import Registry
 
 REGISTRIES: Mapping[str, Registry] = {
     "metrics": Registry("metric", "attncli.metrics"),
+    "attention-metrics": Registry("attention metric", "attncli.metrics.attention"),
+    "activation-metrics": Registry("activation metric", "attncli.metrics.activations"),
     "weight-metrics": Registry("weight metric", "attncli.metrics.weights"),
     "maps": Registry("map", "attncli.maps"),
     "patterns": Registry("pattern", "attncli.patterns"),
@@ -19,6 +21,9 @@ REGISTRIES: Mapping[str, Registry] = {
     "formats": Registry("format", "attncli.render"),
 }
 
+
+ARCHITECTURES = "architectures"
+"""Hundreds of lines: shown only when asked for."""
 
 EXAMPLES = """
 attn list metrics
@@ -40,10 +45,6 @@ def variants() -> dict[str, str]:
         for name, s in VARIANTS.items()
     }
     return described | {name: "the set " + ", ".join(members) for name, members in SETS.items()}
-
-
-ARCHITECTURES = "architectures"
-"""Hundreds of lines: shown only when asked for."""
 
 
 def architectures() -> dict[str, str]:
@@ -74,7 +75,7 @@ def list_things(
             metavar="WHAT",
             show_default=False,
             autocompletion=completion(lambda: [*REGISTRIES, "variants", ARCHITECTURES]),
-            help="One of metrics, weight-metrics, maps, patterns, methods, formats, variants, architectures; "
+            help="One of metrics, attention-metrics, activation-metrics, weight-metrics, maps, patterns, methods, formats, variants, architectures; "
             "nothing = all but the last.",
         ),
     ] = None,

@@ -48,6 +48,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code."""
     debug = "--debug" in arguments
     arguments = with_plot_target([part for part in arguments if part != "--debug"])
+    arguments = with_config_first(arguments)
     try:
         return dispatch(arguments)
     except AttnError as error:
@@ -133,3 +134,16 @@ def with_plot_target(arguments: Sequence[str]) -> list[str]:
         else:
             result.append("--plot=terminal" if part == "--plot" else part)
     return result
+
+
+def with_config_first(arguments: Sequence[str]) -> list[str]:
+    """`--config FILE` may stand anywhere: it belongs to the whole program, whose options come before the command."""
+    first: list[str] = []
+    rest: list[str] = []
+    for part in arguments:
+        if first and first[-1] == "--config":
+            first[-1] = f"--config={part}"
+        else:
+            is_config = part == "--config" or part.startswith("--config=")
+            (first if is_config else rest).append(part)
+    return first + rest

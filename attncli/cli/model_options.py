@@ -31,7 +31,7 @@ class ModelOptions:
         str | None,
         model_option(
             metavar="float64|float32|bfloat16|float16",
-            help="To run in. [default: float64 where it fits, as ablations need it]",
+            help="To run in. [default: the file's own; float64 for ablations of what fits]",
         ),
     ] = None
     device: Annotated[

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from attncli.cli import sources
+from attncli.cli.model_options import InputOptions, ModelOptions
 from attncli.cli.options import NetworkOptions, RunOptions, separated
 from attncli.errors import UsageError, unknown_name
 from attncli.gates import Condition
@@ -17,6 +18,9 @@ from attncli.studies.path_words import OWN_METRICS
 from attncli.studies.paths import count_paths, paths
 
 Study = Callable[..., Report]
+
+MODEL_METRICS = ("loss", "full_loss")
+"""Of next-token models alone."""
 
 MOST_SAMPLES = 100_000
 
@@ -46,18 +50,49 @@ def networks_of(
     return [saved], sources.identity(source)
 
 
-def wanted_metrics(given: Sequence[str], conditions: Sequence[Condition]) -> list[str]:
+def wanted_metrics(
+    given: Sequence[str], conditions: Sequence[Condition], of_model: bool = False
+) -> list[str]:
     """The columns asked for, and whatever the gates need; unknown names are refused before the work."""
     known = METRICS.names()
+    own = [*OWN_METRICS, *(MODEL_METRICS if of_model else ())]
     names = separated(given)
-    gated = [one.metric for one in conditions if one.metric not in OWN_METRICS]
-    for kind, wanted in (("metric", names), ("metric in the gate", gated)):
-        for name in wanted:
-            if name not in known:
-                raise unknown_name(
-                    kind, name, known if kind == "metric" else [*known, *OWN_METRICS]
-                )
+    gated = [one.metric for one in conditions if one.metric not in own]
+    for name in names:
+        if name not in known:
+            raise unknown_name("metric", name, known)
+    for name in gated:
+        if name not in known:
+            raise unknown_name("metric in the gate", name, [*known, *own])
     return list(dict.fromkeys([*names, *gated]))
+
+
+def refuse_network_options(
+    source: str | None,
+    skip: bool,
+    path: Sequence[str] | None,
+    sample: int | None,
+    by: str | None,
+    network: NetworkOptions,
+    run: RunOptions,
+) -> None:
+    """What only a synthetic network can be given."""
+    given = [name for name in (*network.given(), *run.given()) if name not in ("tokens", "seed")]
+    flags = {"no_skip": not skip, "path": path, "sample": sample is not None, "by": by}
+    given += [name for name, value in flags.items() if value]
+    if given:
+        names = ", ".join(map(option, given))
+        raise UsageError(f"{names} goes with synthetic networks: {source} is a model.")
+
+
+def refuse_model_options(
+    steps: Sequence[str] | None, loss: bool, model: ModelOptions, inputs: InputOptions
+) -> None:
+    """What a synthetic network does not have."""
+    given = [*model.given(), *inputs.given(), *["steps"] * bool(steps), *["loss"] * loss]
+    if given:
+        names = ", ".join(map(option, given))
+        raise UsageError(f"{names} goes with a model: name one as SOURCE.")
 
 
 def refuse_together(**wanted: object) -> None:

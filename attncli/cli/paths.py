@@ -1,10 +1,12 @@
 """`attn paths`"""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from attncli.cli.groups import grouped
+from attncli.cli.model_options import InputOptions, ModelOptions
 from attncli.cli.options import NetworkOptions, Option, OutputOptions, RunOptions, complete_metric
 
 if TYPE_CHECKING:
@@ -17,6 +19,9 @@ attn paths --count --layers 96 --heads 96           count alone, from sizes: not
 attn paths --path 1,0,0,3,0,0,0,0,0,0,0,2           one path: head 1, then two skips, head 3 …
 attn paths --sample 50 --plot                       longer paths are closer to rank 1
 attn paths --by head --layers 4                     share of the output through each head
+attn paths ./checkpoint --text-file essays.txt --steps attention,mlp
+attn paths gpt2 --loss                              what short paths alone predict
+attn paths random:bert --random-tokens 128 -o paths.json
 attn paths net.safetensors --fail-if 'completeness_error > 1e-12'
 """
 
@@ -28,7 +33,8 @@ def paths(
         str | None,
         typer.Argument(
             metavar="SOURCE",
-            help="A network file of `attn generate network`; nothing = the built-in synthetic default.",
+            help="A model: org/name[@revision], ./dir, random:ARCH[?layers=2]; a network file of "
+            "`attn generate network`; nothing = the built-in synthetic default.",
             show_default=False,
         ),
     ] = None,
@@ -60,6 +66,19 @@ def paths(
         str | None,
         Option(metavar="head", help="Share of the output through each head and each skip."),
     ] = None,
+    steps: Annotated[
+        list[str] | None,
+        Option(
+            metavar="attention,mlp",
+            help="What counts as a step of a model's paths. [default: attention]",
+        ),
+    ] = None,
+    loss: Annotated[
+        bool,
+        Option("--loss", help="Of a next-token model when only paths up to a length are kept."),
+    ] = False,
+    model: ModelOptions,
+    inputs: InputOptions,
     network: NetworkOptions,
     run: RunOptions,
     output: OutputOptions,
@@ -67,19 +86,37 @@ def paths(
     """How much of the output travels through paths of each length, and what can short paths do alone?
 
     A self-attention network's output is a sum over paths that pick one head, or the skip, in each layer. With the
-    attention of the full pass frozen, all paths of one length are summed together, so the cost is one forward pass for
+    attention of the full pass frozen (in a trained model norm denominators, activation ratios and gates too), all paths of one length are summed together, so the cost is one forward pass for
     each length, never one for each path. A path's length is the number of heads that it goes through; a bias begins a
-    path of length 0 where it stands. That the terms add up to the output is checked every time.
+    path of length 0 where it stands. MLPs of a model are passed without being counted, or counted apart by --steps mlp. That the terms add up to the output is checked every time.
     """
-    from attncli.cli.path_runs import count_study, length_study, refuse_together, single_study
+    from attncli.cli.path_runs import (
+        DEFAULT_METRICS,
+        count_study,
+        length_study,
+        refuse_model_options,
+        refuse_network_options,
+        refuse_together,
+        single_study,
+        wanted_metrics,
+    )
     from attncli.cli.progress import progress_bar
     from attncli.cli.provenance import with_provenance
     from attncli.cli.writer import emit, prepare
 
     conditions = prepare(output)
     refuse_together(count=count, path=path, sample=sample is not None, by=by)
+    named = None if source is None or Path(source).is_file() else source
+    if named is None:
+        refuse_model_options(steps, loss, model, inputs)
     if count:
         study = count_study(source, metric, skip, network, run)
+    elif named is not None:
+        refuse_network_options(named, skip, path, sample, by, network, run)
+        from attncli.cli.path_models import model_study
+
+        metrics = wanted_metrics(metric or DEFAULT_METRICS, conditions, of_model=True)
+        study = model_study(named, metrics, steps, loss, model, inputs, network.tokens, run.seed)
     elif path or sample is not None or by is not None:
         study = single_study(source, metric, skip, path, sample, by, network, run)
     else:

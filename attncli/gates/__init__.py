@@ -16,10 +16,12 @@ sink[head=3]:2s                                        fails where the change is
 """
 
 from attncli.gates.changes import Change, decide_changes, parse_change
-from attncli.gates.conditions import Condition, decide, parse
+from attncli.gates.conditions import AGGREGATES, Condition, decide, parse
+from attncli.gates.selection import parse_subject, select
 from attncli.gates.verdicts import exit_code, worst
 
 __all__ = [
+    "AGGREGATES",
     "Change",
     "Condition",
     "decide",
@@ -27,5 +29,7 @@ __all__ = [
     "exit_code",
     "parse",
     "parse_change",
+    "parse_subject",
+    "select",
     "worst",
 ]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from attncli.errors import UsageError
-from attncli.gates.selection import Selection, counted, lost, place, select, selectors
+from attncli.gates.selection import SUBJECT, Selection, counted, lost, place, select, selectors
 from attncli.records import Report, Row, Verdict
 
 OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
@@ -23,11 +23,7 @@ AGGREGATES: Mapping[str, Callable[[Sequence[float]], float]] = {
     "max": max,
     "mean": lambda values: math.fsum(values) / len(values),
 }
-GRAMMAR = re.compile(
-    r"\s*(?:(?P<aggregate>min|max|mean|any|all)\s*\((?=.*\)))?"
-    r"\s*(?P<metric>\w+)\s*(?:\[(?P<selectors>[^\]]*)\])?\s*(?P<close>\))?"
-    r"\s*(?P<op><=|>=|==|!=|<|>)\s*(?P<number>\S+)\s*"
-)
+GRAMMAR = re.compile(SUBJECT + r"\s*(?P<op><=|>=|==|!=|<|>)\s*(?P<number>\S+)\s*")
 EXAMPLE = "log10_residual[variant=SAN, layer=-1] < -3"
 
 

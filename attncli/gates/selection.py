@@ -11,6 +11,12 @@ from dataclasses import dataclass
 from attncli.errors import UsageError, unknown_name
 from attncli.records import Report, Row, Scalar
 
+SUBJECT = (
+    r"\s*(?:(?P<aggregate>min|max|mean|any|all)\s*\((?=.*\)))?"
+    r"\s*(?P<metric>\w+)\s*(?:\[(?P<selectors>[^\]]*)\])?\s*(?P<close>\))?"
+)
+"""An aggregate of a metric at some coordinates, as a regular expression."""
+
 
 @dataclass(frozen=True, slots=True)
 class Selection:
@@ -19,6 +25,15 @@ class Selection:
     text: str
     metric: str
     selectors: tuple[tuple[str, str], ...]
+
+
+def parse_subject(text: str) -> tuple[Selection, str]:
+    """A selection with its aggregate, where there is no condition on it; the aggregate is a mean if not said."""
+    match = re.fullmatch(SUBJECT + r"\s*", text)
+    if match is None or bool(match["aggregate"]) != bool(match["close"]):
+        raise UsageError(f"cannot read '{text}': write it like 'max(sink[layer=-1])'.")
+    chosen = Selection(text.strip(), match["metric"], selectors(text, match["selectors"]))
+    return chosen, match["aggregate"] or "mean"
 
 
 def selectors(text: str, inside: str | None) -> tuple[tuple[str, str], ...]:

@@ -4,6 +4,7 @@ A path picks in each layer one head, or the skip where there is one; its length 
 """
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 
 from attncli.maths.scaled import LOG10_2
@@ -14,6 +15,16 @@ def path_counts(layers: int, heads: int, skip: bool) -> dict[int, int]:
     if not skip:
         return {layers: heads**layers}
     return {length: math.comb(layers, length) * heads**length for length in range(layers + 1)}
+
+
+def counts_of_choices(choices: Sequence[int]) -> dict[int, int]:
+    """The same where layers differ in their number of heads: the coefficients of Π_l (1 + H_l z)."""
+    counts = [1]
+    for heads in choices:
+        counts = [
+            stays + heads * goes for stays, goes in zip([*counts, 0], [0, *counts], strict=True)
+        ]
+    return dict(enumerate(counts))
 
 
 def shares(counts: dict[int, int]) -> dict[int, float]:

@@ -199,8 +199,10 @@ class FrozenLayer:
 
     def biases(self) -> Split | None:
         """All that begins in this layer."""
-        found = [one for one in (self.value_bias(), self.output_bias()) if one is not None]
-        return sum_of(*found) if len(found) == 2 else (found or [None])[0]
+        of_values, of_output = self.value_bias(), self.output_bias()
+        if of_values is None or of_output is None:
+            return of_values or of_output
+        return sum_of(of_values, of_output)
 
     def started(self, parts: Parts | None) -> Split | None:
         return None if parts is None else self.normed(Split(*parts, plain=False))

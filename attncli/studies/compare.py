@@ -124,7 +124,7 @@ def summary(pairs: Sequence[Pair], moved: Sequence[Pair]) -> str:
     if not both:
         return "no number is in both reports."
     if not moved:
-        return f"all {both} numbers that both reports have are equal."
+        return f"every number that both reports have is equal ({both})."
     clear = sum(abs(pair.in_spreads or 0.0) > CLEAR for pair in moved)
     spread = any(pair.noise is not None for pair in pairs)
     count = (
@@ -164,4 +164,4 @@ def missing(pairs: Sequence[Pair], names: tuple[str, str]) -> Iterator[str]:
         if alone:
             named = "; ".join(label(pair.row) for pair in alone[:NAMED])
             rest = f" and {len(alone) - NAMED} more" if len(alone) > NAMED else ""
-            yield f"{len(alone)} rows are in {name} alone: {named}{rest}"
+            yield f"in {name} alone: {named}{rest}"

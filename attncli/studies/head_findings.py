@@ -51,15 +51,10 @@ def of_metric(rows: Sequence[Row], metric: str) -> list[Row]:
 
 def massive(states: Sequence[Row], labels: Sequence[str]) -> Iterator[Weighed]:
     """Layers with an activation above both limits."""
-    ratios = {
-        (row.layer, row.keys.get("stack")): row.value
-        for row in of_metric(states, "max_activation_ratio")
-    }
     found = [
         row
         for row in of_metric(states, "max_activation")
-        if (row.value or 0.0) > MASSIVE
-        and (ratios.get((row.layer, row.keys.get("stack"))) or 0.0) > RATIO
+        if (row.value or 0.0) > MASSIVE and float(row.keys.get("over_median", 0.0)) > RATIO
     ]
     if not found:
         return
@@ -67,13 +62,13 @@ def massive(states: Sequence[Row], labels: Sequence[str]) -> Iterator[Weighed]:
     token = int(top.keys["token"])
     word = f" ({labels[token]!r})" if token < len(labels) else ""
     layers = [row.layer or 0 for row in found]
-    ratio = ratios[top.layer, top.keys.get("stack")] or 0.0
     yield Weighed(
         90.0,
         Finding(
             "massive activations",
             f"after layers {min(layers)} to {max(layers)}; largest {number(top.value or 0.0)} at token {token}{word}, "
-            f"feature {top.keys['feature']}, after layer {top.layer}: {ratio:,.0f} × the median{random_beside(top)}",
+            f"feature {top.keys['feature']}, after layer {top.layer}: "
+            f"{float(top.keys['over_median']):,.0f} × the median{random_beside(top)}",
         ),
     )
 
@@ -165,27 +160,18 @@ def evenly(heads: Sequence[Head]) -> Iterator[Weighed]:
 
 def idle(heads: Sequence[Head]) -> Iterator[Weighed]:
     """Heads that write next to nothing."""
-    known = [head for head in heads if "head_contribution" in head.numbers]
-    together: dict[tuple[object, ...], int] = {}
-    for head in known:
-        place = (head.layer, *head.keys.items())
-        together[place] = together.get(place, 0) + 1
-
-    def equal(head: Head) -> float:
-        return 1.0 / together[head.layer, *head.keys.items()]
-
-    found = [head for head in known if head.numbers["head_contribution"] < IDLE * equal(head)]
+    metric = "head_contribution"
+    known = [head for head in heads if metric in head.numbers and metric in head.even]
+    found = [head for head in known if head.numbers[metric] < IDLE * head.even[metric]]
     if found:
-        found.sort(key=lambda head: head.numbers["head_contribution"])
-        least = ", ".join(
-            f"{head.name} ({number(head.numbers['head_contribution'])})" for head in found[:NAMED]
-        )
+        found.sort(key=lambda head: head.numbers[metric])
+        least = ", ".join(f"{head.name} ({number(head.numbers[metric])})" for head in found[:NAMED])
         yield Weighed(
             30.0 + 50.0 * len(found) / len(known),
             Finding(
                 "idle heads",
                 f"{count(found, len(known))} write less than a tenth of an equal share; least {least}; "
-                f"equal share: {number(equal(found[0]))}",
+                f"equal share: {number(found[0].even[metric])}",
             ),
         )
 

@@ -8,6 +8,7 @@ from attncli.metrics import METRICS, activations, attention
 from attncli.metrics import definition as state_definition
 from attncli.metrics.activations import ACTIVATIONS
 from attncli.metrics.attention import ATTENTION, nature
+from attncli.metrics.weights import WEIGHTS
 from attncli.records import Definition
 from attncli.studies import roles
 from attncli.studies.head_roles import DEFINITION, ROLE
@@ -27,8 +28,9 @@ DEFAULT_HEADS = (
     "offset_share",
     "head_contribution",
 )
-DEFAULT_STATES = ("max_activation", "max_activation_ratio", "token_cosine_gap")
+DEFAULT_STATES = ("max_activation", "token_cosine_gap")
 GROUPS = ("attention", "spectra", "roles", "states", "weights", "all")
+"""What `--metric` takes besides names."""
 
 
 @dataclass(frozen=True)
@@ -91,8 +93,8 @@ def expanded(name: str) -> list[str]:
     groups = members()
     if name == "all":
         return [member for group in groups.values() for member in group]
-    if name == "weights":
-        raise UsageError("--metric weights needs no run: say --weights-only.")
+    if name == "weights" or name in WEIGHTS.names():
+        raise UsageError(f"--metric {name} needs no run: say --weights-only.")
     if name in groups:
         return groups[name]
     known = [*ATTENTION.names(), *state_names(), ROLE]

@@ -172,8 +172,8 @@ def state_rows(
             values = [seen.states[stack, layer][metric] for seen in observed.texts]
             keys: dict[str, Any] = {"stack": stack} if several else {}
             if metric == "max_activation":
-                token, feature = observed.texts[0].places[stack, layer]
-                keys |= {"token": token, "feature": feature}
+                peak = observed.texts[0].peaks[stack, layer]._asdict()
+                keys |= {name: value for name, value in peak.items() if value is not None}
             for name, null in nulls.items():
                 others = [seen.states[stack, layer][metric] for seen in null.texts]
                 keys |= {name: math.fsum(others) / len(others)} if finite(others) else {}

@@ -13,7 +13,7 @@ from attncli.errors import InputError
 from attncli.maths.split import Split
 from attncli.metrics import METRICS
 from attncli.metrics.activations import ACTIVATIONS
-from attncli.metrics.activations._state import State
+from attncli.metrics.activations._state import Peak, State
 from attncli.metrics.attention import nature
 from attncli.metrics.attention._outputs import Outputs
 from attncli.metrics.attention._rows import Rows
@@ -53,8 +53,8 @@ class Seen:
     """The same of even attention over the same visible keys."""
     states: dict[tuple[str, int], dict[str, float]] = field(default_factory=dict)
     """By stack and state; 0 is the first block's input."""
-    places: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
-    """Token and feature of the largest activation of a state."""
+    peaks: dict[tuple[str, int], Peak] = field(default_factory=dict)
+    """The largest activation of a state."""
     tokens: int = 0
     """Of the longest attention: images have patches, whatever their size."""
 
@@ -100,9 +100,10 @@ class Observer:
         if self.site is not None:
             totals = self.totals
             self.seen.heads[self.site] = totals.values()
-            self.seen.nulls[self.site] = self.null.of(
+            even = self.null.of(
                 self.spans, self.wanted.heads, totals.same_tokens, self.wanted.period
             )
+            self.seen.nulls[self.site] = {**even, **equal_shares(self.seen.heads[self.site])}
         self.site = None
 
     def outputs(self, site: Site, context: Tensor, projection: Tensor) -> None:
@@ -117,8 +118,19 @@ class Observer:
             raise InputError(
                 f"{self.where}: the state after layer {index} of {stack} is not finite."
             )
-        self.seen.states[stack, index] = measured_state(values, self.wanted.states)
-        self.seen.places[stack, index] = State(values).place
+        whole = State(values)
+        self.seen.states[stack, index] = measured_state(whole, self.wanted.states)
+        self.seen.peaks[stack, index] = whole.peak()
+
+
+def equal_shares(values: Values) -> Values:
+    """What the heads would write if all wrote as much."""
+    found = {name: value for name, value in values.items() if nature(name).of == "outputs"}
+    return {
+        name: torch.full((1,), 1.0 / len(value), dtype=torch.float64)
+        for name, value in found.items()
+        if isinstance(value, Tensor)
+    }
 
 
 def as_rows(strip: Strip, period: int | None) -> Rows:
@@ -133,16 +145,15 @@ def as_rows(strip: Strip, period: int | None) -> Rows:
     )
 
 
-def measured_state(values: Tensor, names: Collection[str]) -> dict[str, float]:
+def measured_state(state: State, names: Collection[str]) -> dict[str, float]:
     """Metrics of the model's own numbers, and of the state as common row and residual in float64."""
-    state = State(values)
     split = None
     found = {}
     for name in names:
         if name in ACTIVATIONS.names():
             found[name] = ACTIVATIONS[name](state)
         else:
-            split = split or Split.of(values.to("cpu", torch.float64).numpy())
+            split = split or Split.of(state.values.to("cpu", torch.float64).numpy())
             found[name] = METRICS[name](split)
     return found
 

@@ -21,10 +21,9 @@ def inspect_maps(file: MapFile, plan: Plan, progress: Progress = no_progress) ->
     seen = observe(file, maps, plan, progress)
     own = Observed([seen], numbers={saved.site: saved.heads for saved in maps})
     rows = list(rows_of(own, plan))
-    heads = heads_of(rows)
-    told = findings(rows, heads, file.labels)
-    if plan.metrics.roles:
-        rows = [*role_rows(heads), *rows]
+    heads = heads_of(rows) if plan.metrics.roles else []
+    told = findings(rows, heads, file.labels) if plan.metrics.roles else ()
+    rows = [*role_rows(heads), *rows]
     identity: dict[str, Any] = {"kind": "maps", "path": str(file.path), "model": file.model}
     return Report(
         study="inspect-model",
@@ -34,7 +33,7 @@ def inspect_maps(file: MapFile, plan: Plan, progress: Progress = no_progress) ->
         source={**identity, "attention": census(own)},
         input={"tokens": seen.tokens},
         views=tuple(views(rows, plan.metrics, plan.ranking, 1)),
-        findings=told if plan.metrics.roles else (),
+        findings=told,
     )
 
 

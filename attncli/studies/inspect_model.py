@@ -41,6 +41,8 @@ class Subject:
     body: PreTrainedModel
     stacks: tuple[Stack, ...]
     sites: tuple[Site, ...]
+    heads: Mapping[Site, int] = field(default_factory=dict)
+    """How many each attention has."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ def inspect_model(
     """`twin`: the same architecture with random weights; `also` is shown every strip of the first text."""
     runs = observe(subject, twin, texts, plan, also, progress)
     rows, heads = rows_of(runs, subject, plan)
-    told = findings(rows, heads, texts[0].labels)
+    told = findings(rows, heads, texts[0].labels) if plan.metrics.roles else ()
     return Report(
         study="inspect-model",
         headline=headline(checkpoint.identity, runs.own, heads, [f.about for f in told]),
@@ -98,7 +100,7 @@ def inspect_model(
         input=described(texts, runs.own),
         seeds=(plan.seed,),
         views=tuple(views(rows, plan.metrics, plan.ranking, len(texts))),
-        findings=told if plan.metrics.roles else (),
+        findings=told,
         warnings=(*checkpoint.warnings, *warned(runs, plan)),
     )
 
@@ -171,9 +173,8 @@ def rows_of(runs: Runs, subject: Subject, plan: Plan) -> tuple[list[Row], list[H
     metrics = plan.metrics
     keys = site_keys(runs.own.sites, subject.stacks)
     rows = list(head_rows(metrics.heads, runs.own, runs.nulls, keys, plan.keeps))
-    heads = heads_of(rows)
-    if metrics.roles:
-        rows = [*role_rows(heads), *rows]
+    heads = heads_of(rows) if metrics.roles else []
+    rows = [*role_rows(heads), *rows]
     units = {name: metrics.definitions()[name].unit for name in metrics.states}
     return [*rows, *state_rows(metrics.states, units, runs.own, runs.nulls)], heads
 

@@ -33,9 +33,7 @@ class KeptMaps:
     def take(self, site: Site, strip: Strip) -> None:
         if self.layers is not None and site.layer not in self.layers:
             return
-        chosen = [
-            head for head in range(strip.weights.shape[1]) if self.keeps(site.layer, head)
-        ]
+        chosen = [head for head in range(strip.weights.shape[1]) if self.keeps(site.layer, head)]
         if not chosen:
             return
         if strip.first_query == 0:
@@ -76,20 +74,22 @@ class KeptMaps:
     def several(self) -> bool:
         return len({(site.stack, site.kind) for site in self.maps}) > 1
 
-    def pictures(self, most: int) -> list[Picture]:
-        """The first so many heads, each a picture of its own; rows are queries."""
+    def pictures(self, labels: Collection[str]) -> list[Picture]:
+        """One for each square map; rows are queries, and tokens are named where there are few."""
         found = []
         for site, weights in self.maps.items():
             for head, number in zip(weights, self.heads[site], strict=True):
+                if head.shape[0] != head.shape[1]:
+                    continue
                 cells = coarser(head)
-                title = f"{site.layer}.{number}"
-                panels = {title: tuple(map(tuple, cells.tolist()))}
-                found.append(Picture(f"head {title}", panels))
-        return found[:most]
+                named = tuple(labels) if len(cells) == len(labels) else ()
+                panels = {f"{site.layer}.{number}": tuple(map(tuple, cells.tolist()))}
+                found.append(Picture(f"head {site.layer}.{number}", panels, named))
+        return found
 
 
 def coarser(cells: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The largest weight of each square of tokens."""
+    """The map itself, or the largest weight of each square of its tokens."""
     step = -(-max(cells.shape) // MOST_CELLS)
     if step == 1:
         return cells

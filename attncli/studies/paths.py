@@ -10,7 +10,15 @@ from attncli.networks.variants import VARIANTS
 from attncli.networks.weights import Network
 from attncli.records import NOT_APPLICABLE, Finding, Report, Row, View
 from attncli.studies import Progress, no_progress
-from attncli.studies.path_measures import CUMULATIVE, ERROR, Measured, measured, running_sums
+from attncli.studies.path_measures import (
+    CUMULATIVE,
+    ERROR,
+    NORM_SHARE,
+    OUTPUT_SHARE,
+    Measured,
+    measured,
+    running_sums,
+)
 from attncli.studies.path_terms import decomposed
 from attncli.studies.path_words import OWN_METRICS, carried, definitions, headline_of
 from attncli.studies.statistics import summary_row
@@ -19,6 +27,8 @@ TOLERANCE = 1e-10
 """The largest completeness error that is still rounding in float64."""
 
 BEYOND = "zero, or beyond float range"
+
+COLUMNS = ("path_count", "path_count_share", NORM_SHARE, CUMULATIVE, OUTPUT_SHARE, ERROR)
 
 
 def paths(
@@ -128,16 +138,12 @@ def completeness(found: Sequence[Measured], variant: str) -> Iterator[Row]:
 
 def views(metrics: Sequence[str], variant: str, seeds: int) -> Iterator[View]:
     over = f", mean ± standard deviation over {seeds} seeds" if seeds > 1 else ""
-    columns = (
-        "path_count",
-        "path_count_share",
-        "path_norm_share",
-        CUMULATIVE,
-        "path_output_share",
-        ERROR,
-    )
-    yield View(f"{variant}: terms by path length{over}", "length", (*columns, *metrics))
-    yield View("Share of the summed norms", "length", ("path_norm_share",), across="variant")
+    yield View(f"{variant}: terms by path length{over}", "length", (*COLUMNS, *metrics))
+    yield from across_variants()
+
+
+def across_variants() -> Iterator[View]:
+    yield View("Share of the summed norms", "length", (NORM_SHARE,), across="variant")
     yield View(
         "Do the terms add up to the output?",
         "variant",

@@ -318,7 +318,7 @@ def test_sdpa_and_multi_head_modules_are_seen_without_the_interface() -> None:
         {"attn_mask": hidden * -3.0, "enable_gqa": True, "scale": 0.7},
     ):
         model, output = Model(Attention()), plain(q, k, v, **how)
-        weights = maps_of_call(model, lambda m: m.attention(q, k, v, **how), output)
+        weights = maps_of_call(model, lambda m, how=how: m.attention(q, k, v, **how), output)
         assert torch.allclose(weights @ v.repeat_interleave(2, 1), output, atol=1e-6)
 
     attention = nn.MultiheadAttention(8, 2, batch_first=True).eval()

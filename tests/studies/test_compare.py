@@ -49,9 +49,9 @@ def test_changes_are_sorted_by_spreads_then_by_size() -> None:
 
 def test_what_one_report_lacks_is_said() -> None:
     found = compare(made(*(sink(head, 1.0) for head in range(5))), made(sink(4, 1.0)), NAMES, 9)
-    assert found.headline.endswith("all 1 numbers that both reports have are equal.")
+    assert found.headline.endswith("every number that both reports have is equal (1).")
     assert found.warnings == (
-        "4 rows are in a.json alone: sink, layer 0, head 0; sink, layer 0, head 1; "
+        "in a.json alone: sink, layer 0, head 0; sink, layer 0, head 1; "
         "sink, layer 0, head 2 and 1 more",
     )
     notes = {row.head: row.note for row in found.rows if row.metric == "change"}
@@ -99,7 +99,7 @@ def test_the_command(tmp_path: Path) -> None:
     outcome = attn("compare", *paths, "--top", "3")
     assert outcome.code == 0
     assert "The 3 largest of" in outcome.out
-    assert len(outcome.out.splitlines()) == 6
+    assert len(outcome.out.splitlines()) == 7
     gate = ("--fail-if", "change_in_spreads[measured=log10_residual, variant=SAN] < -2")
     assert attn("compare", *paths, *gate).code == 1
     assert attn("compare", paths[0], paths[0], *gate).code == 0

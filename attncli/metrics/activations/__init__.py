@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from attncli.records import Definition
 from attncli.registry import Registry
 
-ACTIVATIONS = Registry("metric", "attncli.metrics.activations")
+ACTIVATIONS = Registry("activation metric", "attncli.metrics.activations")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -1,7 +1,7 @@
 """A state [token, feature], with what several metrics need of it computed once."""
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,11 +36,20 @@ class State:
         above = max(MASSIVE, RATIO * self.median) if self.largest > MASSIVE else MASSIVE
         return self.sizes.amax(dim=-1) > above
 
-    @cached_property
-    def place(self) -> tuple[int, int]:
-        """Token and feature of the largest activation."""
+    def peak(self) -> "Peak":
+        """The largest activation; the median, which takes longest, is only found where it could be massive."""
         token, feature = divmod(int(self.sizes.argmax()), self.sizes.shape[-1])
-        return token, feature
+        large = self.largest > MASSIVE and self.median > 0.0
+        return Peak(token, feature, self.largest / self.median if large else None)
+
+
+class Peak(NamedTuple):
+    """Where the largest activation of a state is."""
+
+    token: int
+    feature: int
+    over_median: float | None
+    """How many times the median; None where the activation is not large by itself."""
 
 
 def cosine_gap(values: "Tensor") -> float:

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from attncli.records import Definition
 from attncli.registry import Registry
 
-ATTENTION = Registry("metric", "attncli.metrics.attention")
+ATTENTION = Registry("attention metric", "attncli.metrics.attention")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

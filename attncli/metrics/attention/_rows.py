@@ -73,6 +73,20 @@ class Rows:
         norms: Tensor = self.weights.norm(dim=-1)
         return norms.square_()
 
+    @cached_property
+    def logits(self) -> "Tensor":
+        """[batch, head, query, key]: ln A_ij less its mean over the keys that the query sees; 0 where it sees none.
+
+        All that a map tells of its logits: a row's own constant is lost in the softmax, and weights below the least
+        float count as that float.
+        """
+        logarithms = self.weights.clamp_min(TINY).log_()
+        if self.visible is None:
+            return logarithms - logarithms.mean(dim=-1, keepdim=True)
+        logarithms.masked_fill_(~self.visible, 0.0)
+        mean = logarithms.sum(dim=-1) / self.seen
+        return (logarithms - mean[..., None]).masked_fill_(~self.visible, 0.0)
+
     def behind(self, offset: int) -> "Tensor":
         """[batch, head, query]: A_{i, i - offset}; nan where there is no such key or it is hidden."""
         result = self.weights.new_full(self.weights.shape[:-1], nan)

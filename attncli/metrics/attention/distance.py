@@ -6,6 +6,9 @@ from attncli.metrics.attention._rows import Rows
 if TYPE_CHECKING:
     from torch import Tensor
 
+BLOCK = 64
+"""Rows of which the keys between them are gone through one by one."""
+
 
 @measure("tokens", needs=("same tokens",))
 def distance(rows: Rows) -> "Tensor":
@@ -13,15 +16,23 @@ def distance(rows: Rows) -> "Tensor":
 
     0: at the token itself. Uniform attention has (n - 1)/4 if it is causal, (n² - 1)/(3n) if not.
     """
-    place = rows.positions()
-    key = rows.weights.new_ones(rows.weights.shape[-1]).cumsum(dim=0) + (rows.first_key - 1)
+    result = rows.weights.new_empty(rows.weights.shape[:-1])
+    for start in range(0, rows.size, BLOCK):
+        block = slice(start, min(start + BLOCK, rows.size))
+        result[..., block] = of_block(rows, block)
+    return result
+
+
+def of_block(rows: Rows, block: slice) -> "Tensor":
+    """Beyond the block, |i - j| is the way to its edge, the same for all keys there, and the way from the edge to j."""
+    weights, place = rows.weights[..., block, :], rows.positions()[block]
+    key = rows.weights.new_ones(weights.shape[-1]).cumsum(dim=0) + (rows.first_key - 1)
     first, last = place[0], place[-1]
     past, future = key < first, key > last
-    # |i - j| is the way to the strip's edge, which is one number for all keys beyond it, and the way from there to j
-    beyond = rows.weights @ (past * (first - key) + future * (key - last))
-    ahead = rows.weights @ future.to(key.dtype) if bool(future.any()) else 0.0
+    beyond = weights @ (past * (first - key) + future * (key - last))
+    ahead = weights @ future.to(key.dtype) if bool(future.any()) else 0.0
     start, stop = int(past.sum()), int((~future).sum())
-    near = rows.weights[..., start:stop]
+    near = weights[..., start:stop]
     within = (near * (place[:, None] - key[start:stop]).abs()).sum(dim=-1)
-    behind = rows.sums - near.sum(dim=-1) - ahead
+    behind = rows.sums[..., block] - near.sum(dim=-1) - ahead
     return beyond + within + behind * (place - first) + ahead * (last - place)

@@ -28,7 +28,8 @@ class Chart:
 
 def chart(report: Report) -> Chart | None:
     """The curves of the first such view; None where the report has no numbers to draw."""
-    view = next((view for view in report.views if view.across is not None), None)
+    drawn = (view for view in report.views if view.across not in (None, "head"))
+    view = next(drawn, None)  # heads are a grid, not curves
     if view is None or view.across is None:
         return None
     last = max((row.layer for row in report.rows if row.layer is not None), default=None)

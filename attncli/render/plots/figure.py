@@ -6,6 +6,7 @@ from typing import Any
 
 from attncli.records import Report
 from attncli.render.plots.chart import Chart, chart, needs_squeeze
+from attncli.render.plots.heads import head_figure, head_grids
 from attncli.render.plots.maps import scales_of
 
 MARKERS = "os^Dvph*"
@@ -21,7 +22,9 @@ def figure(report: Report, path: Path) -> None:
 
     drawn = chart(report)
     with matplotlib.rc_context({"svg.hashsalt": "attn"}):
-        if report.pictures:
+        if grids := head_grids(report):
+            canvas = head_figure(report, grids)
+        elif report.pictures:
             canvas = map_figure(report)
         else:
             canvas = Figure(figsize=(7.2, 4.6), layout="constrained")

@@ -32,7 +32,9 @@ def shaded(picture: Picture, width: int) -> Iterator[Text]:
 
 
 def scales_of(picture: Picture) -> dict[str, float]:
-    """The full shade of each panel: one for all maps, the error's own for the last."""
+    """The full shade of each panel: one for all maps, the error's own for the last of several."""
+    if len(picture.panels) == 1:
+        return {name: largest(cells) for name, cells in picture.panels.items()}
     *maps, error = picture.panels
     common = max(largest(picture.panels[name]) for name in maps)
     return dict.fromkeys(maps, common) | {error: largest(picture.panels[error])}

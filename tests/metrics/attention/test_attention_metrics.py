@@ -72,6 +72,8 @@ def test_uniform_bidirectional_attention() -> None:
         "received_mass_gini": 0.0,
         "received_mass_low": 0.0,
         "offset_share": 1.0,
+        "logit_spread": 0.0,
+        "linearisability": 0.0,
         "s1": 1.0,
         "s2_over_s1": 0.0,
         "attention_stable_rank": 1.0,
@@ -151,6 +153,14 @@ def dense(name: str, a: np.ndarray, visible: np.ndarray, period: int) -> float:
     if name == "offset_share":
         even = [a[(i - j == r) & visible] for r in range(1 - n, n)]
         return float(sum(len(d) * d.mean() ** 2 for d in even if len(d)) / (a**2).sum())
+    if name in ("logit_spread", "linearisability"):
+        spreads, distances = [], []
+        for row, mask in zip(a, visible, strict=True):
+            x = np.log(row[mask]) - np.log(row[mask]).mean()
+            kernel = 1 + x + x**2 / 2
+            spreads.append(x.std())
+            distances.append(abs(row[mask] / row[mask].sum() - kernel / kernel.sum()).sum() / 2)
+        return float(np.mean(spreads if name == "logit_spread" else distances))
     many = seen > 1
     half = 2 * times >= times.max()
     ordered = np.sort(columns)

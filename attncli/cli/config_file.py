@@ -1,0 +1,94 @@
+"""`attn.toml`, or `[tool.attn]` of pyproject.toml: values with the line they stand on, for sentences about them."""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attncli.errors import UsageError
+
+PYPROJECT = Path("pyproject.toml")
+HEADER = re.compile(r"\s*(\[[^\[\]]+\])\s*(?:#.*)?")
+ASSIGNMENT = re.compile(r"""\s*((?:[\w-]|\s*\.\s*|"[^"]*"|'[^']*')+?)\s*=""")
+
+Keys = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFile:
+    """What a file says to attn."""
+
+    path: Path
+    values: Mapping[str, Any]
+    lines: Mapping[Keys, int]
+    """Where keys and tables begin."""
+    prefix: Keys
+    """The table of the file that is attn's."""
+
+    def where(self, *keys: str) -> str:
+        """`attn.toml, line 3`: of the nearest table where a key stands inside something inline."""
+        full = (*self.prefix, *keys)
+        for size in range(len(full), 0, -1):
+            if full[:size] in self.lines:
+                return f"{self.path}, line {self.lines[full[:size]]}"
+        return str(self.path)
+
+
+def config_file(named: str | None) -> ConfigFile | None:
+    """The file that was named, else the pyproject.toml of this folder if it speaks to attn."""
+    if named is not None:
+        return opened(Path(named), prefix=())
+    if PYPROJECT.is_file() and "[tool.attn" in PYPROJECT.read_text(errors="replace"):
+        return opened(PYPROJECT, prefix=("tool", "attn"))
+    return None
+
+
+def opened(path: Path, prefix: Keys) -> ConfigFile:
+    if path.name == PYPROJECT.name:
+        prefix = ("tool", "attn")
+    try:
+        text = path.read_text(encoding="utf-8")
+        values: Any = tomllib.loads(text)
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {(error.strerror or str(error)).lower()}.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(misread(path, str(error))) from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} is no text: write it in UTF-8.") from None
+    for key in prefix:
+        values = values.get(key, {})
+    return ConfigFile(path, values, dict(reversed(list(placed(text)))), prefix)
+
+
+def misread(path: Path, message: str) -> str:
+    """tomllib puts the line last, in brackets; the sentence begins with it."""
+    found = re.fullmatch(r"(.*) \(at line (\d+), column \d+\)", message)
+    if found is None:
+        return f"{path}: {message[:1].lower()}{message[1:]}."
+    return f"{path}, line {found[2]}: {found[1][:1].lower()}{found[1][1:]}."
+
+
+def placed(text: str) -> Iterator[tuple[Keys, int]]:
+    """Keys and tables with their lines; tomllib reads the single keys, so quotes and dots mean what they mean."""
+    table: Keys = ()
+    for number, line in enumerate(text.splitlines(), start=1):
+        if header := HEADER.fullmatch(line):
+            table = keys_of(header[1])
+            yield table, number
+        elif assignment := ASSIGNMENT.match(line):
+            yield (*table, *keys_of(f"{assignment[1]} = 0")), number
+
+
+def keys_of(text: str) -> Keys:
+    """The names in `[a.b]` or `a.b = 0`; nothing where a line of a longer text only looks like one."""
+    try:
+        value: Any = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return ()
+    found: list[str] = []
+    while isinstance(value, dict) and value:
+        ((name, value),) = value.items()
+        found.append(name)
+    return tuple(found)

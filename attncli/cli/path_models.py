@@ -1,0 +1,86 @@
+"""From SOURCE and the model options to a study of a trained model's paths."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+import torch
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+from attncli.checkpoints.blocks import find_stacks
+from attncli.checkpoints.dummy_inputs import example_inputs
+from attncli.checkpoints.load import Checkpoint, load
+from attncli.checkpoints.room_needed import room_to_run
+from attncli.checkpoints.texts import ModelInput, inputs_of
+from attncli.cli.model_options import InputOptions, ModelOptions
+from attncli.cli.models import PROBE_TOKENS, refuse_at_once
+from attncli.cli.options import separated
+from attncli.errors import InputError, UsageError, unknown_name
+from attncli.limits import require_memory
+from attncli.records import Report
+from attncli.studies.model_runs import own_precision
+from attncli.studies.path_models import STEPS, TOLERANCES, Plan, model_paths
+
+
+def model_study(
+    source: str,
+    metrics: Sequence[str],
+    steps: Sequence[str] | None,
+    loss: bool,
+    model: ModelOptions,
+    inputs: InputOptions,
+    tokens: int | None,
+    seed: int | None,
+) -> Callable[..., Report]:
+    """Everything is loaded and found out before the first text is read."""
+    wanted = wanted_steps(steps)
+    refuse_at_once(source)
+    checkpoint = loaded(source, model, seed or 0)
+    if loss:
+        refuse_other_heads(checkpoint)
+    texts = inputs_of(checkpoint, inputs.to_read(tokens, seed or 0))
+    with own_precision(checkpoint.body):
+        stacks = find_stacks(checkpoint.body, example_inputs(checkpoint.body, PROBE_TOKENS))
+    plan = Plan(stacks, wanted, metrics, loss)
+    require_room(checkpoint, plan, texts)
+    return partial(model_paths, checkpoint, texts, plan)
+
+
+def wanted_steps(given: Sequence[str] | None) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(separated(given or ["attention"])))
+    for name in names:
+        if name not in STEPS:
+            raise unknown_name("kind of step", name, STEPS)
+    return names
+
+
+def loaded(source: str, model: ModelOptions, seed: int) -> Checkpoint:
+    """In float32 where the file is in half precision and nothing is said: terms are differences of larger numbers."""
+    options = model.to_load(seed)
+    checkpoint = load(source, options)
+    if checkpoint.model.dtype in TOLERANCES:
+        return checkpoint
+    if options.dtype is not None:
+        raise UsageError(
+            f"--dtype {options.dtype} would drown the terms in rounding: float32 or float64."
+        )
+    return load(source, replace(options, dtype="float32"))
+
+
+def refuse_other_heads(checkpoint: Checkpoint) -> None:
+    name = type(checkpoint.model).__name__
+    if name not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values():
+        raise InputError(f"--loss needs a next-token model, and {name} is none: leave it out.")
+
+
+def require_room(checkpoint: Checkpoint, plan: Plan, texts: Sequence[ModelInput]) -> None:
+    """Every length is a stream of its own; with the loss each has its own logits too."""
+    longest = max(text.tokens for text in texts)
+    streams = 2 + len(plan.stacks[0].calls)
+    needed = streams * room_to_run(checkpoint.body, longest, strip_memory=0, heads_at_once=1)
+    if plan.loss:
+        size = torch.finfo(checkpoint.model.dtype).bits // 8
+        needed += (
+            2 * streams * longest * size * checkpoint.model.config.get_text_config().vocab_size
+        )
+    require_memory(needed, f"a text of {longest} tokens", "cut it with --tokens")

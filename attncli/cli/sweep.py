@@ -1,0 +1,134 @@
+"""`attn sweep`"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from attncli.cli.groups import grouped
+from attncli.cli.options import Option, OutputOptions
+from attncli.cli.sweep_items import finished, models, report_path, steps
+from attncli.errors import UsageError, unknown_name
+
+if TYPE_CHECKING:
+    from attncli.records import Report
+    from attncli.studies.model_sweep import Item, Shown
+
+SWEEPABLE = ("rank-collapse", "inspect-model", "paths")
+EXAMPLES = """
+attn sweep rank-collapse --glob 'runs/*/checkpoint-*' --variants SAN,transformer --plot
+attn sweep inspect-model --model ./a --model org/name@step1000 --show 'max(sink)'
+attn sweep rank-collapse --glob 'runs/checkpoint-*' --into sweep/ -o sweep.json --fail-if 'log10_residual < -3'
+"""
+
+
+@grouped
+def sweep(
+    *,
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="COMMAND [OPTION]…",
+            help="What is run on every model, with its own options: those not listed here go to it.",
+            show_default=False,
+        ),
+    ],
+    model: Annotated[
+        list[str] | None, Option(metavar="MODEL", help="An item, as SOURCE. Repeatable.")
+    ] = None,
+    pattern: Annotated[
+        list[str] | None,
+        Option(
+            "--glob", metavar="PATTERN", help="Folders or files, such as 'runs/*/checkpoint-*'."
+        ),
+    ] = None,
+    into: Annotated[
+        Path,
+        Option(metavar="FOLDER", help="One report per item; kept. [default: attn-sweep]"),
+    ] = Path("attn-sweep"),
+    show: Annotated[
+        str | None,
+        Option(
+            metavar="METRIC",
+            help="The table's number, as in 'max(sink[layer=-1])'; a mean if there are several. "
+            "[default: the report's first metric, after the last layer]",
+        ),
+    ] = None,
+    output: OutputOptions,
+) -> int:
+    """How does a number move over many models, such as the checkpoints of a training run?
+
+    Every item is a process of its own. What is finished is never run again, so the same command goes on where a
+    killed one stopped; an item that fails is told, and the rest go on.
+    """
+    from attncli import gates
+    from attncli.cli.progress import progress_bar
+    from attncli.cli.provenance import with_provenance
+    from attncli.cli.writer import prepare, write
+    from attncli.studies.model_sweep import model_sweep
+
+    conditions = prepare(output)
+    if words[0] not in SWEEPABLE:
+        raise unknown_name("command to sweep", words[0], SWEEPABLE)
+    wanted = chosen(show) if show is not None else None
+    names = models(model or [], pattern or [])
+    into.mkdir(parents=True, exist_ok=True)
+    with progress_bar(output.shows_progress) as progress:
+        items, codes = run_all(words, names, into, progress)
+    report = with_provenance(model_sweep(items, wanted or default_shown(items)))
+    report = report.with_verdicts([*report.verdicts, *gates.decide(report, conditions)])
+    return gates.worst([write(report, output), *codes])
+
+
+def run_all(
+    words: Sequence[str],
+    names: Sequence[str],
+    into: Path,
+    progress: Callable[[int, int, str], None],
+) -> "tuple[list[Item], list[int]]":
+    """The items in their order, and the exit codes of those that failed."""
+    from attncli.cli.runs import run_to_file
+    from attncli.studies.model_sweep import Item
+
+    items, codes = [], []
+    for place, (name, step) in enumerate(zip(names, steps(names), strict=True)):
+        progress(place, len(names), "models")
+        path = report_path(into, words, name)
+        report, failure = finished(path), ""
+        if report is None:
+            run = run_to_file([words[0], name, *words[1:]], path)
+            report = finished(path) if run.finished else None
+            failure = "" if report else f"exit {run.code}: {run.sentence}"
+            codes += [] if report else [run.code]
+            remove_leftovers(path)
+        items.append(Item(name, step, report, failure))
+    return items, codes
+
+
+def remove_leftovers(path: Path) -> None:
+    """Half-written files of runs that were killed; they never had the item's name."""
+    for leftover in path.parent.glob(f".{path.name}.*"):
+        leftover.unlink(missing_ok=True)
+
+
+def chosen(text: str) -> "Shown":
+    from attncli import gates
+    from attncli.studies.model_sweep import Shown
+
+    selection, aggregate = gates.parse_subject(text)
+    if aggregate not in gates.AGGREGATES:
+        raise UsageError(f"--show '{text}': a table needs one number: min(), max() or mean().")
+    choose = partial(gates.select, wanted=selection)
+    return Shown(selection.text, choose, aggregate, gates.AGGREGATES[aggregate])
+
+
+def default_shown(items: "Sequence[Item]") -> "Shown":
+    """The first metric of the first report; at its last state where it has layers and no heads."""
+    report: Report | None = next((item.report for item in items if item.report), None)
+    if report is None or not report.rows:
+        return chosen("value")
+    first = report.rows[0]
+    last = first.layer is not None and first.head is None
+    return chosen(f"{first.metric}[layer=-1]" if last else first.metric)

@@ -1,0 +1,40 @@
+"""`attn inspect-model --weights-only`: from the options to the study, without torch."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from attncli.cli.head_options import HEAD, HeadOptions, numbers
+from attncli.cli.options import separated
+from attncli.errors import UsageError
+from attncli.networks.spec import option
+
+if TYPE_CHECKING:
+    from attncli.records import Report
+
+GROUP = "weights"
+
+
+def weights_study(
+    source: str, metric: Sequence[str], heads: HeadOptions, offline: bool, others: Sequence[str]
+) -> "Callable[..., Report]":
+    """`others`: names of options that are given and need a run."""
+    from attncli.studies.weights_only import weights_only
+
+    given = [*others, *(name for name in ("top", "sort") if getattr(heads, name) is not None)]
+    if given:
+        names = ", ".join(map(option, given))
+        raise UsageError(f"{names} needs a run: leave it out or drop --weights-only.")
+    pairs = [part for part in separated(heads.heads) if HEAD.fullmatch(part)] if heads.heads else []
+    if pairs:
+        raise UsageError(
+            f"--heads {pairs[0]}: with --weights-only name layers and heads apart, as in --layers 5 --heads 1."
+        )
+    return partial(
+        weights_only,
+        source,
+        [name for name in metric if name != GROUP],
+        numbers("--layers", heads.layers) or None,
+        numbers("--heads", heads.heads) or None,
+        offline=offline,
+    )

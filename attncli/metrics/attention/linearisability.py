@@ -1,0 +1,21 @@
+from typing import TYPE_CHECKING
+
+from attncli.metrics.attention import measure
+from attncli.metrics.attention._rows import Rows
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@measure("1")
+def linearisability(rows: Rows) -> "Tensor":
+    """Mean total variation between a row and that of the kernel 1 + x + x²/2, x the logits less their row mean.
+
+    0: attention that is linear in features of queries and keys does the same; 1: it has nothing in common (our own form).
+    """
+    kernel = 1.0 + rows.logits + rows.logits.square() / 2.0
+    if rows.visible is not None:
+        kernel = kernel.masked_fill_(~rows.visible, 0.0)
+    kernel = kernel / kernel.sum(dim=-1, keepdim=True)
+    own = rows.weights / rows.sums[..., None]
+    return (own - kernel).abs_().sum(dim=-1) / 2.0

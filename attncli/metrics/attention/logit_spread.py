@@ -1,0 +1,17 @@
+from typing import TYPE_CHECKING
+
+from attncli.metrics.attention import measure
+from attncli.metrics.attention._rows import Rows
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@measure("1")
+def logit_spread(rows: Rows) -> "Tensor":
+    """Mean over queries of the standard deviation of the logits, over the visible keys.
+
+    0: even attention. Up to about 1 a polynomial kernel can stand in for the softmax.
+    """
+    squares = rows.logits.norm(dim=-1).square()
+    return (squares / rows.seen).sqrt()

@@ -1,0 +1,104 @@
+"""Grids of layers × heads and maps of single heads, with matplotlib."""
+
+import math
+import textwrap
+from typing import Any, NamedTuple
+
+from attncli.records import Picture, Report, View
+from attncli.render._cells import shown
+
+MOST_MAPS = 6
+ACROSS = 3
+MOST_LABELS = 48
+"""Tokens that can be named beside a map."""
+
+
+class HeadGrid(NamedTuple):
+    """One metric over layers and heads."""
+
+    title: str
+    layers: list[int]
+    heads: list[int]
+    cells: list[list[float]]
+    """[layer][head]; nan where there is no number."""
+    marks: list[list[str]]
+    """Letters on the cells."""
+
+
+def head_grids(report: Report) -> list[HeadGrid]:
+    """Every view of the report that spreads heads over layers."""
+    return [grid_of(report, view) for view in report.views if view.across == "head"]
+
+
+def grid_of(report: Report, view: View) -> HeadGrid:
+    rows = {
+        (row.layer, row.head): row
+        for row in report.rows
+        if shown(row, view) and row.layer is not None and row.head is not None
+    }
+    layers = sorted({layer for layer, _ in rows if layer is not None})
+    heads = sorted({head for _, head in rows if head is not None})
+    found = [[rows.get((layer, head)) for head in heads] for layer in layers]
+    return HeadGrid(
+        view.title,
+        layers,
+        heads,
+        [
+            [math.nan if row is None or row.value is None else row.value for row in line]
+            for line in found
+        ],
+        [
+            [str(row.keys.get(view.heat, "")) if row and view.heat else "" for row in line]
+            for line in found
+        ],
+    )
+
+
+def head_figure(report: Report, grids: list[HeadGrid]) -> Any:
+    """The grids one below the other, then the maps of chosen heads."""
+    from matplotlib.figure import Figure
+
+    pictures = report.pictures[:MOST_MAPS]
+    lines = -(-len(pictures) // ACROSS)
+    heights = [0.8 + 0.25 * len(grid.layers) for grid in grids] + [3.4] * lines
+    canvas = Figure(figsize=(10.0, sum(heights) + 0.6), layout="constrained")
+    parts = canvas.add_gridspec(len(heights), ACROSS, height_ratios=heights)
+    for line, grid in enumerate(grids):
+        draw_grid(canvas, canvas.add_subplot(parts[line, :]), grid)
+    for index, picture in enumerate(pictures):
+        line, column = divmod(index, ACROSS)
+        draw_map(canvas, canvas.add_subplot(parts[len(grids) + line, column]), picture)
+    canvas.suptitle(textwrap.fill(report.headline, 120), fontsize=8)
+    return canvas
+
+
+def draw_grid(canvas: Any, axes: Any, grid: HeadGrid) -> None:
+    image = axes.imshow(grid.cells, cmap="viridis", aspect="auto", interpolation="nearest")
+    canvas.colorbar(image, ax=axes, shrink=0.9).ax.tick_params(labelsize=6)
+    axes.set_title(textwrap.fill(grid.title, 130), fontsize=7, loc="left")
+    axes.set_xticks(range(len(grid.heads)), grid.heads, fontsize=6)
+    axes.set_yticks(range(len(grid.layers)), grid.layers, fontsize=6)
+    axes.set_xlabel("head", fontsize=7)
+    axes.set_ylabel("layer", fontsize=7)
+    for line, marks in enumerate(grid.marks):
+        for column, mark in enumerate(marks):
+            plain = {"ha": "center", "va": "center", "fontsize": 7, "color": "tab:red"}
+            axes.text(column, line, mark, **plain)
+
+
+def draw_map(canvas: Any, axes: Any, picture: Picture) -> None:
+    """Queries down, keys across, named where the tokens are few enough to be read."""
+    (cells,) = picture.panels.values()
+    image = axes.imshow(cells, vmin=0.0, cmap="viridis", interpolation="nearest")
+    canvas.colorbar(image, ax=axes, shrink=0.8).ax.tick_params(labelsize=6)
+    axes.set_title(picture.title, fontsize=8)
+    axes.set_xlabel("key", fontsize=7)
+    axes.set_ylabel("query", fontsize=7)
+    if 0 < len(picture.labels) <= MOST_LABELS:
+        words = [label.replace("$", r"\$") for label in picture.labels]
+        places = range(len(words))
+        axes.set_xticks(places, words, fontsize=4, rotation=90)
+        axes.set_yticks(places, words, fontsize=4)
+    else:
+        axes.set_xticks([])
+        axes.set_yticks([])

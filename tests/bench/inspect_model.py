@@ -1,0 +1,154 @@
+"""Measured costs of `attn inspect-model`, as ratios within one run. Run: python tests/bench/inspect_model.py
+
+A random GPT-2 (124M) in float32, one thread, CPU time; plain = its own forward with sdpa on the same input.
+
+(a) the default set: heads, states, null, and the roles' own short input            ratio to plain; wanted ≤ 1.3, 1.5 from 4096
+(b) spectra                                                                         ratio to plain; wanted ≤ 2.5
+(c) output_attentions=True in eager mode with the same metrics from the kept maps   ratio to plain; --all-maps, 11 GB at 4096
+(d) extra peak memory at 4096 tokens of plain, default and spectra
+(e) 16384 tokens on a small causal model: time, and peak memory beyond the model    --long
+"""
+
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from attncli.checkpoints.blocks import find_stacks
+from attncli.checkpoints.random_models import build
+from attncli.checkpoints.repeated import repeated_tokens
+from attncli.metrics.attention import nature
+from attncli.metrics.attention._totals import measured
+from attncli.studies.head_metrics import choose
+from attncli.studies.head_runs import Wanted, look
+from attncli.studies.uniform_null import UniformNull
+
+REPEATS = 4
+LENGTHS = (1024, 2048, 4096)
+LONG, VERY_LONG = 4096, 16384
+
+
+def tokens(count: int) -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    return {"input_ids": torch.randint(0, 50_000, (1, count), generator=generator)}
+
+
+def gpt2(positions: int) -> Any:
+    return build("gpt2", {"n_positions": positions}, seed=0).base_model
+
+
+def cpu(works: Sequence[Callable[[], object]], repeats: int) -> list[float]:
+    """CPU seconds of each, the best of interleaved runs."""
+    best = [float("inf")] * len(works)
+    for _ in range(repeats):
+        for index, work in enumerate(works):
+            start = time.process_time()
+            with torch.no_grad():
+                work()
+            best[index] = min(best[index], time.process_time() - start)
+    return best
+
+
+def inspected(model: Any, inputs: dict[str, torch.Tensor], *names: str) -> Callable[[], object]:
+    """What the command measures on one text."""
+    metrics, stacks = choose(names), find_stacks(model, tokens(12))
+    repeated = repeated_tokens(model, 0)
+    assert repeated is not None
+    roles = metrics.on_repeats
+    on_text = tuple(name for name in metrics.heads if name not in roles)
+
+    def run() -> None:
+        null = UniformNull()
+        look(model, stacks, inputs, Wanted(on_text, metrics.states), null, "", lambda share: None)
+        if roles:
+            wanted = Wanted(roles, period=repeated.period)
+            look(model, stacks, repeated.kwargs, wanted, null, "", lambda share: None)
+
+    return run
+
+
+def kept(model: Any, inputs: dict[str, torch.Tensor]) -> Callable[[], object]:
+    """All maps at once, then the default metrics."""
+    names = [name for name in choose(()).heads if nature(name).of in ("rows", "columns")]
+    count = inputs["input_ids"].shape[1]
+    visible = torch.ones(count, count).tril().bool()[None, None]
+
+    def run() -> None:
+        model.set_attn_implementation("eager")
+        try:
+            for weights in model(**inputs, output_attentions=True).attentions:
+                measured(weights, names, visible=visible)
+        finally:
+            model.set_attn_implementation("sdpa")
+
+    return run
+
+
+def cost(model: Any, count: int) -> None:
+    inputs = tokens(count)
+    works = [
+        lambda: model(**inputs),
+        inspected(model, inputs),
+        inspected(model, inputs, "spectra"),
+        *[kept(model, inputs)] * ("--all-maps" in sys.argv),
+    ]
+    plain, default, spectra, *maps = cpu(works, REPEATS if count < LONG else 2)
+    more = "".join(f", kept maps {each / plain:.2f} ×" for each in maps)
+    print(
+        f"{count:5} tokens: plain {plain:6.2f} s, default {default / plain:.2f} ×, spectra {spectra / plain:.2f} ×{more}",
+        flush=True,
+    )
+
+
+def peak(what: str, count: int) -> None:
+    """In a process of its own: what the work adds to the memory of the loaded model."""
+    sizes = {"n_positions": count}
+    if count == VERY_LONG:
+        sizes |= {"layers": 2, "width": 64, "heads": 4}
+    model = build("gpt2", sizes, seed=0).base_model
+    inputs = tokens(count)
+    works = {
+        "plain": lambda: model(**inputs),
+        "default": inspected(model, inputs),
+        "spectra": inspected(model, inputs, "spectra"),
+    }
+    before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
+    with torch.no_grad():
+        works[what]()
+    after, end = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
+    print(
+        f"      {what:8} {(after - before) / 1024:6.0f} MiB beyond the model, {end - start:.0f} s",
+        flush=True,
+    )
+
+
+def peaks(count: int) -> None:
+    print(f"peak memory at {count} tokens:", flush=True)
+    for what in ("plain", "default", "spectra"):
+        subprocess.run([sys.executable, __file__, "--peak", what, str(count)], check=True)
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    if "--peak" in sys.argv:
+        peak(sys.argv[-2], int(sys.argv[-1]))
+        return
+    model = gpt2(max(LENGTHS))
+    for count in LENGTHS:
+        cost(model, count)
+    peaks(LONG)
+    if "--long" in sys.argv:
+        peaks(VERY_LONG)
+
+
+if __name__ == "__main__":
+    main()

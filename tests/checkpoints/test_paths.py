@@ -1,0 +1,219 @@
+"""Terms by path length through model code: they add up, and each is what a frozen pass written out by hand says."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers as hf
+from oracles.forwards.tiny_models import TINY
+from torch import Tensor
+
+from attncli.checkpoints.blocks import Stack, find_stacks, watching_states
+from attncli.checkpoints.paths.run import Found, run_by_length
+from attncli.checkpoints.paths.tensor import Streams, begun
+from attncli.errors import InputError
+from attncli.studies.model_runs import own_precision
+
+torch.set_num_threads(1)
+
+
+def prepared(name: str) -> tuple[Any, Any, tuple[Stack, ...]]:
+    model, inputs = TINY[name]()
+    model.config.use_cache = False  # as every model is loaded
+    with own_precision(model):
+        return model, inputs, find_stacks(model, inputs)
+
+
+def found(name: str, attention: bool) -> Found:
+    model, inputs, stacks = prepared(name)
+    with own_precision(model):
+        return run_by_length(model, stacks[0], inputs, attention)[0]
+
+
+COVERED = [name for name in TINY if not name.startswith(("xlnet", "gpt_neo-", "gpt_neo"))]
+COVERED += ["gpt_neox", "gpt_neox-sequential"]
+
+
+@pytest.mark.parametrize("attention", [True, False], ids=["attention", "mlp"])
+@pytest.mark.parametrize("name", COVERED)
+def test_terms_add_up_to_the_plain_output(name: str, attention: bool) -> None:
+    model, inputs, stacks = prepared(name)
+    states: dict[tuple[str, int], Tensor] = {}
+    with own_precision(model), torch.no_grad():
+        with watching_states(model, stacks, lambda s, i, t: states.update({(s, i): t})):
+            model(**inputs)
+        terms = run_by_length(model, stacks[0], inputs, attention)[0].terms
+    plain = states[stacks[0].name, len(stacks[0].calls)][0]
+    assert len(terms) == len(stacks[0].calls) + 1
+    assert float((terms.sum(dim=0) - plain).norm() / plain.norm()) < 1e-12
+    assert all(bool(term.any()) for term in terms)
+
+
+def normed(x: Tensor, full: Tensor, module: Any) -> Tensor:
+    """A layer norm or RMS norm with the full stream's denominator."""
+    if isinstance(module, torch.nn.LayerNorm):
+        spread = full.var(dim=-1, unbiased=False, keepdim=True) + module.eps
+        centred = x - x.mean(dim=-1, keepdim=True)
+        return centred / spread.sqrt() * module.weight + module.bias
+    spread = full.square().mean(dim=-1, keepdim=True) + module.variance_epsilon
+    return x / spread.sqrt() * module.weight
+
+
+def maps_of(model: Any, inputs: Any) -> Any:
+    model.set_attn_implementation("eager")
+    with own_precision(model), torch.no_grad():
+        return [layer[0] for layer in model(**inputs, output_attentions=True).attentions]
+
+
+def mixed(weights: Tensor, values: Tensor, heads: int) -> Tensor:
+    """P_h V_h, head beside head; key heads may be fewer."""
+    width = values.shape[-1] // heads
+    own = [values[:, width * h : width * (h + 1)] for h in range(heads)]
+    return torch.cat([p @ own[h * heads // len(weights)] for h, p in enumerate(weights)], dim=-1)
+
+
+def gpt2_by_hand(model: Any, inputs: Any, attention: float, mlp: float) -> Tensor:
+    """The frozen network's output when attentions and MLPs are multiplied by these."""
+    ids = inputs["input_ids"][0]
+    full = part = model.wte.weight[ids] + model.wpe.weight[: len(ids)]
+    for block, weights in zip(model.h, maps_of(model, inputs), strict=True):
+        size = full.shape[-1]
+        after = []
+        for x, z in ((full, 1.0), (part, attention)):
+            given = normed(x, full, block.ln_1)
+            values = (
+                given @ block.attn.c_attn.weight[:, 2 * size :] + block.attn.c_attn.bias[2 * size :]
+            )
+            heads = z * mixed(weights, values, len(weights))
+            after.append(x + heads @ block.attn.c_proj.weight + block.attn.c_proj.bias)
+        full, part = after
+        inner = [
+            normed(x, full, block.ln_2) @ block.mlp.c_fc.weight + block.mlp.c_fc.bias
+            for x in (full, part)
+        ]
+        ratio = block.mlp.act(inner[0]) / inner[0]
+        full, part = (
+            x + z * (ratio * h) @ block.mlp.c_proj.weight + block.mlp.c_proj.bias
+            for x, h, z in ((full, inner[0], 1.0), (part, inner[1], mlp))
+        )
+    return part
+
+
+def llama_by_hand(model: Any, inputs: Any, attention: float, mlp: float) -> Tensor:
+    full = part = model.embed_tokens(inputs["input_ids"])[0]
+    for block, weights in zip(model.layers, maps_of(model, inputs), strict=True):
+        norm, attend = block.input_layernorm, block.self_attn
+        full, part = (
+            x + attend.o_proj(z * mixed(weights, attend.v_proj(normed(x, full, norm)), 2))
+            for x, z in ((full, 1.0), (part, attention))
+        )
+        given = [normed(x, full, block.post_attention_layernorm) for x in (full, part)]
+        gate = block.mlp.act_fn(block.mlp.gate_proj(given[0]))
+        full, part = (
+            x + block.mlp.down_proj(z * gate * block.mlp.up_proj(g))
+            for x, g, z in ((full, given[0], 1.0), (part, given[1], mlp))
+        )
+    return part
+
+
+@pytest.mark.parametrize("z", [0.0, 0.5, -1.3, 2.0])
+@pytest.mark.parametrize("attention", [True, False], ids=["attention", "mlp"])
+@pytest.mark.parametrize(("name", "by_hand"), [("gpt2", gpt2_by_hand), ("llama", llama_by_hand)])
+def test_each_term_is_a_coefficient_of_the_frozen_network(
+    name: str, by_hand: Any, attention: bool, z: float
+) -> None:
+    """Multiply every step by z: the frozen output is Σ_k z^k T_k."""
+    terms = found(name, attention).terms
+    model, inputs, _ = prepared(name)
+    with torch.no_grad():
+        expected = by_hand(model, inputs, *((z, 1.0) if attention else (1.0, z)))
+    powers = torch.tensor([z**k for k in range(len(terms))], dtype=torch.float64)
+    ours = (powers[:, None, None] * terms).sum(dim=0)
+    assert float((ours - expected).norm() / expected.norm()) < 1e-11
+
+
+def test_heads_are_counted_as_they_attend() -> None:
+    assert found("llama", True).heads == (4, 4, 4)
+    assert found("albert-grouped", True).heads == (3,) * 8
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("gpt_neo", "modeling_gpt_neo.py line"), ("xlnet", "XLNetLayer does not take")],
+)
+def test_what_is_not_understood_is_refused_by_name(name: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        found(name, True)
+
+
+def test_routers_are_refused_by_name() -> None:
+    torch.manual_seed(0)
+    config = hf.MixtralConfig(
+        vocab_size=50,
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        intermediate_size=24,
+        num_local_experts=2,
+        num_experts_per_tok=1,
+    )
+    model = hf.MixtralModel(config).double().eval()
+    model.set_experts_implementation("eager")
+    inputs = {"input_ids": torch.arange(5, 14)[None]}
+    stacks = find_stacks(model, inputs)
+    with pytest.raises(InputError, match=r"modeling_mixtral.py line .* cannot be decomposed"):
+        run_by_length(model, stacks[0], inputs, True)
+
+
+def streams(seed: int = 0) -> Any:
+    generator = torch.Generator().manual_seed(seed)
+    return begun(torch.randn((1, 4, 6), generator=generator, dtype=torch.float64), Streams(2, True))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda x: x * x,
+        lambda x: x.transpose(0, 1),
+        lambda x: x[0],
+        lambda x: x.softmax(dim=-1),
+        lambda x: x.exp(),
+        lambda x: x.sigmoid(),
+        lambda x: x @ x.transpose(1, 2),
+        lambda x: 1.0 / x,
+        lambda x: x.sum(dim=0),
+        lambda x: torch.cat([x, x], dim=0),
+        lambda x: x.mean(),
+        lambda x: x.moved_on().moved_on(),
+    ],
+)
+def test_whatever_is_not_linear_or_mixes_streams_is_refused(wrong: Any) -> None:
+    with pytest.raises(InputError, match="has no rule for"):
+        wrong(streams())
+
+
+def test_constants_begin_at_length_zero() -> None:
+    x = streams()
+    constant = torch.ones(6, dtype=torch.float64)
+    for moved in (x + constant, constant + x, x - (-constant)):
+        assert torch.equal(moved.numbers[0], x.numbers[0] + 1.0)
+        assert torch.equal(moved.numbers[1], x.numbers[1] + 1.0)
+        assert not moved.numbers[2].any()
+    rows = x.view(-1, 6)
+    assert torch.equal((rows + constant).view(3, 4, 6).numbers, (x + constant).numbers)
+
+
+def test_a_step_moves_every_length_on() -> None:
+    moved = streams().moved_on()
+    assert torch.equal(moved.numbers[2], streams().numbers[1])
+    assert not moved.numbers[1].any()
+    assert torch.equal(moved.numbers[0], streams().numbers[0])
+
+
+def test_changes_in_place_reach_every_view() -> None:
+    x, other = streams(), streams(1)
+    view = x.view(-1, 6)
+    view += other.view(-1, 6)
+    assert np.allclose(x.numbers, streams().numbers + other.numbers)

@@ -1,0 +1,107 @@
+"""Reports on models: trained weights, losses, counts, and what is refused."""
+
+import json
+from typing import Any
+
+import pytest
+import torch
+import transformers as hf
+from commands import attn
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def gpt2(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("gpt2")
+    torch.manual_seed(0)
+    config = hf.GPT2Config(
+        vocab_size=60,
+        n_embd=24,
+        n_layer=3,
+        n_head=4,
+        n_positions=20,
+        bos_token_id=1,
+        eos_token_id=2,
+    )
+    config.architectures = ["GPT2LMHeadModel"]
+    hf.GPT2LMHeadModel(config).save_pretrained(folder)
+    return str(folder)
+
+
+def rows(*arguments: str) -> list[dict[str, Any]]:
+    outcome = attn("paths", *arguments, "--format", "json")
+    assert outcome.code == 0, outcome.err
+    return json.loads(outcome.out)["rows"]  # type: ignore[no-any-return]
+
+
+def values(found: list[dict[str, Any]], metric: str, variant: str) -> list[float]:
+    return [row["value"] for row in found if (row["metric"], row["variant"]) == (metric, variant)]
+
+
+@pytest.mark.parametrize(("dtype", "error"), [("float64", 1e-12), ("float32", 1e-5)])
+def test_a_model_by_attention_and_by_mlp_steps(gpt2: str, dtype: str, error: float) -> None:
+    found = rows(gpt2, "--random-tokens", "12", "--steps", "attention,mlp", "--dtype", dtype)
+    assert values(found, "path_count", "attention") == [1, 12, 48, 64]
+    assert values(found, "path_count", "mlp") == [1, 3, 3, 1]
+    for step in ("attention", "mlp"):
+        assert values(found, "completeness_error", step)[0] < error
+        assert sum(values(found, "path_output_share", step)) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_the_loss_of_all_paths_is_the_loss_of_the_model(gpt2: str) -> None:
+    found = rows(gpt2, "--random-tokens", "12", "--samples", "2", "--loss", "--dtype", "float64")
+    losses = values(found, "loss", "attention")
+    (full,) = [row for row in found if row["metric"] == "full_loss"]
+    assert len(losses) == 4
+    assert losses[3] == pytest.approx(full["value"], abs=1e-10)
+    assert abs(losses[0] - full["value"]) > 1e-4
+    assert full["n"] == 2
+
+
+def test_the_loss_is_that_of_the_next_token(gpt2: str) -> None:
+    ids = [5, 9, 11, 3, 40, 22]
+    told = ("--token-ids", ",".join(map(str, ids)), "--loss", "--dtype", "float64")
+    (full,) = [row["value"] for row in rows(gpt2, *told) if row["metric"] == "full_loss"]
+    model = hf.GPT2LMHeadModel.from_pretrained(gpt2, dtype=torch.float64)
+    with torch.no_grad():
+        chances = model(torch.tensor([ids])).logits[0].log_softmax(dim=-1)
+    expected = -sum(chances[place, ids[place + 1]] for place in range(5)) / 5
+    assert full == pytest.approx(float(expected), abs=1e-10)
+
+
+def test_an_encoder_decoder_is_decomposed_in_its_first_stack_and_says_so() -> None:
+    outcome = attn("paths", "random:t5?tiny", "--random-tokens", "9", "--format", "json")
+    report = json.loads(outcome.out)
+    assert report["source"]["stack"] == "encoder"
+    assert any("decoder is not decomposed" in warning for warning in report["warnings"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("--steps", "atention"), 2, "did you mean 'attention'?"),
+        (("--sample", "3"), 2, "--sample goes with synthetic networks"),
+        (("--path", "0,0,1"), 2, "--path goes with synthetic networks"),
+        (("--by", "head"), 2, "--by goes with synthetic networks"),
+        (("--no-skip",), 2, "--no-skip goes with synthetic networks"),
+        (("--layers", "3"), 2, "--layers goes with synthetic networks"),
+        (("--dtype", "bfloat16"), 2, "would drown the terms"),
+        (("--fail-if", "los > 1"), 2, "did you mean 'loss'?"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_refusals(gpt2: str, arguments: tuple[str, ...], code: int, said: str) -> None:
+    outcome = attn("paths", gpt2, "--random-tokens", "12", *arguments)
+    assert (outcome.code, outcome.out) == (code, "")
+    assert said in outcome.err
+
+
+def test_the_loss_needs_a_next_token_model() -> None:
+    outcome = attn("paths", "random:bert?tiny", "--random-tokens", "9", "--loss")
+    assert outcome.code == 3
+    assert "needs a next-token model" in outcome.err
+
+
+def test_steps_need_a_model() -> None:
+    assert attn("paths", "--steps", "mlp").code == 2

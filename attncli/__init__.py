@@ -22,7 +22,7 @@ Rooms, top to bottom; a room imports only from rooms above it, and `tests/test_h
     checkpoints  heads of trained checkpoints, read from their files
     metrics      one measurement of a hidden state per file
     studies      what a command answers: source → observations → measures → Report, no printing
-    gates        Report × conditions → verdicts → exit code
+    gates        Report × conditions, or two reports × limits → verdicts → exit code
     render       one format per file: Report → text or a rich renderable; writes nothing
     cli          thin commands, shared options, the one writer, the one error exit
 

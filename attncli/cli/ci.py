@@ -88,7 +88,8 @@ def judged(check: Check, path: Path) -> list[Verdict]:
     against = BaselineOptions(check.baseline, check.fail_on)
     changes, old = against.changes(), against.read()
     report = made(check, path) if check.command else read(str(check.report))
-    verdicts = gates.decide(report, conditions)
+    verdicts = list(report.verdicts) if check.command else []  # gates of the command line itself
+    verdicts += gates.decide(report, conditions)
     if old is not None:
         verdicts += gates.decide_changes(report, old, changes, str(check.baseline))
     return verdicts or list(report.verdicts)

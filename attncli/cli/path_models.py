@@ -11,6 +11,7 @@ from attncli.checkpoints.blocks import find_stacks
 from attncli.checkpoints.dummy_inputs import example_inputs
 from attncli.checkpoints.load import Checkpoint, load
 from attncli.checkpoints.room_needed import room_to_run
+from attncli.checkpoints.streaming import prove
 from attncli.checkpoints.texts import ModelInput, inputs_of
 from attncli.cli.model_options import InputOptions, ModelOptions
 from attncli.cli.models import PROBE_TOKENS, refuse_at_once
@@ -19,6 +20,8 @@ from attncli.errors import InputError, UsageError, unknown_name
 from attncli.limits import require_memory
 from attncli.records import Report
 from attncli.studies.model_runs import own_precision
+from attncli.studies.path_choices import parse_path
+from attncli.studies.path_maps import Maps, named_in_model, sampled_in_model
 from attncli.studies.path_models import STEPS, TOLERANCES, Plan, model_paths
 
 
@@ -34,16 +37,51 @@ def model_study(
 ) -> Callable[..., Report]:
     """Everything is loaded and found out before the first text is read."""
     wanted = wanted_steps(steps)
-    refuse_at_once(source)
-    checkpoint = loaded(source, model, seed or 0)
+    checkpoint, texts = opened(source, model, inputs, tokens, seed or 0)
     if loss:
         refuse_other_heads(checkpoint)
-    texts = inputs_of(checkpoint, inputs.to_read(tokens, seed or 0))
     with own_precision(checkpoint.body):
         stacks = find_stacks(checkpoint.body, example_inputs(checkpoint.body, PROBE_TOKENS))
     plan = Plan(stacks, wanted, metrics, loss)
     require_room(checkpoint, plan, texts)
     return partial(model_paths, checkpoint, texts, plan)
+
+
+def single_study(
+    source: str,
+    path: Sequence[str] | None,
+    sample: int | None,
+    model: ModelOptions,
+    inputs: InputOptions,
+    tokens: int | None,
+    seed: int | None,
+) -> Callable[..., Report]:
+    """Single paths; how many heads each layer has is seen on a short input."""
+    checkpoint, texts = opened(source, model, inputs, tokens, seed or 0)
+    body = checkpoint.body
+    short = ModelInput("", "", example_inputs(body, PROBE_TOKENS), PROBE_TOKENS)
+    with own_precision(body):
+        prove(body, short.kwargs)
+    heads = Maps(body, short).heads
+    longest = max(text.tokens for text in texts)
+    require_memory(
+        room_to_run(body, longest, 0, max(heads)) + 8 * sum(heads) * longest**2,
+        f"the attention maps of a text of {longest} tokens",
+        "cut it with --tokens",
+    )
+    if sample is not None:
+        return partial(sampled_in_model, checkpoint, texts, sample, seed or 0)
+    named = [parse_path(text, heads, skip=True) for text in path or ()]
+    return partial(named_in_model, checkpoint, texts, list(dict.fromkeys(named)))
+
+
+def opened(
+    source: str, model: ModelOptions, inputs: InputOptions, tokens: int | None, seed: int
+) -> tuple[Checkpoint, Sequence[ModelInput]]:
+    """The model and what it is run on."""
+    refuse_at_once(source)
+    checkpoint = loaded(source, model, seed)
+    return checkpoint, inputs_of(checkpoint, inputs.to_read(tokens, seed))
 
 
 def wanted_steps(given: Sequence[str] | None) -> tuple[str, ...]:

@@ -12,8 +12,9 @@ from attncli.metrics import METRICS
 from attncli.networks.spec import NetworkSpec, option
 from attncli.networks.weights import Network
 from attncli.records import Report
+from attncli.studies.path_choices import parse_path
 from attncli.studies.path_heads import through_heads
-from attncli.studies.path_samples import named_paths, parse_path, sampled_paths
+from attncli.studies.path_samples import named_paths, sampled_paths
 from attncli.studies.path_words import OWN_METRICS
 from attncli.studies.paths import count_paths, paths
 
@@ -70,15 +71,13 @@ def wanted_metrics(
 def refuse_network_options(
     source: str | None,
     skip: bool,
-    path: Sequence[str] | None,
-    sample: int | None,
     by: str | None,
     network: NetworkOptions,
     run: RunOptions,
 ) -> None:
     """What only a synthetic network can be given."""
     given = [name for name in (*network.given(), *run.given()) if name not in ("tokens", "seed")]
-    flags = {"no_skip": not skip, "path": path, "sample": sample is not None, "by": by}
+    flags = {"no_skip": not skip, "by": by}
     given += [name for name, value in flags.items() if value]
     if given:
         names = ", ".join(map(option, given))
@@ -102,9 +101,20 @@ def refuse_together(**wanted: object) -> None:
         raise UsageError(f"{' and '.join(given)} are different questions: give one of them.")
 
 
+def refuse_with_single(
+    sample: int | None, metric: Sequence[str] | None, steps: Sequence[str] | None, loss: bool
+) -> None:
+    """What is asked of whole lengths and not of single paths."""
+    given = {"--metric": metric, "--steps": steps, "--loss": loss}
+    names = [name for name, value in given.items() if value]
+    if names:
+        raise UsageError(f"{', '.join(names)} is about all paths of a length: leave it out here.")
+    if sample is not None and not 1 <= sample <= MOST_SAMPLES:
+        raise UsageError(f"--sample must be from 1 to {MOST_SAMPLES:,}, not {sample}.")
+
+
 def single_study(
     source: str | None,
-    metric: Sequence[str] | None,
     skip: bool,
     path: Sequence[str] | None,
     sample: int | None,
@@ -113,19 +123,16 @@ def single_study(
     run: RunOptions,
 ) -> Study:
     """Paths one by one, or by the head that they go through."""
-    if metric:
-        raise UsageError("--metric measures the terms of whole lengths: leave it out here.")
     if by not in (None, "head"):
         raise UsageError(f"--by {by} is not known: there is --by head.")
-    if sample is not None and not 1 <= sample <= MOST_SAMPLES:
-        raise UsageError(f"--sample must be from 1 to {MOST_SAMPLES:,}, not {sample}.")
     networks, identity = networks_of(source, network, run)
     if by is not None:
         return partial(through_heads, networks, skip, identity)
     if sample is not None:
         return partial(sampled_paths, networks, skip, sample, identity)
     spec = networks[0].spec
-    named = [parse_path(text, spec, skip) for text in path or ()]
+    heads = [spec.heads] * spec.layers
+    named = [parse_path(text, heads, skip) for text in path or ()]
     return partial(named_paths, networks, skip, list(dict.fromkeys(named)), identity)
 
 

@@ -21,6 +21,7 @@ attn paths --sample 50 --plot                       longer paths are closer to r
 attn paths --by head --layers 4                     share of the output through each head
 attn paths ./checkpoint --text-file essays.txt --steps attention,mlp
 attn paths gpt2 --loss                              what short paths alone predict
+attn paths random:bert --random-tokens 128 --sample 100
 attn paths random:bert --random-tokens 128 -o paths.json
 attn paths net.safetensors --fail-if 'completeness_error > 1e-12'
 """
@@ -97,6 +98,7 @@ def paths(
         refuse_model_options,
         refuse_network_options,
         refuse_together,
+        refuse_with_single,
         single_study,
         wanted_metrics,
     )
@@ -109,16 +111,23 @@ def paths(
     named = None if source is None or Path(source).is_file() else source
     if named is None:
         refuse_model_options(steps, loss, model, inputs)
+    single = bool(path) or sample is not None or by is not None
+    if single:
+        refuse_with_single(sample, metric, steps, loss)
     if count:
         study = count_study(source, metric, skip, network, run)
     elif named is not None:
-        refuse_network_options(named, skip, path, sample, by, network, run)
-        from attncli.cli.path_models import model_study
+        refuse_network_options(named, skip, by, network, run)
+        from attncli.cli import path_models
 
-        metrics = wanted_metrics(metric or DEFAULT_METRICS, conditions, of_model=True)
-        study = model_study(named, metrics, steps, loss, model, inputs, network.tokens, run.seed)
-    elif path or sample is not None or by is not None:
-        study = single_study(source, metric, skip, path, sample, by, network, run)
+        where = (model, inputs, network.tokens, run.seed)
+        if single:
+            study = path_models.single_study(named, path, sample, *where)
+        else:
+            metrics = wanted_metrics(metric or DEFAULT_METRICS, conditions, of_model=True)
+            study = path_models.model_study(named, metrics, steps, loss, *where)
+    elif single:
+        study = single_study(source, skip, path, sample, by, network, run)
     else:
         study = length_study(source, metric, skip, network, run, conditions)
     with progress_bar(output.shows_progress) as progress:

@@ -92,10 +92,11 @@ def run_all(
     from attncli.cli.runs import run_to_file
     from attncli.studies.model_sweep import Item
 
+    settings = settings_of(words[0])
     items, codes = [], []
     for place, (name, step) in enumerate(zip(names, steps(names), strict=True)):
         progress(place, len(names), "models")
-        path = report_path(into, words, name)
+        path = report_path(into, words, settings, name)
         report, failure = finished(path), ""
         if report is None:
             run = run_to_file([words[0], name, *words[1:]], path)
@@ -105,6 +106,15 @@ def run_all(
             remove_leftovers(path)
         items.append(Item(name, step, report, failure))
     return items, codes
+
+
+def settings_of(command: str) -> list[str]:
+    """What the environment and the configuration file add to the command line of every item."""
+    from attncli.cli.app import app
+    from attncli.cli.settings import settings
+
+    found = settings(typer.main.get_command(app))
+    return [f"{one.name}={one.value}" for one in found if one.command == (command,)]
 
 
 def remove_leftovers(path: Path) -> None:

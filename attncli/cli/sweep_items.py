@@ -47,13 +47,14 @@ def steps(names: Sequence[str]) -> list[int]:
     return last if usable else list(range(len(names)))
 
 
-def report_path(folder: Path, command: Sequence[str], model: str) -> Path:
+def report_path(folder: Path, words: Sequence[str], settings: Sequence[str], model: str) -> Path:
     """A name that says which model, and a digest of all that the numbers depend on.
 
-    Another command, another attn or changed files of a checkpoint make another digest: old numbers are never taken
-    for new ones.
+    Other options, another attn, or changed files of a checkpoint or a text make another digest: old numbers are never
+    taken for new ones.
     """
-    facts = [list(command), model, __version__, list(state(Path(model)))]
+    named = [model, *(word.rpartition("=")[2] for word in words[1:])]
+    facts = [__version__, *words, *settings, model, [list(state(Path(name))) for name in named]]
     digest = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:12]
     name = re.sub(r"[^\w.@-]+", "_", model).strip("_.")[-LONGEST_NAME:]
     return folder / f"{name}-{digest}.json"

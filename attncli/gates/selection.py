@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from attncli.errors import UsageError, unknown_name
 from attncli.records import Report, Row, Scalar
+from attncli.reports.pairs import outcomes
 
 SUBJECT = (
     r"\s*(?:(?P<aggregate>min|max|mean|any|all)\s*\((?=.*\)))?"
@@ -60,7 +61,8 @@ def select(report: Report, wanted: Selection) -> list[Row]:
     chosen = rows
     for axis, value in wanted.selectors:
         present = [row for row in rows if row.axis(axis) is not None]
-        found = {id(row) for row in present if matches(row, axis, value, present)}
+        ends = last_coordinates(present, axis, outcomes(report))
+        found = {id(row) for row in present if matches(row, axis, value, ends[id(row)])}
         if not found:
             raise UsageError(
                 f"the gate '{wanted.text}' matches nothing at {axis}={value}: {available(rows, axis)}."
@@ -71,43 +73,48 @@ def select(report: Report, wanted: Selection) -> list[Row]:
     return chosen
 
 
-def matches(row: Row, axis: str, wanted: str, rows: Sequence[Row]) -> bool:
-    """Whether the row's coordinate is the wanted value or lies in the wanted range.
+def last_coordinates(rows: Sequence[Row], axis: str, ignored: set[str]) -> dict[int, float]:
+    """For each row (by identity) where its axis ends: among the rows that differ from it along the axis alone."""
+    groups: dict[tuple[object, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(other_coordinates(row, axis, ignored), []).append(row)
+    return {
+        id(row): max(coordinate(member.axis(axis)) for member in members)
+        for members in groups.values()
+        for row in members
+    }
 
-    Counting from the end, the end is that of the rows that differ from this one along the axis alone.
-    """
+
+def other_coordinates(row: Row, axis: str, ignored: set[str]) -> tuple[object, ...]:
+    own = {"variant": row.variant, "layer": row.layer, "head": row.head, **row.keys}
+    return tuple(sorted((k, v) for k, v in own.items() if k not in {axis, *ignored} and v is not None))  # fmt: skip
+
+
+def matches(row: Row, axis: str, wanted: str, end: float) -> bool:
+    """Whether the row's coordinate is the wanted value or lies in the wanted range, counted from the end if negative."""
     value = row.axis(axis)
     if isinstance(value, str):
         return value == wanted
     assert value is not None
     first, colon, last = wanted.partition(":")
-    numbers = [coordinate(value)]
-    if "-" in wanted:
-        numbers = [coordinate(other.axis(axis)) for other in rows if alike(row, other, axis)]
     try:
-        low = bound(first, axis, numbers, -math.inf if colon else math.nan)
-        high = bound(last, axis, numbers, math.inf) if colon else low
+        low = bound(first, axis, end, -math.inf if colon else math.nan)
+        high = bound(last, axis, end, math.inf) if colon else low
     except ValueError:
         return False
     return low <= value <= high
-
-
-def alike(row: Row, other: Row, axis: str) -> bool:
-    """Whether two rows share every coordinate but this one."""
-    axes = {"variant", "layer", "head", *row.keys, *other.keys} - {axis}
-    return all(row.axis(name) == other.axis(name) for name in axes)
 
 
 def coordinate(value: Scalar | None) -> float:
     return float(value) if isinstance(value, int | float) else math.nan
 
 
-def bound(text: str, axis: str, numbers: Sequence[float], empty: float) -> float:
+def bound(text: str, axis: str, end: float, empty: float) -> float:
     """One end of a range; negative layers and heads count from the end."""
     if not text.strip():
         return empty
     value = float(text)
-    return max(numbers) + 1.0 + value if value < 0 and axis in ("layer", "head") else value
+    return end + 1.0 + value if value < 0 and axis in ("layer", "head") else value
 
 
 def available(rows: Sequence[Row], axis: str) -> str:

@@ -93,7 +93,8 @@ class Observer:
     def begin(self, site: Site, strip: Strip) -> None:
         self.site = site
         same_tokens = site.kind == "self" and strip.queries == strip.keys
-        self.totals, self.spans = Totals(self.wanted.heads, same_tokens), Spans()
+        self.totals = Totals(self.wanted.heads, same_tokens)
+        self.spans = Spans(strip.queries, strip.keys)
 
     def finish(self) -> None:
         """The attention before is complete."""

@@ -120,8 +120,8 @@ def trend(rows: Sequence[Row], series: Scalar) -> str:
     falling, rising = (sum(math.copysign(1, s) == d for s in slopes if s) for d in (-1.0, 1.0))
     word, agreeing = ("falls", falling) if falling > rising else ("rises", rising)
     way = f"{points[0][1]:.4g} → {points[-1][1]:.4g}"
-    if not agreeing:
-        return f"{way}, constant"
+    if 2 * agreeing <= len(slopes):
+        return f"{way}, no trend"
     slope = statistics.median(slopes)
     return f"{way}, {word} in {agreeing} of {len(slopes)} pairs, {slope:+.3g} a step (median)"
 

@@ -1,27 +1,23 @@
 """Single paths: how large each one's part of the output is, and how close its attention product is to rank 1."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from attncli.errors import UsageError
 from attncli.maths.split import Split
 from attncli.metrics.log10_residual import log10_residual
 from attncli.networks.frozen import FrozenLayer
-from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import VARIANTS
 from attncli.networks.weights import Network
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
 from attncli.studies import Progress, no_progress
+from attncli.studies.path_choices import Path, length_of, random_path
 from attncli.studies.path_measures import log10_size
 from attncli.studies.path_terms import frozen_layers
 from attncli.studies.statistics import summary_row
-
-Path = tuple[int, ...]
-"""One choice for each layer: 0 is the skip, 1 … H the heads."""
 
 RESIDUAL, NORM = "log10_path_residual", "log10_path_norm"
 
@@ -42,7 +38,8 @@ class Single(NamedTuple):
     """The two numbers of one path."""
 
     residual: float
-    norm: float
+    norm: float | None
+    """None where only the attention product is known."""
 
 
 class Frozen(NamedTuple):
@@ -71,26 +68,6 @@ def follow(path: Path, network: Frozen) -> Single:
             product = layer.one_head[choice - 1].mixed(product)
     size = log10_size(term.states) - log10_size(network.output.states)
     return Single(log10_residual(product), size)
-
-
-def parse_path(text: str, spec: NetworkSpec, skip: bool) -> Path:
-    """`0,3,1`: a number for each layer."""
-    first = 0 if skip else 1
-    valid = (
-        f"a path of this network has {spec.layers} numbers from {first} to {spec.heads}, one for each layer"
-        + (" (0 = the skip)." if skip else ": without skips there is no 0.")
-    )
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdecimal() for part in parts):
-        raise UsageError(f"--path '{text}' is not numbers with commas between: {valid}")
-    path = tuple(map(int, parts))
-    if len(path) != spec.layers or not all(first <= choice <= spec.heads for choice in path):
-        raise UsageError(f"--path {text} does not exist: {valid}")
-    return path
-
-
-def length_of(path: Path) -> int:
-    return sum(choice > 0 for choice in path)
 
 
 def named_paths(
@@ -137,7 +114,9 @@ def path_rows(path: Path, singles: Sequence[Single], variant: str) -> Iterator[R
 
 def both(singles: Sequence[Single]) -> Iterator[tuple[str, list[float]]]:
     yield RESIDUAL, [one.residual for one in singles]
-    yield NORM, [one.norm for one in singles]
+    norms = [one.norm for one in singles if one.norm is not None]
+    if norms:
+        yield NORM, norms
 
 
 def about(networks: Sequence[Network], variant: str, source: Mapping[str, Any]) -> dict[str, Any]:
@@ -165,40 +144,30 @@ def sampled_paths(
     for network in networks:
         passed = frozen(network, variant)
         stream = np.random.default_rng([network.seed, spec.layers, spec.heads])
+        heads = [spec.heads] * spec.layers
         for length, singles in found.items():
             for _ in range(samples):
-                singles.append(follow(random_path(stream, spec, length), passed))
+                singles.append(follow(random_path(stream, heads, length), passed))
                 done += 1
                 progress(done, steps, "paths")
     rows = tuple(
         row for length, singles in found.items() for row in quantile_rows(length, singles, variant)
     )
     findings = (Finding(variant, decay(rows)),)
-    many = samples * len(networks)
     return Report(
         study="paths",
         headline=findings[0].text,
         rows=rows,
         metrics=OWN_METRICS,
-        views=tuple(
-            View(
-                f"{variant}: quantiles of {name} over {many} random paths of each length",
-                "length",
-                (name,),
-                across="quantile",
-            )
-            for name in OWN_METRICS
-        ),
+        views=quantile_views(OWN_METRICS, variant, samples * len(networks)),
         findings=findings,
         **about(networks, variant, source),
     )
 
 
-def random_path(stream: np.random.Generator, spec: NetworkSpec, length: int) -> Path:
-    layers = stream.choice(spec.layers, size=length, replace=False)
-    path = np.zeros(spec.layers, dtype=int)
-    path[layers] = stream.integers(1, spec.heads + 1, size=length)
-    return tuple(path.tolist())
+def quantile_views(metrics: Iterable[str], variant: str, paths: int) -> tuple[View, ...]:
+    title = f"{variant}: quantiles of {{}} over {paths} random paths of each length"
+    return tuple(View(title.format(name), "length", (name,), across="quantile") for name in metrics)
 
 
 def quantile_rows(length: int, singles: Sequence[Single], variant: str) -> Iterator[Row]:

@@ -21,29 +21,27 @@ SCATTERED = NOT_APPLICABLE + "the visible keys of a query do not lie side by sid
 class Spans:
     """Which keys each query of one attention sees, as it is streamed: from … to, if they lie side by side."""
 
-    def __init__(self) -> None:
-        self.parts: list[Tensor] = []
+    def __init__(self, queries: int, keys: int) -> None:
+        self.shape = (queries, keys)
+        self.spans = torch.tensor([[0, keys]]).repeat(queries, 1)
         self.scattered = False
-        self.shape = (0, 0)
 
     def add(self, strip: Strip) -> None:
-        self.shape = (strip.queries, strip.keys)
-        size = strip.weights.shape[2]
         if strip.visible is None:
-            self.parts.append(torch.tensor([[0, strip.keys]]).expand(size, 2))
             return
         if len(strip.visible) > 1:
             self.scattered = True
             return
         visible = strip.visible[0, 0].to("cpu", torch.uint8)
-        first = visible.argmax(dim=-1)
-        last = visible.shape[-1] - visible.flip(-1).argmax(dim=-1)
-        self.scattered |= not torch.equal(last - first, visible.sum(dim=-1))
-        self.parts.append(torch.stack([first, last], dim=-1) + strip.first_key)
+        own = self.spans[strip.first_query : strip.first_query + len(visible)]
+        own[:, 0] = visible.argmax(dim=-1)
+        own[:, 1] = visible.shape[-1] - visible.flip(-1).argmax(dim=-1)
+        self.scattered |= not torch.equal(own[:, 1] - own[:, 0], visible.sum(dim=-1))
+        own += strip.first_key
 
     def joined(self) -> Tensor | None:
         """[query, 2]: the first visible key of each query and the one after the last."""
-        return None if self.scattered else torch.cat(self.parts)
+        return None if self.scattered else self.spans
 
 
 class UniformNull:

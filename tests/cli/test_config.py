@@ -186,6 +186,15 @@ def test_ci_by_name_in_any_format_and_with_reports_kept(config: Path) -> None:
     assert (outcome.code, "did you mean 'collapse'?" in outcome.err) == (2, True)
 
 
+def test_gates_of_the_command_line_count_beside_those_of_the_check(config: Path) -> None:
+    """Here they come from the file's defaults for the command."""
+    config.write_text('[rank-collapse]\nfail-if = "order > -1"\n' + CHECKS)
+    outcome = attn("ci", "collapse", "--config", "attn.toml")
+    assert outcome.code == 1
+    assert "FAIL  collapse: order > -1" in outcome.out
+    assert "pass  collapse: log10_residual[layer=-1] < -100" in outcome.out
+
+
 def test_ci_without_checks_says_how_to_write_one(config: Path) -> None:
     outcome = attn("ci")
     assert outcome.code == 2

@@ -7,7 +7,7 @@ from xml.etree.ElementTree import Element
 
 import pytest
 from commands import attn
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from reports import HAND_MADE, reports
 
@@ -110,7 +110,11 @@ def unescaped(text: str) -> str:
     return text
 
 
-@given(condition=st.text(min_size=1), text=st.text(), failed=st.booleans())
+awkward = st.text(st.sampled_from("%\r\n:,0AD325C") | st.characters(), max_size=8)
+
+
+@example(condition="50%2C, a:b\n", text="%0A\r\n", failed=True)
+@given(condition=awkward, text=awkward, failed=st.booleans())
 def test_an_annotation_is_one_line_and_reads_back(condition: str, text: str, failed: bool) -> None:
     report = Report("x", "h", (), {}, {}, verdicts=(Verdict(condition, failed, text),))
     _, line, rest = FORMATS["github"](report).split("\n")

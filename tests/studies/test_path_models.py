@@ -1,5 +1,6 @@
 """Reports on models: trained weights, losses, counts, and what is refused."""
 
+import itertools
 import json
 from typing import Any
 
@@ -81,8 +82,10 @@ def test_an_encoder_decoder_is_decomposed_in_its_first_stack_and_says_so() -> No
     ("arguments", "code", "said"),
     [
         (("--steps", "atention"), 2, "did you mean 'attention'?"),
-        (("--sample", "3"), 2, "--sample goes with synthetic networks"),
-        (("--path", "0,0,1"), 2, "--path goes with synthetic networks"),
+        (("--sample", "0"), 2, "from 1 to 100,000"),
+        (("--sample", "3", "--loss"), 2, "--loss is about all paths"),
+        (("--path", "0,0,5"), 2, "3 numbers from 0 to 4"),
+        (("--path", "0,0"), 2, "3 numbers from 0 to 4"),
         (("--by", "head"), 2, "--by goes with synthetic networks"),
         (("--no-skip",), 2, "--no-skip goes with synthetic networks"),
         (("--layers", "3"), 2, "--layers goes with synthetic networks"),
@@ -105,3 +108,30 @@ def test_the_loss_needs_a_next_token_model() -> None:
 
 def test_steps_need_a_model() -> None:
     assert attn("paths", "--steps", "mlp").code == 2
+
+
+def test_single_paths_are_products_of_the_models_maps(gpt2: str) -> None:
+    """Against plain products, where those have digits."""
+    told = ("--token-ids", "5,9,11,3,40,22", "--path", "2,0,4", "--dtype", "float64")
+    (row,) = rows(gpt2, *told)
+    model = hf.GPT2LMHeadModel.from_pretrained(
+        gpt2, dtype=torch.float64, attn_implementation="eager"
+    )
+    ids = torch.tensor([[5, 9, 11, 3, 40, 22]])
+    with torch.no_grad():
+        maps = model(ids, output_attentions=True).attentions
+    product = maps[2][0, 3] @ maps[0][0, 1]
+    rest = product - product.mean(dim=0)
+    norms = [(m.abs().sum(0).max() * m.abs().sum(1).max()).sqrt() for m in (rest, product)]
+    assert (row["length"], row["path"]) == (2, "2,0,4")
+    assert row["value"] == pytest.approx(float((norms[0] / norms[1]).log10()), abs=1e-6)
+
+
+@pytest.mark.slow
+def test_sampled_paths_of_bert_fall_as_published_and_go_on_below_the_floor() -> None:
+    """Medians .17, 3e-3, 6e-5 and then the floor of subtraction in the published figure."""
+    found = rows("random:bert", "--random-tokens", "128", "--sample", "20", "--seed", "1")
+    medians = [10.0 ** row["value"] for row in found if row["quantile"] == 0.5]
+    assert medians[:3] == pytest.approx([0.17, 3e-3, 6e-5], rel=0.25)
+    assert medians[11] < 1e-19
+    assert all(0.01 < after / before < 0.03 for before, after in itertools.pairwise(medians))

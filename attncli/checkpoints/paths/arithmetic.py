@@ -25,10 +25,32 @@ def addmm(bias: Any, x: Any, weight: Any) -> PathTensor:
 
 
 @rule(torch.matmul, Tensor.matmul, Tensor.__matmul__)
-def matmul(x: Any, weight: Any) -> PathTensor:
-    if not isinstance(x, PathTensor) or isinstance(weight, PathTensor) or weight.dim() != 2:
-        raise refusal("a product that is neither with weights nor the attention it knows")
-    return x.like(x.numbers @ weight)
+def matmul(x: Any, y: Any) -> Tensor:
+    """With weights; or, in attention that a model writes out, queries with keys and maps with values."""
+    if isinstance(x, PathTensor) and isinstance(y, PathTensor):
+        return scores(x, y)
+    if isinstance(y, PathTensor):
+        return mixed(x, y)
+    if y.dim() != 2:
+        raise refusal("a product of the stream with something that is no weight matrix")
+    stream: PathTensor = x
+    return stream.like(stream.numbers @ y)
+
+
+def scores(query: PathTensor, key: PathTensor) -> Tensor:
+    """Of the full stream alone, which sets the maps; from here on plain numbers, in a batch of one."""
+    if query.dim() != 4 or key.dim() != 4:
+        raise refusal("a product of two streams that are not [batch, head, token, feature]")
+    return query.full() @ key.full()
+
+
+def mixed(maps: Tensor, values: PathTensor) -> PathTensor:
+    """P V for every stream, with maps [1, head, query, key]."""
+    if maps.dim() != 4 or values.dim() != 4 or maps.shape[:2] != (1, values.shape[1]):
+        raise refusal("a product with a stream on its right")
+    values.streams.heads.append(maps.shape[1])
+    result = values.like(maps @ values.numbers)
+    return result.moved_on() if values.streams.count_attention else result
 
 
 def with_bias(x: PathTensor, bias: Tensor | None) -> PathTensor:

@@ -55,9 +55,25 @@ def run_by_length(
             output = model(**inputs)
     except Arrived:
         pass
+    except RuntimeError as error:  # torch's word for shapes that do not fit
+        raise InputError(
+            f"{type(model).__name__} cannot be run with its path lengths as texts of one batch "
+            f"({str(error).splitlines()[0]}): this architecture cannot be decomposed."
+        ) from error
     if passage.found is None:
         raise InputError(f"stack {stack.name} was not run to its end.")
+    check_steps(passage.found, stack, steps, count_attention)
     return passage.found, output
+
+
+def check_steps(found: Found, stack: Stack, steps: int, count_attention: bool) -> None:
+    """As many steps were seen as there are blocks to make them, so that no length is another one's."""
+    seen = len(found.heads) if count_attention else steps
+    if seen != steps or not bool(found.terms[-1].any()):
+        raise InputError(
+            f"stack {stack.name}: {steps} blocks make {'attention' if count_attention else 'MLP'} steps, but not just "
+            "one each: their paths have no length that is understood here."
+        )
 
 
 class Passage:

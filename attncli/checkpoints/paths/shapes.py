@@ -116,3 +116,11 @@ def cat(tensors: Sequence[Any], dim: int = 0) -> PathTensor:
     if not all(isinstance(x, PathTensor) for x in tensors):
         raise refusal("joining a stream with something else")
     return first.like(torch.cat([x.numbers for x in tensors], not_first(first.dim(), dim)))
+
+
+@rule(torch.stack)
+def stack(tensors: Sequence[Any], dim: int = 0) -> PathTensor:
+    first = next(x for x in tensors if isinstance(x, PathTensor))
+    if not all(isinstance(x, PathTensor) for x in tensors):
+        raise refusal("joining a stream with something else")
+    return first.like(torch.stack([x.numbers for x in tensors], not_first(first.dim() + 1, dim)))

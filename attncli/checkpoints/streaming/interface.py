@@ -62,16 +62,21 @@ def attention_in_strips(
 
     An observer that says so at the last strip is given all of them once more.
     """
+    whole: Tensor | None = None
     again = True
     while again:
-        outputs = []
         for start in range(0, call.queries, rows):
             part = call.strip(start, min(start + rows, call.queries))
             output, weights = eager(call.module, *part.tensors, **part.keywords)
+            if (
+                whole is None
+            ):  # one tensor for all: small ones between strips would keep the heap from reusing them
+                whole = output.new_empty((len(output), call.queries, *output.shape[2:]))
+            whole[:, start : start + output.shape[1]] = output
             place = (start, part.first_key, call.queries, call.keys)
             again = observe(Strip(weights, *place, part.visible, output))
-            outputs.append(output)
-    return outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=1)
+    assert whole is not None
+    return whole
 
 
 class Part(NamedTuple):

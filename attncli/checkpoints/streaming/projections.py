@@ -24,29 +24,33 @@ class Projections:
     def __init__(self, found: Found) -> None:
         self.found = found
         self.site: Site | None = None
-        self.parts: list[Tensor] = []
+        self.context: Tensor | None = None
 
     def take(self, site: Site, strip: Strip) -> None:
         """The outputs of one more strip."""
+        given = strip.outputs
         if strip.first_query == 0:
-            self.site, self.parts = site, []
-        if strip.outputs is None:
-            self.site = None
-        else:
-            self.parts.append(strip.outputs)
+            self.site, self.context = None, None
+            if given is not None:
+                shape = (len(given), strip.queries, *given.shape[2:])
+                self.site, self.context = site, given.new_empty(shape)
+        if given is not None and self.context is not None:
+            start = strip.first_query
+            self.context[:, start : start + given.shape[1]] = given
 
     def before(self, module: nn.Module, args: tuple[Any, ...]) -> None:
         """A linear layer is about to run."""
-        if self.site is None or not args or not isinstance(args[0], Tensor):
+        if self.site is None or self.context is None or not args:
             return
-        given, (batch, _, heads, width) = args[0], self.parts[0].shape
-        queries = sum(part.shape[1] for part in self.parts)
-        if given.numel() != batch * queries * heads * width or given.shape[-1] != heads * width:
+        given, context = args[0], self.context
+        width = context.shape[2] * context.shape[3]
+        if not isinstance(given, Tensor) or given.shape[-1] != width:
             return
-        context = torch.cat(self.parts, dim=1)
+        if given.numel() != context.numel():
+            return
         if torch.equal(given.reshape(context.shape), context.to(given.dtype)):
-            site, self.site, self.parts = self.site, None, []
-            self.found(site, context, by_head(module, heads))
+            site, self.site, self.context = self.site, None, None
+            self.found(site, context, by_head(module, context.shape[2]))
 
 
 def by_head(module: nn.Module, heads: int) -> Tensor:

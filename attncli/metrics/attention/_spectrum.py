@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 BLOCK = 16
 """Vectors of a round: a product with as many costs no more than with fewer."""
-ROUNDS = 4
+ROUNDS = 3
 """At most; each asks for all strips once more."""
 STILL = 1e-3
 """Relative change of the two largest values below which they are taken."""

@@ -13,5 +13,5 @@ def logit_spread(rows: Rows) -> "Tensor":
 
     0: even attention. Up to about 1 a polynomial kernel can stand in for the softmax.
     """
-    squares = rows.logits.norm(dim=-1).square()
-    return (squares / rows.seen).sqrt()
+    size: Tensor = rows.logits.norm(dim=-1)
+    return size / rows.seen.sqrt()

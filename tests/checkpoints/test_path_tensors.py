@@ -31,8 +31,7 @@ def found(name: str, attention: bool) -> Found:
         return run_by_length(model, stacks[0], inputs, attention)[0]
 
 
-COVERED = [name for name in TINY if not name.startswith(("xlnet", "gpt_neo-", "gpt_neo"))]
-COVERED += ["gpt_neox", "gpt_neox-sequential"]
+COVERED = [name for name in TINY if not name.startswith("xlnet")]
 
 
 @pytest.mark.parametrize("attention", [True, False], ids=["attention", "mlp"])
@@ -138,13 +137,23 @@ def test_heads_are_counted_as_they_attend() -> None:
     assert found("albert-grouped", True).heads == (3,) * 8
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [("gpt_neo", "modeling_gpt_neo.py line"), ("xlnet", "XLNetLayer does not take")],
-)
-def test_what_is_not_understood_is_refused_by_name(name: str, said: str) -> None:
+def refused(model: Any, said: str) -> None:
+    model.config.use_cache = False
+    inputs = {"input_ids": torch.arange(5, 14)[None]}
     with pytest.raises(InputError, match=said):
-        found(name, True)
+        run_by_length(model, find_stacks(model, inputs)[0], inputs, True)
+
+
+def test_other_layouts_are_refused_by_name() -> None:
+    with pytest.raises(InputError, match="XLNetLayer does not take"):
+        found("xlnet", True)
+
+
+def test_attention_that_folds_heads_into_the_batch_is_refused_by_name() -> None:
+    config = hf.BloomConfig(vocab_size=50, hidden_size=16, n_layer=2, n_head=2)
+    refused(
+        hf.BloomModel(config).double().eval(), r"baddbmm, which modeling_bloom.py line \d+ uses"
+    )
 
 
 def test_routers_are_refused_by_name() -> None:
@@ -161,10 +170,23 @@ def test_routers_are_refused_by_name() -> None:
     )
     model = hf.MixtralModel(config).double().eval()
     model.set_experts_implementation("eager")
-    inputs = {"input_ids": torch.arange(5, 14)[None]}
-    stacks = find_stacks(model, inputs)
-    with pytest.raises(InputError, match=r"modeling_mixtral.py line .* cannot be decomposed"):
-        run_by_length(model, stacks[0], inputs, True)
+    refused(model, r"softmax, which modeling_mixtral.py line \d+ uses")
+
+
+def test_attention_that_is_no_product_of_weights_and_values_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from transformers.models.llama import modeling_llama
+
+    usual = modeling_llama.eager_attention_forward
+
+    def shifted(*args: Any, **kwargs: Any) -> Any:
+        output, weights = usual(*args, **kwargs)
+        return output + 0.01, weights
+
+    monkeypatch.setattr(modeling_llama, "eager_attention_forward", shifted)
+    with pytest.raises(InputError, match="does not understand the attention of LlamaAttention"):
+        found("llama", True)
 
 
 def streams(seed: int = 0) -> Any:

@@ -1,0 +1,172 @@
+"""`attn sweep`: resumes, survives kill -9, tells failures, flags duplicates, and never takes old numbers for new ones."""
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+from unittest import mock
+
+import commands
+import pytest
+from commands import ATTN, PLAIN, attn, files_in
+
+from attncli.cli.sweep_items import finished, models, report_path, steps
+from attncli.errors import UsageError
+
+SIZES = ("--layers", "2", "--tokens", "5", "--width", "8", "--heads", "2")
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Three networks of a training run, the current folder beside them."""
+    monkeypatch.chdir(tmp_path)
+    for step in (100, 900, 1000):
+        network(tmp_path, step)
+    return tmp_path
+
+
+def network(folder: Path, step: int) -> None:
+    path = str(folder / f"net-{step}.safetensors")
+    scale = ("--init-scale", str(1 + step / 1000))
+    assert attn("generate", "network", *SIZES, *scale, "-o", path).code == 0
+
+
+SWEEP = ("sweep", "rank-collapse", "--glob", "net-*", "--variants", "SAN", "--into", "out")
+
+
+def test_a_table_with_a_trend_and_one_report_per_item(runs: Path) -> None:
+    outcome = attn(*SWEEP, "--plot")
+    assert outcome.code == 0
+    assert outcome.out.startswith("SAN: ")
+    table = outcome.out.split("\n\n")[1].splitlines()
+    assert [line.split()[0] for line in table[2:]] == ["100", "900", "1000"]
+    assert "● SAN" in outcome.out
+    assert len(files_in(runs / "out")) == 3
+    saved = [finished(path) for path in (runs / "out").iterdir()]
+    values = sorted(row.value or 0 for report in saved if report for row in report.rows if row.metric == "log10_residual" and row.layer == 2)  # fmt: skip
+    swept = json.loads(attn(*SWEEP, "--format", "json").out)
+    assert sorted(row["value"] for row in swept["rows"]) == values
+
+
+def test_a_finished_item_is_never_run_again(runs: Path) -> None:
+    before = attn(*SWEEP).out
+    network(runs, 2000)
+    with mock.patch("subprocess.run", wraps=subprocess.run) as run:
+        after = attn(*SWEEP).out
+    (call,) = run.call_args_list
+    assert "net-2000.safetensors" in call.args[0]
+    assert before.split("\n\n")[1].splitlines()[2] in after.splitlines()
+
+
+def test_changed_numbers_are_measured_again(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other weights under the same name, another option, another setting of the environment."""
+    attn(*SWEEP)
+    network(runs, 3000)
+    os.replace("net-3000.safetensors", "net-900.safetensors")
+    attn(*SWEEP)
+    assert len(files_in(runs / "out")) == 4
+    attn(*SWEEP, "--metric", "stable_rank")
+    assert len(files_in(runs / "out")) == 7
+    changed = {**commands.PLAIN, "ATTN_RANK_COLLAPSE_METRIC": "stable_rank"}
+    monkeypatch.setattr(commands, "PLAIN", changed)
+    attn(*SWEEP)
+    assert len(files_in(runs / "out")) == 10
+
+
+def test_a_half_written_report_does_not_count(runs: Path) -> None:
+    whole = attn(*SWEEP).out
+    victim = sorted((runs / "out").iterdir())[0]
+    victim.write_bytes(victim.read_bytes()[:500])
+    (runs / "out" / f".{victim.name}.abc.json").write_text("{")
+    assert attn(*SWEEP).out == whole
+    assert finished(victim) is not None
+    assert len(files_in(runs / "out")) == 3
+
+
+def test_a_failing_item_is_told_and_the_rest_goes_on(runs: Path) -> None:
+    (runs / "net-500.safetensors").write_text("broken")
+    outcome = attn(*SWEEP)
+    assert outcome.code == 3
+    assert "(3 of 4 items; 1 failed)" in outcome.out
+    assert "FAIL  net-500.safetensors  (exit 3: net-500.safetensors cannot be read" in outcome.out
+    os.unlink("net-500.safetensors")
+    assert attn(*SWEEP).code == 0
+
+
+def test_duplicate_weights_and_gates(runs: Path) -> None:
+    shutil.copy("net-100.safetensors", "net-2000.safetensors")
+    outcome = attn(*SWEEP, "--fail-if", "log10_residual[step=900:] < -0.001")
+    assert outcome.code == 1
+    assert "net-2000.safetensors has the same weights as net-100.safetensors" in outcome.err
+    assert attn(*SWEEP, "--show", "max(log10_residual)", "--format", "csv").out.count("\n") == 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("sweep", "rank-collapse"), "nothing to sweep"),
+        (("sweep", "rank-collapse", "--glob", "no-*"), "--glob 'no-*' matches nothing"),
+        (("sweep", "approximate", "--model", "a"), "unknown command to sweep 'approximate'"),
+        (("sweep", "--model", "a"), "missing argument"),
+        ((*SWEEP, "--show", "all(sink)"), "min(), max() or mean()"),
+        ((*SWEEP, "--show", "sink <"), "cannot read 'sink <'"),
+        ((*SWEEP, "--show", "sink"), "unknown metric in the gate 'sink'"),
+        ((*SWEEP, "--fail-if", "sink"), "cannot read the gate"),
+    ],
+)
+def test_misuse(runs: Path, arguments: tuple[str, ...], said: str) -> None:
+    outcome = attn(*arguments)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert said in outcome.err
+
+
+def test_items_in_the_order_of_their_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    for name in ("run-2/checkpoint-900", "run-10/checkpoint-5", "run-2/checkpoint-1000"):
+        (tmp_path / name).mkdir(parents=True)
+    found = models(["org/name@step7"], ["run-*/*"])
+    assert found == ["org/name@step7", "./run-2/checkpoint-900", "./run-2/checkpoint-1000", "./run-10/checkpoint-5"]  # fmt: skip
+    assert steps(found) == [7, 900, 1000, 5]
+    assert steps(["a-1", "b-1"]) == steps(["a", "b1"]) == [0, 1]
+    with pytest.raises(UsageError, match="nothing to sweep"):
+        models([], [])
+
+
+def test_a_text_that_changed_makes_another_report(tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("one")
+    words = ["rank-collapse", f"--text-file={text}"]
+    first = report_path(tmp_path, words, [], "org/name")
+    assert first == report_path(tmp_path, words, [], "org/name")
+    text.write_text("other")
+    assert first != report_path(tmp_path, words, [], "org/name")
+
+
+@pytest.mark.slow
+def test_kill_9_at_twenty_moments_loses_nothing_but_the_item_in_hand(runs: Path) -> None:
+    """Alternately the sweep alone and the run that it has started too."""
+    for step in range(2000, 12000, 1000):
+        network(runs, step)
+    chance = random.Random(0)
+    out, done = runs / "out", {}
+    for turn in range(20):
+        process = subprocess.Popen([*ATTN, *SWEEP], env=PLAIN, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)  # fmt: skip
+        time.sleep(chance.uniform(0.2, 0.9))
+        with contextlib.suppress(ProcessLookupError):
+            (os.killpg if turn % 2 else os.kill)(process.pid, signal.SIGKILL)
+        process.wait()
+        now = {path.name: path.stat().st_mtime_ns for path in out.glob("[!.]*")} if out.is_dir() else {}  # fmt: skip
+        assert done.items() <= now.items(), "a finished item was lost or run again"
+        assert all(finished(out / name) for name in now), "a corrupt file"
+        done = now
+    assert len(done) > 3
+    resumed = attn(*SWEEP)
+    assert resumed.code == 0
+    shutil.rmtree(out)
+    assert attn(*SWEEP).out == resumed.out
+    assert len(files_in(out)) == 13

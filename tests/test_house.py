@@ -115,11 +115,20 @@ def test_the_map_table_of_the_readme_is_generated() -> None:
     assert readme_table("Maps") == {name: MAPS.summary(name) for name in MAPS.names()}
 
 
-def test_the_weight_table_of_the_readme_is_generated() -> None:
-    from attncli.metrics.weights import WEIGHTS
+@pytest.mark.parametrize(
+    ("title", "package"),
+    [
+        ("Metrics of heads", "attention"),
+        ("Metrics of states as the model has them", "activations"),
+        ("Metrics of weights", "weights"),
+    ],
+)
+def test_the_tables_of_a_models_metrics_are_generated(title: str, package: str) -> None:
+    from attncli.registry import Registry
 
-    expected = {name: WEIGHTS.summary(name).replace("|", "\\|") for name in WEIGHTS.names()}
-    assert readme_table("Metrics of weights") == expected
+    registry = Registry("metric", f"attncli.metrics.{package}")
+    expected = {name: registry.summary(name).replace("|", "\\|") for name in registry.names()}
+    assert readme_table(title) == expected
 
 
 def test_start_has_exactly_two_blocks() -> None:

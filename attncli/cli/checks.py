@@ -1,5 +1,6 @@
 """The checks that a configuration file names: a command or a saved report, and the gates it must pass."""
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -45,6 +46,8 @@ def check(file: ConfigFile, name: str, table: Any) -> Check:
     where = file.where(CHECKS, name)
     if not isinstance(table, Mapping):
         raise UsageError(f"{where}: a check is a table, as in {EXAMPLE}.")
+    if not re.fullmatch(r"[\w .@+-]+", name):
+        raise UsageError(f"{where}: '{name}' names a file too: write letters, digits, - and _.")
     for key in table:
         if key not in KEYS:
             error = unknown_name(f"key of the check '{name}'", key, KEYS)

@@ -1,16 +1,17 @@
 """`attn ci`"""
 
-import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attncli.cli.checks import EXAMPLE, Check, checks_of
 from attncli.cli.groups import grouped
 from attncli.cli.options import Option, OutputOptions
 from attncli.errors import AttnError, UsageError, unknown_name
 from attncli.records import Definition, Report, Row, Verdict, View
+
+if TYPE_CHECKING:
+    from attncli.cli.checks import Check
 
 EXAMPLES = """
 attn ci                                     every check of [tool.attn] in pyproject.toml
@@ -39,7 +40,11 @@ def ci(
     A check runs a command, or reads a saved report, and holds it against its gates and its baseline. One that cannot
     run is told with its reason, and the rest go on; the exit code is then that of what stopped it.
     """
+    import tempfile
+
     from attncli import gates
+    from attncli.cli.checks import checks_of
+    from attncli.cli.files import require_folder
     from attncli.cli.provenance import with_provenance
     from attncli.cli.settings import current_file
     from attncli.cli.writer import prepare, write
@@ -48,14 +53,16 @@ def ci(
     checks = chosen(checks_of(current_file()), names or [])
     with tempfile.TemporaryDirectory(prefix="attn-") as scratch:
         folder = keep or Path(scratch)
-        folder.mkdir(parents=True, exist_ok=True)
+        require_folder(folder)
         results = {check.name: result(check, folder / f"{check.name}.json") for check in checks}
     report = with_provenance(summary(results))
     report = report.with_verdicts([*report.verdicts, *gates.decide(report, conditions)])
     return gates.worst([write(report, output), *(code for code, _ in results.values())])
 
 
-def chosen(checks: list[Check], names: list[str]) -> list[Check]:
+def chosen(checks: "list[Check]", names: list[str]) -> "list[Check]":
+    from attncli.cli.checks import EXAMPLE
+
     if not checks:
         raise UsageError(
             f"no checks are configured: write {EXAMPLE} into attn.toml or [tool.attn]."
@@ -67,7 +74,7 @@ def chosen(checks: list[Check], names: list[str]) -> list[Check]:
     return [by_name[name] for name in dict.fromkeys(names or by_name)]
 
 
-def result(check: Check, path: Path) -> tuple[int, list[Verdict]]:
+def result(check: "Check", path: Path) -> tuple[int, list[Verdict]]:
     """The exit code of one check, and what it is from; an error is a verdict too."""
     try:
         verdicts = judged(check, path)
@@ -78,7 +85,7 @@ def result(check: Check, path: Path) -> tuple[int, list[Verdict]]:
     return int(any(one.failed for one in named)), named
 
 
-def judged(check: Check, path: Path) -> list[Verdict]:
+def judged(check: "Check", path: Path) -> list[Verdict]:
     """Gates are read before the work, so that a misprint costs no run."""
     from attncli import gates
     from attncli.cli.check import BaselineOptions
@@ -95,8 +102,8 @@ def judged(check: Check, path: Path) -> list[Verdict]:
     return verdicts or list(report.verdicts)
 
 
-def made(check: Check, path: Path) -> Report:
-    from attncli.cli.runs import run_to_file
+def made(check: "Check", path: Path) -> Report:
+    from attncli.cli.runs import Stopped, run_to_file
     from attncli.reports import read
 
     path.unlink(missing_ok=True)
@@ -104,14 +111,6 @@ def made(check: Check, path: Path) -> Report:
     if not run.finished:
         raise Stopped(run.code, run.sentence)
     return read(str(path))
-
-
-class Stopped(AttnError):
-    """A run ended without a report; its exit code is the check's."""
-
-    def __init__(self, code: int, sentence: str) -> None:
-        super().__init__(sentence)
-        self.exit_code = code
 
 
 def summary(results: dict[str, tuple[int, list[Verdict]]]) -> Report:

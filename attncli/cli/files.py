@@ -39,6 +39,12 @@ def require_writable(path: Path) -> None:
                 pass
 
 
+def require_folder(path: Path) -> None:
+    """Make the folder for several files, where it is not there yet."""
+    with explained(path):
+        path.mkdir(parents=True, exist_ok=True)
+
+
 def is_stream(path: Path) -> bool:
     return path.exists() and not stat.S_ISREG(path.stat().st_mode)
 

@@ -67,7 +67,8 @@ def grouped_options(command: Any, ctx: Any) -> dict[str, list[tuple[str, str]]]:
         if record is not None:
             argument = parameter.param_type_name == "argument"
             title = parameter.rich_help_panel or ("Arguments" if argument else "Options")
-            groups.setdefault(title, []).append(record)
+            names = record[0].partition(" <")[0]  # typer adds the Python type of an argument
+            groups.setdefault(title, []).append((names, record[1]))
     return groups
 
 

@@ -22,6 +22,7 @@ from attncli.records import Report
 from attncli.studies.model_runs import own_precision
 from attncli.studies.path_choices import parse_path
 from attncli.studies.path_maps import Maps, named_in_model, sampled_in_model
+from attncli.studies.path_model_heads import model_heads
 from attncli.studies.path_models import STEPS, TOLERANCES, Plan, model_paths
 
 
@@ -73,6 +74,17 @@ def single_study(
         return partial(sampled_in_model, checkpoint, texts, sample, seed or 0)
     named = [parse_path(text, heads, skip=True) for text in path or ()]
     return partial(named_in_model, checkpoint, texts, list(dict.fromkeys(named)))
+
+
+def head_study(
+    source: str, model: ModelOptions, inputs: InputOptions, tokens: int | None, seed: int | None
+) -> Callable[..., Report]:
+    """The share of every head; a backward pass keeps what every block has made."""
+    checkpoint, texts = opened(source, model, inputs, tokens, seed or 0)
+    with own_precision(checkpoint.body):
+        stacks = find_stacks(checkpoint.body, example_inputs(checkpoint.body, PROBE_TOKENS))
+    require_room(checkpoint, Plan(stacks, (), (), loss=False), texts)
+    return partial(model_heads, checkpoint, stacks, texts)
 
 
 def opened(

@@ -1,7 +1,8 @@
 """From SOURCE and the options of `attn paths` to a study."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 
 from attncli.cli import sources
 from attncli.cli.model_options import InputOptions, ModelOptions
@@ -71,14 +72,12 @@ def wanted_metrics(
 def refuse_network_options(
     source: str | None,
     skip: bool,
-    by: str | None,
     network: NetworkOptions,
     run: RunOptions,
 ) -> None:
     """What only a synthetic network can be given."""
     given = [name for name in (*network.given(), *run.given()) if name not in ("tokens", "seed")]
-    flags = {"no_skip": not skip, "by": by}
-    given += [name for name, value in flags.items() if value]
+    given += ["no_skip"] * (not skip)
     if given:
         names = ", ".join(map(option, given))
         raise UsageError(f"{names} goes with synthetic networks: {source} is a model.")
@@ -102,9 +101,15 @@ def refuse_together(**wanted: object) -> None:
 
 
 def refuse_with_single(
-    sample: int | None, metric: Sequence[str] | None, steps: Sequence[str] | None, loss: bool
+    sample: int | None,
+    by: str | None,
+    metric: Sequence[str] | None,
+    steps: Sequence[str] | None,
+    loss: bool,
 ) -> None:
-    """What is asked of whole lengths and not of single paths."""
+    """What is asked of whole lengths and not of single paths or heads."""
+    if by not in (None, "head"):
+        raise UsageError(f"--by {by} is not known: there is --by head.")
     given = {"--metric": metric, "--steps": steps, "--loss": loss}
     names = [name for name, value in given.items() if value]
     if names:
@@ -123,8 +128,6 @@ def single_study(
     run: RunOptions,
 ) -> Study:
     """Paths one by one, or by the head that they go through."""
-    if by not in (None, "head"):
-        raise UsageError(f"--by {by} is not known: there is --by head.")
     networks, identity = networks_of(source, network, run)
     if by is not None:
         return partial(through_heads, networks, skip, identity)
@@ -149,12 +152,59 @@ def count_study(
     if idle:
         raise UsageError(f"{', '.join(idle)} changes no count: leave it out, or leave out --count.")
     if source is not None:
-        saved = sources.from_file(source, network.given())
-        return partial(
-            count_paths, saved.spec.layers, saved.spec.heads, skip, sources.identity(source)
-        )
+        if network.given():
+            raise UsageError(f"--layers and --heads are those of {source}: leave them out.")
+        layers, heads, identity = sizes_of(source)
+        return partial(count_paths, layers, heads, skip, identity)
     standard = NetworkSpec()
     layers = standard.layers if network.layers is None else network.layers
     heads = standard.heads if network.heads is None else network.heads
     sizes = NetworkSpec(layers=layers, heads=heads, key_width=1)
     return partial(count_paths, sizes.layers, sizes.heads, skip, sources.SYNTHETIC)
+
+
+def sizes_of(source: str) -> tuple[int, int, dict[str, object]]:
+    """Layers and heads of a network file, or of a model's config; no weights are read."""
+    if Path(source).is_file():
+        spec = sources.from_file(source, {}).spec
+        return spec.layers, spec.heads, sources.identity(source)
+    from attncli.checkpoints.sources import parse
+
+    named = parse(source)
+    if named.kind == "folder":
+        from attncli.checkpoints.configs import Config
+
+        config = Config.read(named.path)
+        return config.layers, config.heads, {"kind": "folder", "path": named.name}
+    if named.kind == "random":
+        return sizes_of_type(named.name, named.sizes)
+    raise UsageError(
+        f"--count reads configs on this machine: give --layers and --heads of {source}."
+    )
+
+
+def sizes_of_type(
+    arch: str, given: Mapping[str, str | int | float]
+) -> tuple[int, int, dict[str, object]]:
+    """Of a model type's own config, but for what is given."""
+    from transformers import CONFIG_MAPPING
+
+    if arch not in CONFIG_MAPPING:
+        raise unknown_name("model type", arch, CONFIG_MAPPING.keys())
+    other = sorted(set(given) - {"layers", "heads"})
+    if other:
+        raise UsageError(f"{other[0]} changes no count: leave it out of random:{arch}.")
+    config = CONFIG_MAPPING[arch]().get_text_config()
+    own = (config.num_hidden_layers, config.num_attention_heads)
+    sizes = NetworkSpec(
+        layers=whole(given.get("layers", own[0])),
+        heads=whole(given.get("heads", own[1])),
+        key_width=1,
+    )
+    return sizes.layers, sizes.heads, {"kind": "random", "name": arch}
+
+
+def whole(size: str | int | float) -> int:
+    if not isinstance(size, int):
+        raise UsageError(f"{size} is no whole number of layers or heads.")
+    return size

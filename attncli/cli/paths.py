@@ -51,7 +51,8 @@ def paths(
         bool, Option("--skip/--no-skip", help="Without skips all paths have the full length.")
     ] = True,
     count: Annotated[
-        bool, Option("--count", help="Count paths only, from --layers and --heads.")
+        bool,
+        Option("--count", help="Count paths only: of SOURCE's config, or --layers and --heads."),
     ] = False,
     path: Annotated[
         list[str] | None,
@@ -113,15 +114,17 @@ def paths(
         refuse_model_options(steps, loss, model, inputs)
     single = bool(path) or sample is not None or by is not None
     if single:
-        refuse_with_single(sample, metric, steps, loss)
+        refuse_with_single(sample, by, metric, steps, loss)
     if count:
         study = count_study(source, metric, skip, network, run)
     elif named is not None:
-        refuse_network_options(named, skip, by, network, run)
+        refuse_network_options(named, skip, network, run)
         from attncli.cli import path_models
 
         where = (model, inputs, network.tokens, run.seed)
-        if single:
+        if by is not None:
+            study = path_models.head_study(named, *where)
+        elif single:
             study = path_models.single_study(named, path, sample, *where)
         else:
             metrics = wanted_metrics(metric or DEFAULT_METRICS, conditions, of_model=True)

@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from attncli.errors import AttnError
 from attncli.gates.verdicts import FAILED_GATE
 
+OF_MODELS = ("rank-collapse", "inspect-model", "paths")
+"""Commands whose first argument is a model."""
 KILLED = 128
 """As shells count: 128 + the signal's number."""
 
@@ -23,6 +26,14 @@ class Run(NamedTuple):
     def finished(self) -> bool:
         """A report is there; that one of its gates failed is a result."""
         return self.code in (0, FAILED_GATE)
+
+
+class Stopped(AttnError):
+    """A run ended without a report; its exit code is the check's."""
+
+    def __init__(self, code: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.exit_code = code
 
 
 def run_to_file(arguments: Sequence[str], path: Path) -> Run:

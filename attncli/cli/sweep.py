@@ -9,17 +9,16 @@ import typer
 
 from attncli.cli.groups import grouped
 from attncli.cli.options import Option, OutputOptions
-from attncli.cli.sweep_items import finished, models, report_path, steps
 from attncli.errors import UsageError, unknown_name
 
 if TYPE_CHECKING:
     from attncli.records import Report
     from attncli.studies.model_sweep import Item, Shown
 
-SWEEPABLE = ("rank-collapse", "inspect-model", "paths")
 EXAMPLES = """
 attn sweep rank-collapse --glob 'runs/*/checkpoint-*' --variants SAN,transformer --plot
 attn sweep inspect-model --model ./a --model org/name@step1000 --show 'max(sink)'
+attn sweep rank-collapse --model EleutherAI/pythia-14m --revisions 'step*000'
 attn sweep rank-collapse --glob 'runs/checkpoint-*' --into sweep/ -o sweep.json --fail-if 'log10_residual < -3'
 """
 
@@ -44,6 +43,10 @@ def sweep(
             "--glob", metavar="PATTERN", help="Folders or files, such as 'runs/*/checkpoint-*'."
         ),
     ] = None,
+    revisions: Annotated[
+        str | None,
+        Option(metavar="PATTERN", help="Of every --model on the hub, such as 'step*'."),
+    ] = None,
     into: Annotated[
         Path,
         Option(metavar="FOLDER", help="One report per item; kept. [default: attn-sweep]"),
@@ -64,17 +67,20 @@ def sweep(
     killed one stopped; an item that fails is told, and the rest go on.
     """
     from attncli import gates
+    from attncli.cli.files import require_folder
     from attncli.cli.progress import progress_bar
     from attncli.cli.provenance import with_provenance
+    from attncli.cli.runs import OF_MODELS
+    from attncli.cli.sweep_items import models
     from attncli.cli.writer import prepare, write
     from attncli.studies.model_sweep import model_sweep
 
     conditions = prepare(output)
-    if words[0] not in SWEEPABLE:
-        raise unknown_name("command to sweep", words[0], SWEEPABLE)
+    if words[0] not in OF_MODELS:
+        raise unknown_name("command to sweep", words[0], OF_MODELS)
     wanted = chosen(show) if show is not None else None
-    names = models(model or [], pattern or [])
-    into.mkdir(parents=True, exist_ok=True)
+    names = models(model or [], pattern or [], revisions)
+    require_folder(into)
     with progress_bar(output.shows_progress) as progress:
         items, codes = run_all(words, names, into, progress)
     report = with_provenance(model_sweep(items, wanted or default_shown(items)))
@@ -90,6 +96,7 @@ def run_all(
 ) -> "tuple[list[Item], list[int]]":
     """The items in their order, and the exit codes of those that failed."""
     from attncli.cli.runs import run_to_file
+    from attncli.cli.sweep_items import finished, report_path, steps
     from attncli.studies.model_sweep import Item
 
     settings = settings_of(words[0])

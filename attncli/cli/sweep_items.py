@@ -15,9 +15,11 @@ LONGEST_NAME = 80
 NUMBERS = re.compile(r"(\d+)")
 
 
-def models(given: Sequence[str], patterns: Sequence[str]) -> list[str]:
+def models(
+    given: Sequence[str], patterns: Sequence[str], revisions: str | None = None
+) -> list[str]:
     """Those named, then what the patterns find, numbers in their own order: checkpoint-900 before checkpoint-1000."""
-    found = list(given)
+    found = list(given) if revisions is None else at_revisions(given, revisions)
     for pattern in patterns:
         matches = sorted(glob.glob(pattern, recursive=True), key=by_numbers)
         if not matches:
@@ -26,6 +28,21 @@ def models(given: Sequence[str], patterns: Sequence[str]) -> list[str]:
     if not found:
         raise UsageError("there is nothing to sweep: give --model A --model B or --glob PATTERN.")
     return list(dict.fromkeys(found))
+
+
+def at_revisions(given: Sequence[str], pattern: str) -> list[str]:
+    """Each hub model at every revision that matches."""
+    from attncli.checkpoints.revisions import revisions
+    from attncli.checkpoints.sources import parse
+
+    found = []
+    for text in given:
+        source = parse(text)
+        if source.kind != "hub" or source.revision:
+            raise UsageError(f"--revisions goes with models of the hub by name alone, not {text}.")
+        matching = sorted(revisions(source.name, pattern), key=by_numbers)
+        found += [f"{source.name}@{revision}" for revision in matching]
+    return found
 
 
 def local(path: str) -> str:
@@ -54,7 +71,13 @@ def report_path(folder: Path, words: Sequence[str], settings: Sequence[str], mod
     taken for new ones.
     """
     named = [model, *(word.rpartition("=")[2] for word in words[1:])]
-    facts = [__version__, *words, *settings, model, [list(state(Path(name))) for name in named]]
+    facts = [
+        __version__,
+        *words,
+        *settings,
+        model,
+        [list(state(Path(name).expanduser())) for name in named],
+    ]
     digest = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:12]
     name = re.sub(r"[^\w.@-]+", "_", model).strip("_.")[-LONGEST_NAME:]
     return folder / f"{name}-{digest}.json"

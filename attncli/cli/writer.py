@@ -167,7 +167,8 @@ def notes(report: Report, options: OutputOptions, told: bool) -> None:
     """What a person wants to know besides the data: warnings, where the file is, which gates failed."""
     if options.quiet:
         return
-    lines = [f"warning: {warning}" for warning in report.warnings]
+    annotated = options.output is None and chosen_format(options) == "github"
+    lines = [] if annotated else [f"warning: {warning}" for warning in report.warnings]
     if options.output is not None:
         lines.append(f"{report.headline} → {options.output}")
     if not told:

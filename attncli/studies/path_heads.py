@@ -42,6 +42,9 @@ class Door(NamedTuple):
 
 BIASES = "biases"
 
+WHERE = {"skip": "through a layer's skip", "past": "past a layer's attention"}
+"""Where the rest of the output passes, in words."""
+
 
 def through_heads(
     networks: Sequence[Network],
@@ -160,13 +163,13 @@ def all_rows(found: Sequence[Shares], variant: str) -> Iterator[Row]:
     yield summary_row("completeness_error", "1", errors, "beyond float range", variant=variant)
 
 
-def largest(rows: Sequence[Row]) -> str:
+def largest(rows: Sequence[Row], beside: str = "skip") -> str:
     """The head through which most of the output passes, and what the skips carry, in words."""
     shares = [row for row in rows if row.metric == OUTPUT and row.value is not None]
     heads = [row for row in shares if row.head is not None]
     top = max(heads, key=lambda row: row.value or 0.0)
     text = f"Most of the output through one head: {percent(top.value or 0.0)}, head {top.head} of layer {top.layer}"
-    skips = [row.value or 0.0 for row in shares if row.keys["through"] == "skip"]
+    skips = [row.value or 0.0 for row in shares if row.keys["through"] == beside]
     if not skips:
         return text + "."
-    return f"{text}; through a layer's skip {percent(min(skips))} to {percent(max(skips))}."
+    return f"{text}; {WHERE[beside]} {percent(min(skips))} to {percent(max(skips))}."

@@ -66,7 +66,7 @@ def test_the_table_covers_what_transformers_knows() -> None:
     assert all(float(result.difference) <= 1e-6 for result in captured)
     assert sum(result.ablation == "understood" for result in captured) >= 285
     understood = sum(result.ablation == "understood" for result in captured)
-    said = f"of {len(TABLE)} model types the attention of {len(captured)} is captured, and the parts of {understood} can be"
+    said = f"of {len(TABLE)} model types the attention of {len(captured)} is captured, and the parts of {understood} of these can be"
     assert said in " ".join((SCRIPT.parents[2] / "README.md").read_text().split())
     for result in TABLE.values():
         if not result.difference:

@@ -102,6 +102,7 @@ def test_a_flag_and_a_group_can_be_set(config: Path) -> None:
         ("[checks.a]\nreport = 'x'\nfail-if = [3]\n", "line 3: fail-if must be a text or a list of texts."),
         ("[checks.a]\nreport = 'x'\nbaseline = 'y'\n", "line 1: baseline and fail-on go together"),
         ("[checks.a]\ncommand = 'x \"'\n", "line 2: cannot read the command: no closing quotation."),
+        ("[checks.'../a']\nreport = 'x'\n", "line 1: '../a' names a file too"),
         ("a = {b = {c = 1}}\n", "attn.toml, line 1: unknown command 'a'"),
     ],
 )  # fmt: skip
@@ -193,6 +194,14 @@ def test_gates_of_the_command_line_count_beside_those_of_the_check(config: Path)
     assert outcome.code == 1
     assert "FAIL  collapse: order > -1" in outcome.out
     assert "pass  collapse: log10_residual[layer=-1] < -100" in outcome.out
+
+
+def test_a_folder_that_cannot_be_made_is_one_sentence(config: Path) -> None:
+    config.write_text(CHECKS)
+    outcome = attn("ci", "--config", "attn.toml", "--keep", "attn.toml")
+    assert (outcome.code, outcome.err) == (2, "attn: cannot write attn.toml: file exists.\n")
+    outcome = attn("sweep", "rank-collapse", "--model", "a", "--into", "attn.toml/x")
+    assert (outcome.code, outcome.err) == (2, "attn: cannot write attn.toml/x: not a directory.\n")
 
 
 def test_ci_without_checks_says_how_to_write_one(config: Path) -> None:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from unittest import mock
 
 import commands
@@ -16,7 +17,7 @@ import pytest
 from commands import ATTN, PLAIN, attn, files_in
 
 from attncli.cli.sweep_items import finished, models, report_path, steps
-from attncli.errors import UsageError
+from attncli.errors import InputError, UsageError
 
 SIZES = ("--layers", "2", "--tokens", "5", "--width", "8", "--heads", "2")
 
@@ -135,6 +136,30 @@ def test_items_in_the_order_of_their_numbers(tmp_path: Path, monkeypatch: pytest
     assert steps(["a-1", "b-1"]) == steps(["a", "b1"]) == [0, 1]
     with pytest.raises(UsageError, match="nothing to sweep"):
         models([], [])
+
+
+def test_revisions_of_the_hub_by_a_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
+    from huggingface_hub import HfApi
+
+    from attncli.checkpoints.revisions import UNREACHABLE
+
+    def listed(api: HfApi, name: str) -> SimpleNamespace:
+        if name == "gone/away":
+            raise UNREACHABLE[0]("no route")
+        refs = [SimpleNamespace(name=name) for name in ("main", "step1000", "step200", "v1")]
+        return SimpleNamespace(branches=refs[:2], tags=refs[2:])
+
+    monkeypatch.setattr(HfApi, "list_repo_refs", listed)
+    assert models(["org/name"], [], "step*") == ["org/name@step200", "org/name@step1000"]
+    with pytest.raises(InputError, match="it has main, step1000, step200, v1"):
+        models(["org/name"], [], "x*")
+    with pytest.raises(
+        InputError, match="cannot be asked for the revisions of gone/away: no route"
+    ):
+        models(["gone/away"], [], "step*")
+    for other in ("./folder", "random:bert", "org/name@main"):
+        with pytest.raises(UsageError, match="models of the hub by name alone"):
+            models([other], [], "step*")
 
 
 def test_a_text_that_changed_makes_another_report(tmp_path: Path) -> None:

@@ -105,3 +105,19 @@ def test_the_command(tmp_path: Path) -> None:
     assert attn("compare", paths[0], paths[0], *gate).code == 0
     assert attn("compare", *paths, "--top", "-1").code == 2
     assert attn("compare", paths[0], "nothing.json").code == 3
+
+
+def test_models_are_measured_and_compared(tmp_path: Path) -> None:
+    """Here networks in files, which need no torch."""
+    paths = [str(tmp_path / f"{name}.safetensors") for name in "ab"]
+    for path, seed in zip(paths, "01", strict=True):
+        sizes = ("--layers", "2", "--tokens", "5", "--width", "8", "--heads", "2")
+        assert attn("generate", "network", *sizes, "--seed", seed, "-o", path).code == 0
+    by = ("--by", "rank-collapse --variants SAN")
+    assert attn("compare", *paths, *by).out.startswith("other weights; ")
+    same = attn("compare", paths[0], paths[0], *by).out
+    assert same.startswith("the same weights; every number")
+    outcome = attn("compare", paths[0], "gone.safetensors", *by)
+    assert (outcome.code, "there is no file gone.safetensors" in outcome.err) == (3, True)
+    outcome = attn("compare", *paths, "--by", "approximate")
+    assert (outcome.code, "unknown command of --by" in outcome.err) == (2, True)

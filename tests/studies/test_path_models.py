@@ -86,7 +86,7 @@ def test_an_encoder_decoder_is_decomposed_in_its_first_stack_and_says_so() -> No
         (("--sample", "3", "--loss"), 2, "--loss is about all paths"),
         (("--path", "0,0,5"), 2, "3 numbers from 0 to 4"),
         (("--path", "0,0"), 2, "3 numbers from 0 to 4"),
-        (("--by", "head"), 2, "--by goes with synthetic networks"),
+        (("--by", "layer"), 2, "there is --by head"),
         (("--no-skip",), 2, "--no-skip goes with synthetic networks"),
         (("--layers", "3"), 2, "--layers goes with synthetic networks"),
         (("--dtype", "bfloat16"), 2, "would drown the terms"),
@@ -135,3 +135,13 @@ def test_sampled_paths_of_bert_fall_as_published_and_go_on_below_the_floor() -> 
     assert medians[:3] == pytest.approx([0.17, 3e-3, 6e-5], rel=0.25)
     assert medians[11] < 1e-19
     assert all(0.01 < after / before < 0.03 for before, after in itertools.pairwise(medians))
+
+
+def test_counts_come_from_the_config_alone(gpt2: str) -> None:
+    shares = values(rows(gpt2, "--count"), "path_count_share", "SAN+skip")
+    assert shares == pytest.approx([(1, 12, 48, 64)[k] / 125 for k in range(4)])
+    bert = values(rows("random:bert", "--count"), "path_count_share", "SAN+skip")
+    assert bert[11:] == pytest.approx([0.383, 0.383], abs=5e-4)
+    t5 = values(rows("random:t5?layers=24&heads=128", "--count"), "path_count_share", "SAN+skip")
+    assert t5[24] == pytest.approx(0.830, abs=5e-4)
+    assert attn("paths", gpt2, "--count", "--layers", "3").code == 2

@@ -41,15 +41,14 @@ def scores(query: PathTensor, key: PathTensor) -> Tensor:
     """Of the full stream alone, which sets the maps; from here on plain numbers, in a batch of one."""
     if query.dim() != 4 or key.dim() != 4:
         raise refusal("a product of two streams that are not [batch, head, token, feature]")
-    return query.full() @ key.full()
+    return query.full().detach() @ key.full().detach()
 
 
 def mixed(maps: Tensor, values: PathTensor) -> PathTensor:
     """P V for every stream, with maps [1, head, query, key]."""
     if maps.dim() != 4 or values.dim() != 4 or maps.shape[:2] != (1, values.shape[1]):
         raise refusal("a product with a stream on its right")
-    values.streams.heads.append(maps.shape[1])
-    result = values.like(maps @ values.numbers)
+    result = values.like(values.streams.attended(maps @ values.numbers))
     return result.moved_on() if values.streams.count_attention else result
 
 
@@ -103,7 +102,7 @@ def multiply(x: Any, y: Any) -> PathTensor:
         if x.activated == y.activated:
             raise refusal("a product of two streams of which not just one is a gate")
         stream, gate = (y, x) if x.activated else (x, y)
-        return step_of_mlp(stream.times_frozen(gate.by_stream()[0]))
+        return step_of_mlp(stream.times_frozen(gate.by_stream()[0].detach()))
     stream, other = (x, y) if isinstance(x, PathTensor) else (y, x)
     result = stream.numbers * other
     if result.shape != stream.shape:

@@ -31,21 +31,22 @@ def attend(
             module, query, key, value, whole(attention_mask), scaling=scaling, **keywords
         )[0], None
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
-    output, weights = own_eager(module)(
-        module,
-        query.full(),
-        key.full(),
-        value.full(),
-        whole(attention_mask),
-        scaling=scaling,
-        **keywords,
-    )
-    value.streams.heads.append(weights.shape[1])
+    with torch.no_grad():
+        output, weights = own_eager(module)(
+            module,
+            query.full(),
+            key.full(),
+            value.full(),
+            whole(attention_mask),
+            scaling=scaling,
+            **keywords,
+        )
     numbers = value.numbers
     repeats = weights.shape[1] // numbers.shape[1]
     values = numbers if repeats == 1 else numbers.repeat_interleave(repeats, dim=1)
-    mixed = torch.matmul(weights.to(values.dtype), values).transpose(1, 2).contiguous()
-    compare(module, mixed[: len(output)], output)
+    outputs = value.streams.attended(torch.matmul(weights.to(values.dtype), values))
+    mixed = outputs.transpose(1, 2).contiguous()
+    compare(module, mixed[: len(output)].detach(), output)
     result = value.like(mixed)
     return result.moved_on() if value.streams.count_attention else result, None
 

@@ -46,14 +46,14 @@ def norm(
     numbers = x.by_stream()
     if centre:
         numbers = numbers - numbers.mean(dim=-1, keepdim=True)
-    deviation = torch.rsqrt(numbers[0].square().mean(dim=-1, keepdim=True) + epsilon)
+    deviation = torch.rsqrt(numbers[0].detach().square().mean(dim=-1, keepdim=True) + epsilon)
     numbers = numbers * (deviation if gain is None else deviation * gain)
     return with_bias(x.like(numbers.reshape(x.shape)), bias)
 
 
 def activated(x: PathTensor, function: Callable[[Tensor], Tensor]) -> PathTensor:
     """Every stream times f(x)/x of the full one; where x is 0 so is f(x), and any ratio would do."""
-    full = x.by_stream()[0]
+    full = x.by_stream()[0].detach()
     ratio = torch.where(full == 0, torch.zeros_like(full), function(full) / full)
     result = step_of_mlp(x.times_frozen(ratio))
     return result.like(result.numbers, activated=True)

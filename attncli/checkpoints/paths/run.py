@@ -42,11 +42,38 @@ def run_by_length(
     """One forward pass of the stack; with `go_on`, the rest of the model too, whose output comes second."""
     steps = sum(call.attention for call in stack.calls) if count_attention else len(stack.calls)
     passage = Passage(stack, Streams(steps + 1, count_attention), go_on)
-    blocks = {call.module for call in stack.calls}
+    with torch.no_grad():
+        found, output = passed(model, passage, inputs)
+    check_steps(found, stack, steps, count_attention)
+    return found, output
+
+
+def run_by_head(
+    model: nn.Module, stack: Stack, inputs: Mapping[str, Any]
+) -> tuple[Tensor, list[Tensor]]:
+    """The last block's output Y, and for each attention ⟨C_h, Y⟩/‖Y‖² [head], C_h all paths through that head.
+
+    The frozen network after a head is a linear map G, so ⟨G c_h, Y⟩ = ⟨c_h, G^T Y⟩, and one backward pass gives G^T Y
+    for all heads of all layers.
+    """
+    streams = Streams(0, count_attention=True)
+    with torch.enable_grad():
+        (output, _, _), _ = passed(model, Passage(stack, streams, None), inputs)
+    wanted = output.detach()
+    if len(streams.heads) != sum(call.attention for call in stack.calls):
+        raise InputError(f"stack {stack.name}: a block attends more than once, or not as expected.")
+    back = torch.autograd.grad(output, streams.head_outputs, wanted)
+    whole = float(wanted.square().sum())
+    pairs = zip(streams.head_outputs, back, strict=True)
+    return wanted, [(own.detach() * to_end).sum(dim=(0, 2, 3)) / whole for own, to_end in pairs]
+
+
+def passed(model: nn.Module, passage: "Passage", inputs: Mapping[str, Any]) -> tuple[Found, Any]:
+    """One forward pass, with the stream of the passage in the model's own code."""
+    blocks = {call.module for call in passage.stack.calls}
     output = None
     try:
         with (
-            torch.no_grad(),
             eager_everywhere(model),
             in_place_of_eager(attend),
             frozen_modules(model),
@@ -61,8 +88,7 @@ def run_by_length(
             f"({str(error).splitlines()[0]}): this architecture cannot be decomposed."
         ) from error
     if passage.found is None:
-        raise InputError(f"stack {stack.name} was not run to its end.")
-    check_steps(passage.found, stack, steps, count_attention)
+        raise InputError(f"stack {passage.stack.name} was not run to its end.")
     return passage.found, output
 
 
@@ -115,4 +141,6 @@ class Passage:
                 f"attn paths needs one text's states [1, token, feature] through all blocks, which "
                 f"{type(module).__name__} does not take."
             )
-        return begun(stream, self.streams)
+        started = begun(stream, self.streams)
+        started.numbers.requires_grad_(torch.is_grad_enabled())
+        return started

@@ -31,10 +31,19 @@ class Streams:
     """A step is an attention; else it is an MLP."""
     heads: list[int] = field(default_factory=list)
     """Heads of each attention that the streams went through, in order."""
+    head_outputs: list[Tensor] = field(default_factory=list)
+    """What each attention's heads gave the full stream [head, token, value]; kept only where there is no other stream."""
 
     @property
     def number(self) -> int:
         return 1 + self.lengths
+
+    def attended(self, outputs: Tensor) -> Tensor:
+        """Takes note of an attention's outputs [stream, head, token, value]."""
+        self.heads.append(outputs.shape[1])
+        if self.lengths == 0:
+            self.head_outputs.append(outputs)
+        return outputs
 
 
 class PathTensor(Tensor):
@@ -110,6 +119,8 @@ class PathTensor(Tensor):
 
     def moved_on(self) -> "PathTensor":
         """One step further: what had length k has k + 1."""
+        if self.streams.lengths == 0:
+            return self
         parts = self.by_stream()
         if bool(parts[-1].any()):
             raise refusal("a block with more steps than one")

@@ -1,0 +1,89 @@
+"""How much of a trained model's output passes through each head, and past each layer's attention."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from attncli.checkpoints.blocks import Stack
+from attncli.checkpoints.load import Checkpoint
+from attncli.checkpoints.paths.run import run_by_head
+from attncli.checkpoints.texts import ModelInput
+from attncli.errors import InputError
+from attncli.records import Definition, Finding, Report, Row, View
+from attncli.studies import Progress, no_progress
+from attncli.studies.model_runs import own_precision
+from attncli.studies.path_heads import OUTPUT, Door, largest
+from attncli.studies.path_models import TOLERANCES, plain_pass
+from attncli.studies.statistics import summary_row
+
+PAST = "past"
+"""Where a path does not go through a layer's attention: its skip, and biases that stand after it."""
+
+OWN_METRICS: Mapping[str, Definition] = {
+    OUTPUT: Definition(
+        "1",
+        "⟨C, Y⟩ / ‖Y‖_F², C the sum of all paths through this head, or past the layer's attention; adds up to 1 in a layer.",
+    ),
+    "completeness_error": Definition(
+        "1", "‖Y - Y'‖_F / ‖Y‖_F, Y' the output of the frozen network that the paths are those of."
+    ),
+}
+
+
+def model_heads(
+    checkpoint: Checkpoint,
+    stacks: tuple[Stack, ...],
+    texts: Sequence[ModelInput],
+    progress: Progress = no_progress,
+) -> Report:
+    """The share of every head of the first stack, over texts."""
+    found: list[dict[Door, float]] = []
+    errors = []
+    for done, text in enumerate(texts):
+        shares, error = shares_of(checkpoint, stacks, text)
+        found.append(shares)
+        errors.append(error)
+        progress(done + 1, len(texts), "texts")
+    rows = (*share_rows(found), summary_row("completeness_error", "1", errors, "not finite"))
+    finding = Finding("heads", largest(rows, PAST))
+    over = f", mean ± standard deviation over {len(texts)} texts" if len(texts) > 1 else ""
+    return Report(
+        study="paths",
+        headline=finding.text,
+        rows=rows,
+        metrics=OWN_METRICS,
+        source={**checkpoint.identity, "stack": stacks[0].name},
+        input={"texts": [{"name": text.name, "tokens": text.tokens} for text in texts]},
+        views=(View(f"{OUTPUT}{over}", "layer", (OUTPUT,), across="through"),),
+        findings=(finding,),
+        warnings=checkpoint.warnings,
+    )
+
+
+def shares_of(
+    checkpoint: Checkpoint, stacks: tuple[Stack, ...], text: ModelInput
+) -> tuple[dict[Door, float], float]:
+    """Every door's share, and how far the frozen network is from the model itself."""
+    with own_precision(checkpoint.body):
+        state, _ = plain_pass(checkpoint.body, checkpoint.body, text, stacks)
+        output, by_layer = run_by_head(checkpoint.body, stacks[0], text.kwargs)
+    error = float(torch.linalg.norm(output - state) / torch.linalg.norm(state))
+    if not error <= TOLERANCES[state.dtype]:
+        raise InputError(
+            f"{text.name}: the frozen network misses the model's output by {error:.1g}."
+        )
+    layers = [call.layer for call in stacks[0].calls if call.attention]
+    shares: dict[Door, float] = {}
+    for layer, heads in zip(layers, by_layer, strict=True):
+        for head, share in enumerate(heads.tolist()):
+            shares[Door(layer, f"head {head}", head)] = share
+        shares[Door(layer, PAST)] = 1.0 - float(heads.double().sum())
+    return shares, error
+
+
+def share_rows(found: Sequence[dict[Door, float]]) -> Iterator[Row]:
+    for door in found[0]:
+        at: dict[str, Any] = {"layer": door.layer, "head": door.head}
+        values = [one[door] for one in found]
+        yield summary_row(OUTPUT, "1", values, "not finite", {"through": door.through}, **at)

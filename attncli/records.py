@@ -14,6 +14,10 @@ NOT_APPLICABLE = "n/a: "
 
 Scalar = str | int | float
 
+FOUND_KEYS = frozenset({"uniform", "random_init", "shuffled", "token", "feature", "role", "mark"})
+"""Keys that say what was found at a row's place, where all others say which place it is: the same number under even
+attention, with random weights or on shuffled text; where a maximum lies; a head's role and its letter."""
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -48,12 +52,17 @@ class Row:
         return self.keys.get(name)
 
     @property
+    def coordinates(self) -> dict[str, Scalar]:
+        """Where the number stands: what tells it from the other numbers of its metric."""
+        axes = {"variant": self.variant, "layer": self.layer, "head": self.head}
+        keys = {name: value for name, value in self.keys.items() if name not in FOUND_KEYS}
+        return {name: value for name, value in axes.items() if value not in (None, "")} | keys
+
+    @property
     def place(self) -> str:
-        """All its coordinates in words: `SAN, layer 12`; empty where it has none."""
-        parts = [self.variant] if self.variant else []
-        axes = {"layer": self.layer, "head": self.head, **self.keys}
-        parts += [f"{axis} {value}" for axis, value in axes.items() if value is not None]
-        return ", ".join(parts)
+        """Its coordinates in words: `SAN, layer 12`; empty where it has none."""
+        named = self.coordinates.items()
+        return ", ".join(str(v) if name == "variant" else f"{name} {v}" for name, v in named)
 
     def flat(self) -> dict[str, Any]:
         """The row as one flat mapping, in the column order of the report contract."""

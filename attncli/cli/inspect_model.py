@@ -75,6 +75,12 @@ def inspect_model(
             help="The first text's maps of the heads that --layers and --heads leave.",
         ),
     ] = None,
+    strip_memory: Annotated[
+        int | None,
+        Option(
+            metavar="MIB", help="For the rows of maps that are worked on at a time. [default: 16]"
+        ),
+    ] = None,
     seed: Annotated[int, Option(help="Of random tokens, weights and shuffles. [default: 0]")] = 0,
     heads: HeadOptions,
     model: ModelOptions,
@@ -100,6 +106,7 @@ def inspect_model(
             "with_shuffled_text": with_shuffled_text,
             "tokens": tokens is not None,
             "save_maps": save_maps is not None,
+            "strip_memory": strip_memory is not None,
         }
         others = [name for name, given in own.items() if given]
         others += [name for name in (*model.given(), *inputs.given()) if name != "offline"]
@@ -109,7 +116,15 @@ def inspect_model(
 
         draws_maps = output.plot is not None and bool(heads.heads)
         asked = Asked(
-            source, names, with_random_init, with_shuffled_text, tokens, seed, save_maps, draws_maps
+            source,
+            names,
+            with_random_init,
+            with_shuffled_text,
+            tokens,
+            seed,
+            save_maps,
+            draws_maps,
+            strip_memory,
         )
         study = study_of(asked, heads, model, inputs, note(output))
     with progress_bar(output.shows_progress) as progress:

@@ -55,6 +55,8 @@ class Asked:
     save_maps: Path | None
     draws_maps: bool
     """Whether the maps of chosen heads are to be drawn."""
+    strip_memory: int | None
+    """MiB."""
 
     def plan(self, heads: HeadOptions) -> Plan:
         metrics = choose(self.metric)
@@ -66,7 +68,16 @@ class Asked:
             ranking,
             self.with_shuffled_text,
             self.seed,
+            self.strip_bytes,
         )
+
+    @property
+    def strip_bytes(self) -> int:
+        if self.strip_memory is None:
+            return STRIP_MEMORY
+        if self.strip_memory < 1:
+            raise UsageError(f"--strip-memory {self.strip_memory}: it must be at least 1 MiB.")
+        return self.strip_memory * 2**20
 
 
 def study_of(
@@ -89,6 +100,7 @@ def maps_study(asked: Asked, heads: HeadOptions, others: Sequence[str]) -> Study
         "--with-shuffled-text": asked.with_shuffled_text,
         "--tokens": asked.tokens is not None,
         "--save-maps": asked.save_maps is not None,
+        "--strip-memory": asked.strip_memory is not None,
         **{option(name): True for name in others},
     }
     refused = [name for name, there in given.items() if there]
@@ -109,7 +121,7 @@ def model_study(
     subject = proved(checkpoint.body)
     refuse_absent(subject, plan)
     for text in texts:
-        require_room_to_run(subject.body, text.tokens, STRIP_MEMORY)
+        require_room_to_run(subject.body, text.tokens, plan.strip_memory)
     twin = None
     if asked.with_random_init:
         twin = proved(cast("PreTrainedModel", random_twin(checkpoint.model, asked.seed).base_model))

@@ -18,7 +18,7 @@ attn paths --layers 3 --heads 2 --norm layer --metric log10_residual
 attn paths --count --layers 96 --heads 96           count alone, from sizes: nothing is run
 attn paths --path 1,0,0,3,0,0,0,0,0,0,0,2           one path: head 1, then two skips, head 3 …
 attn paths --sample 50 --plot                       longer paths are closer to rank 1
-attn paths --by head --layers 4                     share of the output through each head
+attn paths gpt2 --by head                             share of the output through each head
 attn paths ./checkpoint --text-file essays.txt --steps attention,mlp
 attn paths gpt2 --loss                              what short paths alone predict
 attn paths random:bert --random-tokens 128 --sample 100

@@ -142,10 +142,9 @@ def chosen(text: str) -> "Shown":
 
 
 def default_shown(items: "Sequence[Item]") -> "Shown":
-    """The first metric of the first report; at its last state where it has layers and no heads."""
+    """Of the first report the first metric of its states, after the last layer; where it has none, its first metric."""
     report: Report | None = next((item.report for item in items if item.report), None)
     if report is None or not report.rows:
         return chosen("value")
-    first = report.rows[0]
-    last = first.layer is not None and first.head is None
-    return chosen(f"{first.metric}[layer=-1]" if last else first.metric)
+    states = [row for row in report.rows if row.layer is not None and row.head is None]
+    return chosen(f"{states[0].metric}[layer=-1]" if states else report.rows[0].metric)

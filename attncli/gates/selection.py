@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from attncli.errors import UsageError, unknown_name
 from attncli.records import Report, Row, Scalar
-from attncli.reports.pairs import outcomes
 
 SUBJECT = (
     r"\s*(?:(?P<aggregate>min|max|mean|any|all)\s*\((?=.*\)))?"
@@ -61,7 +60,7 @@ def select(report: Report, wanted: Selection) -> list[Row]:
     chosen = rows
     for axis, value in wanted.selectors:
         present = [row for row in rows if row.axis(axis) is not None]
-        ends = last_coordinates(present, axis, outcomes(report))
+        ends = last_coordinates(present, axis)
         found = {id(row) for row in present if matches(row, axis, value, ends[id(row)])}
         if not found:
             raise UsageError(
@@ -73,11 +72,11 @@ def select(report: Report, wanted: Selection) -> list[Row]:
     return chosen
 
 
-def last_coordinates(rows: Sequence[Row], axis: str, ignored: set[str]) -> dict[int, float]:
+def last_coordinates(rows: Sequence[Row], axis: str) -> dict[int, float]:
     """For each row (by identity) where its axis ends: among the rows that differ from it along the axis alone."""
     groups: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
-        groups.setdefault(other_coordinates(row, axis, ignored), []).append(row)
+        groups.setdefault(other_coordinates(row, axis), []).append(row)
     return {
         id(row): max(coordinate(member.axis(axis)) for member in members)
         for members in groups.values()
@@ -85,9 +84,8 @@ def last_coordinates(rows: Sequence[Row], axis: str, ignored: set[str]) -> dict[
     }
 
 
-def other_coordinates(row: Row, axis: str, ignored: set[str]) -> tuple[object, ...]:
-    own = {"variant": row.variant, "layer": row.layer, "head": row.head, **row.keys}
-    return tuple(sorted((k, v) for k, v in own.items() if k not in {axis, *ignored} and v is not None))  # fmt: skip
+def other_coordinates(row: Row, axis: str) -> tuple[object, ...]:
+    return tuple(sorted(item for item in row.coordinates.items() if item[0] != axis))
 
 
 def matches(row: Row, axis: str, wanted: str, end: float) -> bool:

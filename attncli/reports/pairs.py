@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from attncli.records import Report, Row, Scalar
+from attncli.records import Report, Row
 
 Place = tuple[object, ...]
 
@@ -54,28 +54,14 @@ class Pair:
 
 def side_by_side(old: Report, new: Report) -> list[Pair]:
     """Every row of either report once: in the order of the new one, then what only the old one has."""
-    ignored = outcomes(old) | outcomes(new)
-    before, after = dict(placed(old.rows, ignored)), dict(placed(new.rows, ignored))
+    before, after = dict(placed(old.rows)), dict(placed(new.rows))
     return [Pair(before.get(place), after.get(place)) for place in {**after, **before}]
 
 
-def outcomes(report: Report) -> set[str]:
-    """Keys that a view shows as letters: they are results, such as a head's role, and no coordinates."""
-    return {view.heat for view in report.views if view.heat}
-
-
-def placed(rows: Iterable[Row], ignored: set[str]) -> Iterator[tuple[Place, Row]]:
-    """Rows by what they measure; rows that measure the same are told apart by their order."""
+def placed(rows: Iterable[Row]) -> Iterator[tuple[Place, Row]]:
+    """Rows by what they measure and where; rows that share it all are told apart by their order."""
     seen: Counter[Place] = Counter()
     for row in rows:
-        place = coordinates(row, ignored)
+        place = (row.metric, row.unit, *sorted(row.coordinates.items()))
         yield (*place, seen[place]), row
         seen[place] += 1
-
-
-def coordinates(row: Row, ignored: set[str]) -> Place:
-    """Metric, unit and axes."""
-    keys: list[tuple[str, Scalar]] = sorted(
-        (name, value) for name, value in row.keys.items() if name not in ignored
-    )
-    return (row.metric, row.unit, row.variant, row.layer, row.head, *keys)

@@ -19,7 +19,7 @@ from attncli.studies.head_findings import findings
 from attncli.studies.head_metrics import Metrics
 from attncli.studies.head_roles import Head, heads_of, role_rows
 from attncli.studies.head_rows import Keeps, Observed, head_rows, site_keys, state_rows
-from attncli.studies.head_runs import Look, Seen, Wanted, look
+from attncli.studies.head_runs import STRIP_MEMORY, Look, Seen, Wanted, look
 from attncli.studies.head_views import Ranking, ranked, views
 from attncli.studies.uniform_null import UniformNull
 
@@ -55,6 +55,7 @@ class Plan:
     ranking: Ranking | None = None
     shuffle: bool = False
     seed: int = 0
+    strip_memory: int = STRIP_MEMORY
 
 
 @dataclass
@@ -150,6 +151,7 @@ def observe_model(
             text.name,
             meter.tick,
             also if index == 0 else None,
+            plan.strip_memory,
         )
         found.texts.append(seen)
     return found

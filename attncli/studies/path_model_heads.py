@@ -17,6 +17,9 @@ from attncli.studies.path_heads import OUTPUT, Door, largest
 from attncli.studies.path_models import TOLERANCES, plain_pass
 from attncli.studies.statistics import summary_row
 
+STEP = "attention"
+"""The variant of the rows."""
+
 PAST = "past"
 """Where a path does not go through a layer's attention: its skip, and biases that stand after it."""
 
@@ -45,7 +48,10 @@ def model_heads(
         found.append(shares)
         errors.append(error)
         progress(done + 1, len(texts), "texts")
-    rows = (*share_rows(found), summary_row("completeness_error", "1", errors, "not finite"))
+    rows = (
+        *share_rows(found),
+        summary_row("completeness_error", "1", errors, "not finite", variant=STEP),
+    )
     finding = Finding("heads", largest(rows, PAST))
     over = f", mean ± standard deviation over {len(texts)} texts" if len(texts) > 1 else ""
     return Report(
@@ -55,7 +61,10 @@ def model_heads(
         metrics=OWN_METRICS,
         source={**checkpoint.identity, "stack": stacks[0].name},
         input={"texts": [{"name": text.name, "tokens": text.tokens} for text in texts]},
-        views=(View(f"{OUTPUT}{over}", "layer", (OUTPUT,), across="through"),),
+        views=(
+            View(f"{OUTPUT}{over}", "layer", (OUTPUT,), across="through"),
+            View("Is the frozen network the model?", "variant", ("completeness_error",)),
+        ),
         findings=(finding,),
         warnings=checkpoint.warnings,
     )
@@ -84,6 +93,6 @@ def shares_of(
 
 def share_rows(found: Sequence[dict[Door, float]]) -> Iterator[Row]:
     for door in found[0]:
-        at: dict[str, Any] = {"layer": door.layer, "head": door.head}
+        at: dict[str, Any] = {"layer": door.layer, "head": door.head, "variant": STEP}
         values = [one[door] for one in found]
         yield summary_row(OUTPUT, "1", values, "not finite", {"through": door.through}, **at)

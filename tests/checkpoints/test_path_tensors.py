@@ -10,7 +10,7 @@ from oracles.forwards.tiny_models import TINY
 from torch import Tensor
 
 from attncli.checkpoints.blocks import Stack, find_stacks, watching_states
-from attncli.checkpoints.paths.run import Found, run_by_length
+from attncli.checkpoints.paths.run import Found, run_by_head, run_by_length
 from attncli.checkpoints.paths.tensor import Streams, begun
 from attncli.errors import InputError
 from attncli.studies.model_runs import own_precision
@@ -72,11 +72,14 @@ def mixed(weights: Tensor, values: Tensor, heads: int) -> Tensor:
     return torch.cat([p @ own[h * heads // len(weights)] for h, p in enumerate(weights)], dim=-1)
 
 
-def gpt2_by_hand(model: Any, inputs: Any, attention: float, mlp: float) -> Tensor:
-    """The frozen network's output when attentions and MLPs are multiplied by these."""
+def gpt2_by_hand(
+    model: Any, inputs: Any, attention: float, mlp: float, silent: tuple[int, int] | None = None
+) -> Tensor:
+    """The frozen network's output when attentions and MLPs are multiplied by these, and a head of a layer by 0."""
     ids = inputs["input_ids"][0]
-    full = part = model.wte.weight[ids] + model.wpe.weight[: len(ids)]
-    for block, weights in zip(model.h, maps_of(model, inputs), strict=True):
+    full = model.wte.weight[ids] + model.wpe.weight[: len(ids)]
+    part = full.clone()
+    for layer, (block, weights) in enumerate(zip(model.h, maps_of(model, inputs), strict=True)):
         size = full.shape[-1]
         after = []
         for x, z in ((full, 1.0), (part, attention)):
@@ -85,6 +88,9 @@ def gpt2_by_hand(model: Any, inputs: Any, attention: float, mlp: float) -> Tenso
                 given @ block.attn.c_attn.weight[:, 2 * size :] + block.attn.c_attn.bias[2 * size :]
             )
             heads = z * mixed(weights, values, len(weights))
+            if x is part and x is not full and silent is not None and layer == silent[0]:
+                width = size // len(weights)
+                heads[:, width * silent[1] : width * (silent[1] + 1)] = 0.0
             after.append(x + heads @ block.attn.c_proj.weight + block.attn.c_proj.bias)
         full, part = after
         inner = [
@@ -130,6 +136,30 @@ def test_each_term_is_a_coefficient_of_the_frozen_network(
     powers = torch.tensor([z**k for k in range(len(terms))], dtype=torch.float64)
     ours = (powers[:, None, None] * terms).sum(dim=0)
     assert float((ours - expected).norm() / expected.norm()) < 1e-11
+
+
+@pytest.mark.parametrize(("layer", "head"), [(0, 0), (0, 2), (1, 1), (2, 0)])
+def test_the_share_of_a_head_is_what_its_silence_takes_from_the_frozen_network(
+    layer: int, head: int
+) -> None:
+    model, inputs, stacks = prepared("gpt2")
+    with own_precision(model):
+        output, shares = run_by_head(model, stacks[0], inputs)
+    with torch.no_grad():
+        without = gpt2_by_hand(model, inputs, 1.0, 1.0, silent=(layer, head))
+    expected = float(((output - without) * output).sum() / output.square().sum())
+    assert float(shares[layer][head]) == pytest.approx(expected, rel=1e-9, abs=1e-13)
+
+
+@pytest.mark.parametrize("name", COVERED)
+def test_the_frozen_network_is_the_model(name: str) -> None:
+    """What the shares of heads are taken of: its output is that of all lengths together."""
+    model, inputs, stacks = prepared(name)
+    with own_precision(model):
+        output, shares = run_by_head(model, stacks[0], inputs)
+        parts = run_by_length(model, stacks[0], inputs, True)[0]
+    assert float((output - parts.output).norm() / output.norm()) < 1e-12
+    assert tuple(map(len, shares)) == parts.heads
 
 
 def test_heads_are_counted_as_they_attend() -> None:

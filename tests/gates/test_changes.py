@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from attncli.errors import NoBaseline, UsageError
 from attncli.gates import decide_changes, exit_code, parse_change, worst
-from attncli.records import Report, Row, Verdict, View
+from attncli.records import Report, Row, Verdict
 
 
 def report(*rows: Row) -> Report:
@@ -118,16 +118,15 @@ def test_what_is_no_change_is_refused_with_an_example(text: str) -> None:
         parse_change(text)
 
 
-def test_a_letter_that_a_view_shows_is_a_result_and_no_coordinate() -> None:
-    """A head that changed its role is still the same head."""
-    heads = View("Roles", "layer", ("sink",), across="head", heat="role")
+def test_what_was_found_is_no_coordinate() -> None:
+    """A head that changed its role is still the same head, and the null beside its number may move."""
 
-    def with_role(role: str, value: float) -> Report:
-        row = Row("sink", value, "1", layer=0, head=0, keys={"role": role})
-        return Report("example", "", (row,), {}, {}, views=(heads,))
+    def found(role: str, value: float) -> Report:
+        row = Row("sink", value, "1", layer=0, head=0, keys={"role": role, "uniform": value / 3})
+        return report(row)
 
-    found = verdict("sink:0.25", with_role("S", 0.75), with_role("P", 0.25))
-    assert found.text == "1 of 1 value; layer 0, head 0, role P: 0.75 → 0.25 (-0.5)"
+    verdict_text = verdict("sink:0.25", found("S", 0.75), found("P", 0.25)).text
+    assert verdict_text == "1 of 1 value; layer 0, head 0: 0.75 → 0.25 (-0.5)"
 
 
 quarters = st.integers(-8, 8).map(lambda quarter: quarter / 4)

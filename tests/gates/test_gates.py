@@ -1,6 +1,5 @@
 """Gates: what the grammar reads, which rows it selects, and that verdict and exit code are one decision."""
 
-import dataclasses
 import operator
 from collections.abc import Sequence
 from fractions import Fraction
@@ -13,7 +12,7 @@ from reports import row
 
 from attncli.errors import UsageError
 from attncli.gates import decide, exit_code, parse
-from attncli.records import Report, Row, Scalar, View
+from attncli.records import FOUND_KEYS, Report, Row, Scalar
 from attncli.render import FORMATS
 
 
@@ -220,13 +219,12 @@ def test_the_end_is_that_of_the_rows_alike() -> None:
     assert verdict.text.startswith("2 of 2 values")
 
 
-def test_the_end_does_not_depend_on_results() -> None:
-    """A letter that a view shows, such as a head's role, tells no rows apart."""
-    rows = [Row("order", 1.0, "1", None, layer, 0, keys={"role": "SP"[layer]}) for layer in (0, 1)]
-    roles = View("Roles", "layer", ("order",), across="head", heat="role")
-    made = dataclasses.replace(report(*rows), views=(roles,))
-    (verdict,) = decide(made, [parse("order[layer=-1] > 0")])
-    assert verdict.text.startswith("1 of 1 value;")
+@pytest.mark.parametrize("key", sorted(FOUND_KEYS))
+def test_the_end_does_not_depend_on_what_was_found(key: str) -> None:
+    """A null or a role that stands beside a number tells no rows apart."""
+    rows = [Row("order", 1.0, "1", None, layer, 0, keys={key: f"{layer}"}) for layer in (0, 1)]
+    (verdict,) = decide(report(*rows), [parse("order[layer=-1] > 0")])
+    assert verdict.text == "1 of 1 value; layer 1, head 0: 1"
 
 
 def test_the_verdict_shows_the_number_that_decided() -> None:

@@ -145,3 +145,13 @@ def test_counts_come_from_the_config_alone(gpt2: str) -> None:
     t5 = values(rows("random:t5?layers=24&heads=128", "--count"), "path_count_share", "SAN+skip")
     assert t5[24] == pytest.approx(0.830, abs=5e-4)
     assert attn("paths", gpt2, "--count", "--layers", "3").code == 2
+
+
+def test_heads_of_a_model_and_what_passes_them_add_up(gpt2: str) -> None:
+    found = rows(gpt2, "--by", "head", "--random-tokens", "12", "--samples", "2")
+    for layer in range(3):
+        shares = [row["value"] for row in found if row["layer"] == layer]
+        assert len(shares) == 5
+        assert sum(shares) == pytest.approx(1.0, abs=1e-12)
+    (error,) = [row["value"] for row in found if row["metric"] == "completeness_error"]
+    assert error < 1e-5

@@ -46,7 +46,7 @@ def norm(
     numbers = x.by_stream()
     if centre:
         numbers = numbers - numbers.mean(dim=-1, keepdim=True)
-    deviation = torch.rsqrt(numbers[0].detach().square().mean(dim=-1, keepdim=True) + epsilon)
+    deviation = torch.rsqrt(numbers[0].square().mean(dim=-1, keepdim=True) + epsilon)
     numbers = numbers * (deviation if gain is None else deviation * gain)
     return with_bias(x.like(numbers.reshape(x.shape)), bias)
 

@@ -146,5 +146,6 @@ def default_shown(items: "Sequence[Item]") -> "Shown":
     report: Report | None = next((item.report for item in items if item.report), None)
     if report is None or not report.rows:
         return chosen("value")
-    states = [row for row in report.rows if row.layer is not None and row.head is None]
-    return chosen(f"{states[0].metric}[layer=-1]" if states else report.rows[0].metric)
+    numbers = [row for row in report.rows if row.value is not None] or list(report.rows)
+    states = [row for row in numbers if row.layer is not None and row.head is None]
+    return chosen(f"{states[0].metric}[layer=-1]" if states else numbers[0].metric)

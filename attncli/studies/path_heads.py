@@ -12,7 +12,7 @@ from attncli.records import Definition, Finding, Report, Row, View
 from attncli.studies import Progress, no_progress
 from attncli.studies.path_measures import norm_shares, ratio
 from attncli.studies.path_samples import about
-from attncli.studies.path_terms import difference, frozen_layers, inner_share, total
+from attncli.studies.path_terms import difference, frozen_layers, inner_share, require_room, total
 from attncli.studies.path_words import percent
 from attncli.studies.paths import TOLERANCE
 from attncli.studies.statistics import summary_row
@@ -92,6 +92,8 @@ class Shares(NamedTuple):
 
 def shares_of(network: Network, variant: str, tick: Callable[[], None]) -> Shares:
     """Every door's part of the output, all carried to the end together."""
+    spec = network.spec
+    require_room(spec, streams=spec.layers * (spec.heads + 2))
     state = Split.of(network.embeddings())
     parts: dict[Door, Split] = {}
     where = f"{variant}, seed {network.seed}"
@@ -102,7 +104,7 @@ def shares_of(network: Network, variant: str, tick: Callable[[], None]) -> Share
         tick()
     by_layer = [
         {door: part for door, part in parts.items() if door.layer == layer}
-        for layer in range(network.spec.layers)
+        for layer in range(spec.layers)
     ]
     error = max(ratio(difference(state, whole(own)), state) for own in by_layer)
     if not error <= TOLERANCE:

@@ -16,7 +16,7 @@ from attncli.records import Definition, Finding, Report, Row, Scalar, View
 from attncli.studies import Progress, no_progress
 from attncli.studies.path_choices import Path, length_of, random_path
 from attncli.studies.path_measures import log10_size
-from attncli.studies.path_terms import frozen_layers
+from attncli.studies.path_terms import frozen_layers, require_room
 from attncli.studies.statistics import summary_row
 
 RESIDUAL, NORM = "log10_path_residual", "log10_path_norm"
@@ -51,6 +51,8 @@ class Frozen(NamedTuple):
 
 
 def frozen(network: Network, variant: str) -> Frozen:
+    spec = network.spec
+    require_room(spec, streams=2 + spec.tokens // spec.width, layers_held=spec.layers)
     where = f"{variant}, seed {network.seed}"
     passed = list(frozen_layers(network, VARIANTS[variant], where))
     start = Split.of(network.embeddings()).split()

@@ -6,11 +6,14 @@ from typing import NamedTuple
 import numpy as np
 
 from attncli.errors import InputError
+from attncli.limits import require_memory
 from attncli.maths.scaled import scaled
 from attncli.maths.split import Split
 from attncli.networks.frozen import FrozenLayer, frozen_step, sum_of
+from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import Switches
 from attncli.networks.weights import Network
+from attncli.studies.trajectories import memory_needed
 
 Terms = dict[int, Split]
 """Length → the sum of all paths of that length; lengths without any are left out."""
@@ -19,6 +22,14 @@ Terms = dict[int, Split]
 class Decomposition(NamedTuple):
     output: Split
     terms: Terms
+
+
+def require_room(spec: NetworkSpec, streams: int, layers_held: int = 1) -> None:
+    """Refuse what cannot fit: streams of states, old and new, and the frozen layers that are kept."""
+    states = 2 * 8 * streams * spec.tokens * spec.width
+    held = layers_held * (spec.layer_bytes + 2 * 8 * spec.tokens * spec.heads * spec.d)
+    needed = memory_needed(spec, variants=1) + states + held
+    require_memory(needed, "This decomposition", "lower --tokens, --width or --layers")
 
 
 def frozen_layers(
@@ -38,6 +49,7 @@ def decomposed(
     network: Network, switches: Switches, where: str, tick: Callable[[], None]
 ) -> Decomposition:
     """T_k ← T_k + Σ_h P_h T_(k-1) W_h, layer by layer: as many partial streams as lengths, whatever the number of paths."""
+    require_room(network.spec, streams=network.spec.layers + 1)
     output = Split.of(network.embeddings())
     terms: Terms = {0: output.split()}
     for state, frozen in frozen_layers(network, switches, where):

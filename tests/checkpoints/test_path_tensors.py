@@ -49,6 +49,18 @@ def test_terms_add_up_to_the_plain_output(name: str, attention: bool) -> None:
     assert all(bool(term.any()) for term in terms)
 
 
+@pytest.mark.parametrize("name", COVERED)
+def test_terms_add_up_in_float32_too(name: str) -> None:
+    model, inputs = TINY[name]()
+    model.float().config.use_cache = False
+    inputs = {key: one.float() if one.is_floating_point() else one for key, one in inputs.items()}
+    stacks = find_stacks(model, inputs)
+    found, _ = run_by_length(model, stacks[0], inputs, True)
+    assert found.terms.dtype == torch.float32
+    apart = found.terms.double().sum(dim=0) - found.output
+    assert float(apart.norm() / found.output.norm()) < 2e-6
+
+
 def normed(x: Tensor, full: Tensor, module: Any) -> Tensor:
     """A layer norm or RMS norm with the full stream's denominator."""
     if isinstance(module, torch.nn.LayerNorm):

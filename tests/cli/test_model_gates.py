@@ -41,3 +41,17 @@ def test_a_collapsed_model_fails_the_gate_and_a_healthy_one_passes(
     assert gated.out.splitlines()[-1].startswith(f"FAIL  {GATE}")
     compared = attn("compare", str(healthy), str(collapsed))
     assert compared.out.startswith("other weights; ")
+
+
+@pytest.mark.slow
+def test_reports_on_other_texts_still_speak_of_the_same_heads(tmp_path: Path) -> None:
+    """What stands beside a number (nulls, where a maximum lies, roles) moves with the text; the places do not."""
+    folder = checkpoint(tmp_path / "model", 0.0)
+    paths = [str(tmp_path / f"{name}.json") for name in "ab"]
+    for path, ids in zip(paths, ("1,5,9,13,2,7", "4,4,8,1,3,10"), strict=True):
+        assert attn("inspect-model", folder, "--token-ids", ids, "-q", "-o", path).code == 0
+    compared = attn("compare", *paths)
+    assert compared.out.startswith("the same weights; ")
+    assert "alone" not in compared.err
+    shown = attn("check", paths[0], "--fail-if", "sink[layer=-1] > 2")
+    assert "0 of 2 values; layer 1, head " in shown.out

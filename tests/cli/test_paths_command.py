@@ -54,3 +54,10 @@ def test_a_network_file_and_a_gate(tmp_path: Path) -> None:
     assert attn("paths", file, "--fail-if", "completeness_error > 1e-12").code == 0
     assert attn("paths", file, "--fail-if", "path_norm_share_up_to[length=3] < 2").code == 1
     assert attn("paths", file, "--layers", "4").code == 2
+
+
+@pytest.mark.parametrize("question", [(), ("--by", "head"), ("--sample", "1")], ids=" ".join)
+def test_what_cannot_fit_is_refused_before_it_runs(question: tuple[str, ...]) -> None:
+    outcome = attn("paths", "--tokens", "100000000", "--layers", "100", *question)
+    assert (outcome.code, outcome.out) == (4, "")
+    assert "lower --tokens" in outcome.err

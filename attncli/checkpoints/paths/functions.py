@@ -46,7 +46,7 @@ def norm(
     numbers = x.by_stream()
     if centre:
         numbers = numbers - numbers.mean(dim=-1, keepdim=True)
-    deviation = torch.rsqrt(numbers[0].square().mean(dim=-1, keepdim=True) + epsilon)
+    deviation = torch.rsqrt(numbers[0].detach().square().mean(dim=-1, keepdim=True) + epsilon)
     numbers = numbers * (deviation if gain is None else deviation * gain)
     return with_bias(x.like(numbers.reshape(x.shape)), bias)
 
@@ -93,7 +93,8 @@ def frozen_modules(model: nn.Module) -> Iterator[None]:
         found = norms[module]
         if found is None or len(args) > 1 or kwargs:
             raise refusal(f"the norm {type(module).__name__}")
-        return norm(x, found.epsilon, False, found.gain, None)
+        gain = None if found.gain is None else found.gain.to(x.dtype)
+        return norm(x, found.epsilon, False, gain, None)
 
     def around_activation(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
         x = args[0] if args else None

@@ -1,0 +1,65 @@
+"""Measured costs of `attn paths` on a model, as ratios within one run. Run: python tests/bench/paths.py
+
+Random GPT-2 (124M) and BERT-base (109M) in float32 at 128 tokens; plain = the model's own forward, one thread, CPU time.
+Must hold: paths by length ≤ 2 (L + 1) plain forwards, memory ≤ model + (L + 1) states + 200 MB.
+"""
+
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import resource
+import time
+from collections.abc import Callable
+
+import torch
+
+REPEATS = 3
+TOKENS = 128
+
+
+def cpu(work: Callable[[], object]) -> float:
+    """CPU seconds, the best of a few."""
+    best = float("inf")
+    for _ in range(REPEATS):
+        start = time.process_time()
+        work()
+        best = min(best, time.process_time() - start)
+    return best
+
+
+def peak() -> float:
+    """MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def measure(arch: str) -> None:
+    from attncli.checkpoints.blocks import find_stacks
+    from attncli.checkpoints.dummy_inputs import example_inputs
+    from attncli.checkpoints.paths.run import run_by_head, run_by_length
+    from attncli.checkpoints.random_models import build
+
+    model = build(arch, {}, 0)
+    model.config.use_cache = False
+    body = model.base_model
+    inputs = example_inputs(body, TOKENS)
+    (stack,) = find_stacks(body, inputs)
+    with torch.no_grad():
+        plain = cpu(lambda: body(**inputs))
+    before, lengths = peak(), len(stack.calls) + 1
+    for name, work in {
+        "attention": lambda: run_by_length(body, stack, inputs, True),
+        "mlp": lambda: run_by_length(body, stack, inputs, False),
+        "by head": lambda: run_by_head(body, stack, inputs),
+    }.items():
+        ratio = cpu(work) / plain
+        print(
+            f"{arch:6} {name:10} {ratio:6.1f} forwards, {ratio / lengths:.2f} (L + 1), peak + {peak() - before:.0f} MB"
+        )
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    for arch in ("gpt2", "bert"):
+        measure(arch)

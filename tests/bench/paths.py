@@ -1,6 +1,6 @@
-"""Measured costs of `attn paths` on a model, as ratios within one run. Run: python tests/bench/paths.py
+"""Measured costs of `attn paths` on a model, as ratios within one run. Run: python tests/bench/paths.py [gpt2|bert]
 
-Random GPT-2 (124M) and BERT-base (109M) in float32 at 128 tokens; plain = the model's own forward, one thread, CPU time.
+A random GPT-2 (124M) or BERT-base (109M) in float32 at 128 tokens; plain = the model's own forward, one thread, CPU time.
 Must hold: paths by length ≤ 2 (L + 1) plain forwards, memory ≤ model + (L + 1) states + 200 MB.
 """
 
@@ -10,6 +10,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import resource
+import sys
 import time
 from collections.abc import Callable
 
@@ -61,5 +62,4 @@ def measure(arch: str) -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    for arch in ("gpt2", "bert"):
-        measure(arch)
+    measure(sys.argv[1] if len(sys.argv) > 1 else "gpt2")

@@ -22,12 +22,14 @@ class Measured:
 
     by_length: dict[str, dict[int, float]]
     completeness: float
-    completeness_of_residual: float | None
-    """The same of the residual alone, which may be far below the output; None where it does not count."""
+    completeness_of_residual: float
+    """The same of the residual alone, which may be far below the output; nan where there is none."""
+    cancellation: float
+    """Σ_k ‖T_k‖_F / ‖Y‖_F."""
 
 
 def measured(
-    found: Decomposition, metrics: Sequence[str], where: str, tolerance: float
+    found: Decomposition, metrics: Sequence[str], where: str, tolerance: float, advice: str = ""
 ) -> Measured:
     """All numbers of one decomposition, refused where its terms do not add up to the output."""
     rest = difference(found.output, total(found.terms))
@@ -35,7 +37,7 @@ def measured(
     if not error <= tolerance:
         raise InputError(
             f"{where}: the terms add up to the output within {error:.1g} only, above {tolerance:.1g}: "
-            "the decomposition cannot be trusted and is not reported."
+            f"the decomposition cannot be trusted and is not reported{advice}."
         )
     shares = norm_shares(found.terms)
     by_length = {
@@ -47,7 +49,8 @@ def measured(
     for name in metrics:
         by_length[name] = {length: METRICS[name](term) for length, term in found.terms.items()}
     of_residual = log10_size(rest.residual) - log10_size(found.output.residual)
-    return Measured(by_length, error, ten_to(of_residual))
+    cancellation = math.fsum(ratio(term, found.output) for term in found.terms.values())
+    return Measured(by_length, error, ten_to(of_residual), cancellation)
 
 
 def norm_shares(terms: Terms) -> dict[int, float]:

@@ -113,7 +113,14 @@ def read(checkpoint: Checkpoint, text: ModelInput, plan: Plan) -> Text:
             )
             where = f"{text.name}, {step} steps"
             terms = decomposition(parts, state)
-            found.measured[step] = measured(terms, plan.metrics, where, TOLERANCES[model.dtype])
+            advice = (
+                ""
+                if model.dtype == torch.float64
+                else "; large terms cancel here: use --dtype float64"
+            )
+            found.measured[step] = measured(
+                terms, plan.metrics, where, TOLERANCES[model.dtype], advice
+            )
             found.counts[step] = counts_of_choices(choices(parts, plan.stacks[0], step))
             if plan.loss:
                 found.losses[step] = losses_of(after.logits, text)

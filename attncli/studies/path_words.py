@@ -8,6 +8,9 @@ from attncli.records import Definition, Finding
 MOST = 0.9
 """The part of the summed norms that the headline asks for."""
 
+CANCELLING = 5.0
+"""How many times the output the terms may be before the headline warns; 13 orthogonal ones of one size are 3.6."""
+
 OWN_METRICS: Mapping[str, Definition] = {
     "path_count": Definition(
         "paths", "Number of paths of this length; the exact integer stands in the note."
@@ -30,6 +33,10 @@ OWN_METRICS: Mapping[str, Definition] = {
     "completeness_error": Definition(
         "1", "‖Y - Σ_k T_k‖_F / ‖Y‖_F over all lengths: rounding, or the decomposition is wrong."
     ),
+    "cancellation": Definition(
+        "1",
+        "Σ_k ‖T_k‖_F / ‖Y‖_F: 1 where terms point one way; far above it they cancel each other.",
+    ),
     "completeness_error_residual": Definition(
         "1", "The same of what sets the tokens apart alone, Y - 1ȳ^T, however small it is."
     ),
@@ -46,15 +53,26 @@ def percent(share: float) -> str:
 
 def carried(
     norm_up_to: Mapping[int, float], count_up_to: Mapping[int, float], error: Mapping[int, float]
-) -> tuple[int, str]:
-    """The shortest length up to which paths carry most of the output, in words."""
-    length = min((k for k, share in norm_up_to.items() if share >= MOST), default=max(norm_up_to))
-    text = (
-        f"paths of length ≤ {length} carry {percent(norm_up_to[length])} of the output "
+) -> str:
+    """What the shortest paths that carry most of the output do, in words."""
+    *shorter, longest = sorted(norm_up_to)
+    if not shorter:
+        return f"every path has length {longest}: they carry all of the output"
+    enough = [length for length in shorter if norm_up_to[length] >= MOST]
+    length = enough[0] if enough else shorter[-1]
+    only = "" if enough else "only "
+    return (
+        f"paths of length ≤ {length} carry {only}{percent(norm_up_to[length])} of the output "
         f"(of the summed norms of its terms); by count they are {percent(count_up_to[length])}; "
         f"alone they miss the output by {percent(error[length])}"
     )
-    return length, text
+
+
+def cancelling(cancellation: float) -> str:
+    """A warning in words where the terms are much larger than what they add up to."""
+    if cancellation < CANCELLING:
+        return ""
+    return f"; beware, terms cancel each other: their norms add up to {cancellation:.2g} times the output"
 
 
 def sentence(text: str) -> str:

@@ -1,7 +1,7 @@
 """`attn paths` on synthetic networks: how much of the output travels through paths of each length?"""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -20,7 +20,7 @@ from attncli.studies.path_measures import (
     running_sums,
 )
 from attncli.studies.path_terms import decomposed
-from attncli.studies.path_words import OWN_METRICS, carried, definitions, headline_of
+from attncli.studies.path_words import OWN_METRICS, cancelling, carried, definitions, headline_of
 from attncli.studies.statistics import summary_row
 
 TOLERANCE = 1e-10
@@ -48,8 +48,7 @@ def paths(
         study="paths",
         headline=headline_of([finding]),
         rows=(
-            *count_rows(counts, variant),
-            *length_rows(found, variant),
+            *in_order([*count_rows(counts, variant), *length_rows(found, variant)]),
             *completeness(found, variant),
         ),
         metrics=definitions(metrics),
@@ -84,7 +83,9 @@ def finding_of(about: str, found: Sequence[Measured], counts: dict[int, int]) ->
     up_to = means(found, CUMULATIVE)
     by_count = running_sums(shares(counts))
     known = {length: by_count.get(length, 0.0) for length in up_to}
-    return Finding(about, carried(up_to, known, means(found, ERROR))[1])
+    text = carried(up_to, known, means(found, ERROR))
+    cancellation = math.fsum(one.cancellation for one in found) / len(found)
+    return Finding(about, text + cancelling(cancellation))
 
 
 def means(found: Sequence[Measured], metric: str) -> dict[int, float]:
@@ -102,6 +103,11 @@ def count_rows(counts: dict[int, int], variant: str) -> Iterator[Row]:
         yield count_row(count, at)
         yield Row("log10_path_count", log10_of_integer(count), "log10", **at)
         yield Row("path_count_share", share, "1", **at)
+
+
+def in_order(rows: Iterable[Row]) -> list[Row]:
+    """By length, as the tables go down; without skips biases begin paths of lengths that nothing else has."""
+    return sorted(rows, key=lambda row: int(row.keys["length"]))
 
 
 def count_row(count: int, at: dict[str, Any]) -> Row:
@@ -132,6 +138,7 @@ def completeness(found: Sequence[Measured], variant: str) -> Iterator[Row]:
     for metric, values in (
         ("completeness_error", [one.completeness for one in found]),
         ("completeness_error_residual", [one.completeness_of_residual for one in found]),
+        ("cancellation", [one.cancellation for one in found]),
     ):
         yield summary_row(metric, "1", values, BEYOND, variant=variant)
 
@@ -147,7 +154,7 @@ def across_variants() -> Iterator[View]:
     yield View(
         "Do the terms add up to the output?",
         "variant",
-        ("completeness_error", "completeness_error_residual"),
+        ("completeness_error", "completeness_error_residual", "cancellation"),
     )
 
 

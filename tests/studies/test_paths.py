@@ -19,7 +19,7 @@ from attncli.studies.path_heads import through_heads
 from attncli.studies.path_measures import measured
 from attncli.studies.path_samples import follow, frozen, sampled_paths
 from attncli.studies.path_terms import Decomposition, decomposed, difference, total
-from attncli.studies.paths import TOLERANCE, count_paths, paths
+from attncli.studies.paths import TOLERANCE, count_paths, finding_of, paths
 
 KINDS: list[dict[str, Any]] = [
     {},
@@ -45,7 +45,6 @@ def test_terms_add_up_to_the_output_and_to_its_residual(
     found = decomposition(variant, layers=5, tokens=24, width=16, heads=2, **kinds)
     numbers = measured(found, [], variant, tolerance=1e-12)
     assert numbers.completeness < 1e-13
-    assert numbers.completeness_of_residual is not None
     assert numbers.completeness_of_residual < 1e-9
     assert math.fsum(numbers.by_length["path_output_share"].values()) == pytest.approx(
         1.0, abs=1e-12
@@ -184,6 +183,21 @@ def test_without_skips_there_is_one_length() -> None:
     found = paths(networks(layers=3, tokens=8, width=8), False, [], {})
     assert values(found, "path_norm_share") == [1.0]
     assert {row.keys["length"] for row in found.rows if "length" in row.keys} == {3}
+    assert found.headline == "Every path has length 3: they carry all of the output."
+
+
+def test_biases_begin_shorter_paths_where_there_are_no_skips() -> None:
+    found = paths(networks(layers=3, tokens=8, width=8, biases=True), False, [], {})
+    lengths = [row.keys["length"] for row in found.rows if "length" in row.keys]
+    assert lengths == sorted(lengths)
+    assert set(lengths) == {0, 1, 2, 3}
+    assert values(found, "path_count") == [64.0]
+
+
+def test_where_the_longest_paths_are_needed_the_headline_says_so() -> None:
+    found = paths(networks(layers=2, tokens=8, width=8, init_scale=3.0), True, [], {})
+    assert values(found, "path_norm_share_up_to")[1] < 0.9
+    assert found.headline.startswith("Paths of length ≤ 1 carry only ")
 
 
 def test_counts_beyond_float_range_stay_exact_in_the_note() -> None:
@@ -220,3 +234,15 @@ def test_samples_fall_with_length_and_are_the_same_again() -> None:
     assert len(medians) == 5
     assert medians == sorted(medians, reverse=True)
     assert found == sampled_paths(nets, True, 8, {})
+
+
+def test_terms_that_cancel_are_warned_of() -> None:
+    """Two terms a thousand times the output, against each other."""
+    one = Split.of(np.random.default_rng(0).standard_normal((5, 3)))
+    large = Split.of(1000.0 * np.random.default_rng(1).standard_normal((5, 3)))
+    found = Decomposition(
+        one, {0: total({0: one, 1: large}), 1: difference(one, total({0: one, 1: large}))}
+    )
+    numbers = measured(found, [], "", TOLERANCE)
+    assert numbers.cancellation > 1000.0
+    assert "terms cancel each other" in finding_of("", [numbers], {0: 1, 1: 1}).text

@@ -2,10 +2,10 @@
 
 The way of the data; a command wires it and does nothing else:
 
-    source            →  observations     →  measures          →  Report   →  renderer  →  stdout / file
-    synthetic network    states (c, R)       pure functions,      flat        table json
-    network file         attention maps      one file each        frozen      csv markdown
-                                                                  rows        plot
+    source              →  observations      →  measures         →  Report  →  renderer  →  stdout / file
+    synthetic network      states (c, R)        pure functions,     flat       table json
+    checkpoint + input     strips of maps       one file each       frozen     csv markdown
+    network, maps file     a head's weights                         rows       plot, CI
 
 Rooms, top to bottom; a room imports only from rooms above it, and `tests/test_house.py` says so:
 
@@ -19,8 +19,8 @@ Rooms, top to bottom; a room imports only from rooms above it, and `tests/test_h
     maps         synthetic attention maps, one kind per file
     patterns     sparse target patterns, one per file, and pattern files
     fits         one fixed attention module fitted to patterns: one method per file
-    checkpoints  heads of trained checkpoints, read from their files
-    metrics      one measurement of a hidden state per file
+    checkpoints  models: files, loading, streamed attention, parts off, exact residuals; alone knows torch and transformers
+    metrics      one measurement per file: of states, attention maps, activations, weights
     studies      what a command answers: source → observations → measures → Report, no printing
     gates        Report × conditions, or two reports × limits → verdicts → exit code
     render       one format per file: Report → text or a rich renderable; writes nothing

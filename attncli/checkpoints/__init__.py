@@ -1,11 +1,14 @@
-"""Trained models in local folders: which tensors are which head's queries and keys, read without torch.
+"""Checkpoints: the one room that knows torch and transformers, and reads files without them where that will do.
 
-tensors     a folder's safetensors files, one tensor at a time, bfloat16 included
-families    per model type: tensor names, layout, norm, whether positions turn; others are refused by name
-configs     what config.json says about the attention
-heads       W_Q, W_K and biases of one head, and what stands between its input and its logits
+sources    SOURCE on the command line, decided from its words alone
+files      a checkpoint's files
+heads      single heads and their weights, read without torch
+loading    a checkpoint as a model, strictly
+random     any model type with seeded random weights
+inputs     what a model reads
+structure  its blocks, found by watching it
+streaming  its attention in strips of rows, handed on and dropped
+ablation   its skips, MLPs and norms switched off, on its own code
+exact      its stream as a tensor that carries the common row apart: no float floor
+paths      its stream split by the lengths of the paths that it took
 """
-
-from attncli.checkpoints.heads import Head, read_head
-
-__all__ = ["Head", "read_head"]

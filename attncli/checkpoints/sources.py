@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from attncli.checkpoints.weight_files import refuse_gguf
+from attncli.checkpoints.files.weight_files import refuse_gguf
 from attncli.errors import InputError, UsageError
 
 Kind = Literal["hub", "folder", "random", "file"]

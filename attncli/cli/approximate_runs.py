@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.checkpoints import Head, read_head
+from attncli.checkpoints.heads.head import Head, read_head
 from attncli.cli.chosen_patterns import Chosen
 from attncli.cli.generate import save as save_tensors
 from attncli.cli.options import OutputOptions

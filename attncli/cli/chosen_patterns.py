@@ -86,8 +86,8 @@ def maps_of(
     seed: int,
 ) -> "tuple[Mapping[str, csr_array], dict[str, Any], tuple[str, ...]]":
     """Maps of one model's heads, its identity, and what is to be said about it."""
-    from attncli.checkpoints.load import LoadOptions, load
-    from attncli.checkpoints.texts import inputs_of
+    from attncli.checkpoints.inputs.texts import inputs_of
+    from attncli.checkpoints.loading.load import LoadOptions, load
     from attncli.studies.model_patterns import model_patterns
 
     checkpoint = load(model, LoadOptions(offline=offline, seed=seed))

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, cast
 
 import torch
 
-from attncli.checkpoints.blocks import find_stacks
-from attncli.checkpoints.dummy_inputs import example_inputs
-from attncli.checkpoints.load import load
-from attncli.checkpoints.room_needed import require_room_to_run
+from attncli.checkpoints.inputs.texts import inputs_of
+from attncli.checkpoints.loading.load import load
+from attncli.checkpoints.loading.room_needed import require_room_to_run
+from attncli.checkpoints.loading.twins import random_twin
+from attncli.checkpoints.random.dummy_inputs import example_inputs
 from attncli.checkpoints.sources import parse
 from attncli.checkpoints.streaming import Site, Strip, prove, streaming
-from attncli.checkpoints.texts import inputs_of
-from attncli.checkpoints.twins import random_twin
+from attncli.checkpoints.structure.blocks import find_stacks
 from attncli.cli.files import require_writable, write_whole
 from attncli.cli.head_options import HeadOptions
 from attncli.cli.model_options import InputOptions, ModelOptions
@@ -91,7 +91,7 @@ def study_of(
 
 def maps_study(asked: Asked, heads: HeadOptions, others: Sequence[str]) -> Study:
     """What runs no model takes no options of models."""
-    from attncli.checkpoints.map_files import MapFile
+    from attncli.checkpoints.files.map_files import MapFile
     from attncli.networks.spec import option
     from attncli.studies.inspect_maps import inspect_maps
 

@@ -51,7 +51,7 @@ def architectures() -> dict[str, str]:
     """Per model type of transformers: how its attention is seen, and whether its parts can be switched off."""
     from importlib.resources import files
 
-    lines = (files("attncli.checkpoints") / "architectures.tsv").read_text().splitlines()
+    lines = (files("attncli.checkpoints.random") / "architectures.tsv").read_text().splitlines()
     header, *rows = (line.split("\t") for line in lines)
     return {row[0]: in_words(dict(zip(header, row, strict=True))) for row in rows}
 

@@ -10,8 +10,8 @@ from attncli.errors import UsageError
 from attncli.networks.variants import Switches, with_mlp_norm, without_norms
 
 if TYPE_CHECKING:
-    from attncli.checkpoints.load import LoadOptions
-    from attncli.checkpoints.texts import InputOptions as Wanted
+    from attncli.checkpoints.inputs.texts import InputOptions as Wanted
+    from attncli.checkpoints.loading.load import LoadOptions
 
 model_option = partial(Option, rich_help_panel="Model")
 input_option = partial(Option, rich_help_panel="Input")
@@ -57,7 +57,7 @@ class ModelOptions:
         return [name for name, value in asdict(self).items() if value]
 
     def to_load(self, seed: int) -> "LoadOptions":
-        from attncli.checkpoints.load import LoadOptions
+        from attncli.checkpoints.loading.load import LoadOptions
 
         said = asdict(self) | {"device": self.device or "cpu"}
         return LoadOptions(**said, seed=seed)
@@ -114,7 +114,7 @@ class InputOptions:
 
     def to_read(self, tokens: int | None, seed: int) -> "Wanted":
         """With what other groups say: the longest text, and the seed of random ones."""
-        from attncli.checkpoints.texts import InputOptions as Wanted
+        from attncli.checkpoints.inputs.texts import InputOptions as Wanted
 
         return Wanted(
             tuple(self.text),

@@ -12,10 +12,10 @@ from attncli.networks.variants import Switches
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from attncli.checkpoints.load import Checkpoint
+    from attncli.checkpoints.inputs.texts import ModelInput
+    from attncli.checkpoints.loading.load import Checkpoint
     from attncli.checkpoints.streaming import Proof
-    from attncli.checkpoints.texts import ModelInput
-    from attncli.checkpoints.traits import Traits
+    from attncli.checkpoints.structure.traits import Traits
     from attncli.records import Report
     from attncli.studies.model_runs import Subject
 
@@ -36,8 +36,8 @@ def collapse_study(
 ) -> "Callable[..., Report]":
     """Everything is loaded, proved and examined before the first curve is measured."""
     refuse_at_once(source)
-    from attncli.checkpoints.texts import inputs_of
-    from attncli.checkpoints.twins import random_twin
+    from attncli.checkpoints.inputs.texts import inputs_of
+    from attncli.checkpoints.loading.twins import random_twin
     from attncli.studies.model_collapse import RANDOM_SUFFIX, Precision, model_collapse
 
     checkpoint = loaded_for_ablation(source, model, seed)
@@ -63,7 +63,7 @@ def collapse_study(
 
 def refuse_at_once(text: str) -> None:
     """What is wrong with SOURCE itself, said before anything heavy is imported."""
-    from attncli.checkpoints.folders import read_config
+    from attncli.checkpoints.files.folders import read_config
     from attncli.checkpoints.sources import parse
 
     source = parse(text)
@@ -73,7 +73,7 @@ def refuse_at_once(text: str) -> None:
 
 def loaded_for_ablation(source: str, model: ModelOptions, seed: int) -> "Checkpoint":
     """In float64 unless the user says otherwise or it does not fit: what is left of a collapsed state is small."""
-    from attncli.checkpoints.load import load
+    from attncli.checkpoints.loading.load import load
 
     options = model.to_load(seed)
     if options.dtype is not None or options.device == "mps":
@@ -104,9 +104,9 @@ class Examined(NamedTuple):
 def examined(model: "PreTrainedModel", exact: bool) -> Examined:
     """The model's blocks and attention, proved on a short input."""
     from attncli.checkpoints.ablation import examine
-    from attncli.checkpoints.dummy_inputs import example_inputs
+    from attncli.checkpoints.random.dummy_inputs import example_inputs
     from attncli.checkpoints.streaming import prove
-    from attncli.checkpoints.traits import traits_of
+    from attncli.checkpoints.structure.traits import traits_of
     from attncli.studies.model_runs import Subject, own_precision
 
     body = cast("PreTrainedModel", model.base_model)
@@ -120,7 +120,7 @@ def examined(model: "PreTrainedModel", exact: bool) -> Examined:
 
 def require_room(examined: Examined, texts: "Sequence[ModelInput]") -> None:
     """Before the first long forward pass: whether the longest text fits."""
-    from attncli.checkpoints.room_needed import require_room_to_run
+    from attncli.checkpoints.loading.room_needed import require_room_to_run
 
     body, proof = examined.subject.body, examined.proof
     heads = vars(body.config).get("num_attention_heads", 1) if proof.whole_maps else 0

@@ -7,12 +7,12 @@ from functools import partial
 import torch
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-from attncli.checkpoints.blocks import find_stacks
-from attncli.checkpoints.dummy_inputs import example_inputs
-from attncli.checkpoints.load import Checkpoint, load
-from attncli.checkpoints.room_needed import room_to_run
+from attncli.checkpoints.inputs.texts import ModelInput, inputs_of
+from attncli.checkpoints.loading.load import Checkpoint, load
+from attncli.checkpoints.loading.room_needed import room_to_run
+from attncli.checkpoints.random.dummy_inputs import example_inputs
 from attncli.checkpoints.streaming import prove
-from attncli.checkpoints.texts import ModelInput, inputs_of
+from attncli.checkpoints.structure.blocks import find_stacks
 from attncli.cli.model_options import InputOptions, ModelOptions
 from attncli.cli.models import PROBE_TOKENS, refuse_at_once
 from attncli.cli.options import separated

@@ -172,7 +172,7 @@ def sizes_of(source: str) -> tuple[int, int, dict[str, object]]:
 
     named = parse(source)
     if named.kind == "folder":
-        from attncli.checkpoints.configs import Config
+        from attncli.checkpoints.heads.configs import Config
 
         config = Config.read(named.path)
         return config.layers, config.heads, {"kind": "folder", "path": named.name}

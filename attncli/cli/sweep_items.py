@@ -32,7 +32,7 @@ def models(
 
 def at_revisions(given: Sequence[str], pattern: str) -> list[str]:
     """Each hub model at every revision that matches."""
-    from attncli.checkpoints.revisions import revisions
+    from attncli.checkpoints.files.revisions import revisions
     from attncli.checkpoints.sources import parse
 
     found = []

@@ -6,9 +6,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.checkpoints.heads import Head
-from attncli.checkpoints.inputs import balanced_inputs, inverse, projected, wanted_projections
-from attncli.checkpoints.projections import Array
+from attncli.checkpoints.heads.head import Head
+from attncli.checkpoints.heads.head_inputs import (
+    balanced_inputs,
+    inverse,
+    projected,
+    wanted_projections,
+)
+from attncli.checkpoints.heads.projections import Array
 from attncli.errors import InputError, UsageError
 from attncli.fits._files import SavedFit, StoredModule
 from attncli.fits._search import Attempt, best_of, try_width

@@ -7,8 +7,8 @@ from typing import Any
 
 from torch import Tensor
 
-from attncli.checkpoints.blocks import Stack
 from attncli.checkpoints.streaming import Site
+from attncli.checkpoints.structure.blocks import Stack
 from attncli.metrics.attention import nature
 from attncli.records import Row, Scalar
 from attncli.studies.head_runs import Seen

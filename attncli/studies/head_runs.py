@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from attncli.checkpoints.blocks import Stack, watching_states
 from attncli.checkpoints.streaming import Site, Strip, streaming, watching_projections
+from attncli.checkpoints.structure.blocks import Stack, watching_states
 from attncli.errors import InputError
 from attncli.maths.split import Split
 from attncli.metrics import METRICS

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from attncli.checkpoints.map_files import MapFile, SavedMap
+from attncli.checkpoints.files.map_files import MapFile, SavedMap
 from attncli.records import Report, Row
 from attncli.studies import Progress, no_progress
 from attncli.studies.head_findings import findings

@@ -7,12 +7,12 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
-from attncli.checkpoints.blocks import Stack
-from attncli.checkpoints.load import Checkpoint
-from attncli.checkpoints.repeated import repeated_tokens
-from attncli.checkpoints.shuffled import shuffled
+from attncli.checkpoints.inputs.repeated import repeated_tokens
+from attncli.checkpoints.inputs.shuffled import shuffled
+from attncli.checkpoints.inputs.texts import ModelInput
+from attncli.checkpoints.loading.load import Checkpoint
 from attncli.checkpoints.streaming import Site
-from attncli.checkpoints.texts import ModelInput
+from attncli.checkpoints.structure.blocks import Stack
 from attncli.records import Report, Row
 from attncli.studies import Progress, no_progress
 from attncli.studies.head_findings import findings

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from attncli.checkpoints.map_files import FORMAT, tensor_name, visible_name
+from attncli.checkpoints.files.map_files import FORMAT, tensor_name, visible_name
 from attncli.checkpoints.streaming import Site, Strip
 from attncli.records import Picture
 from attncli.studies.head_rows import Keeps

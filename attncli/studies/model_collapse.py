@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from attncli.checkpoints.load import Checkpoint
-from attncli.checkpoints.texts import ModelInput
-from attncli.checkpoints.traits import Traits
+from attncli.checkpoints.inputs.texts import ModelInput
+from attncli.checkpoints.loading.load import Checkpoint
+from attncli.checkpoints.structure.traits import Traits
 from attncli.maths.convergence import regime
 from attncli.metrics import definition
 from attncli.networks.variants import Switches

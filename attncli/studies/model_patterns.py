@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 import torch
 from scipy.sparse import csr_array, vstack
 
-from attncli.checkpoints.load import Checkpoint
+from attncli.checkpoints.inputs.texts import ModelInput
+from attncli.checkpoints.loading.load import Checkpoint
 from attncli.checkpoints.streaming import STRIP_MEMORY, Site, Strip, streaming
-from attncli.checkpoints.texts import ModelInput
 from attncli.errors import InputError, UsageError
 from attncli.patterns._heads import ModelHead
 from attncli.patterns._sparse import affordable

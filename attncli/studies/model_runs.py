@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from attncli.checkpoints.ablation import Anatomy, switched
 from attncli.checkpoints.ablation.float64 import in_float64
 from attncli.checkpoints.ablation.run import BlockRun
-from attncli.checkpoints.blocks import Stack, watching_states
 from attncli.checkpoints.exact.run import exact_code, run_exactly
 from attncli.checkpoints.exact.tensor import SplitTensor
+from attncli.checkpoints.inputs.texts import ModelInput
 from attncli.checkpoints.streaming.capture import eager_everywhere
-from attncli.checkpoints.texts import ModelInput
-from attncli.checkpoints.token_layout import as_tokens
+from attncli.checkpoints.structure.blocks import Stack, watching_states
+from attncli.checkpoints.structure.token_layout import as_tokens
 from attncli.errors import InputError
 from attncli.maths.split import Split
 from attncli.metrics import METRICS, Metric

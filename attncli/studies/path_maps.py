@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from attncli.checkpoints.load import Checkpoint
+from attncli.checkpoints.inputs.texts import ModelInput
+from attncli.checkpoints.loading.load import Checkpoint
 from attncli.checkpoints.streaming import Site, Strip, streaming
-from attncli.checkpoints.texts import ModelInput
 from attncli.errors import InputError
 from attncli.maths.scaled import Array, Scaled, scaled
 from attncli.maths.split import Split

@@ -5,10 +5,10 @@ from typing import Any
 
 import torch
 
-from attncli.checkpoints.blocks import Stack
-from attncli.checkpoints.load import Checkpoint
+from attncli.checkpoints.inputs.texts import ModelInput
+from attncli.checkpoints.loading.load import Checkpoint
 from attncli.checkpoints.paths.run import run_by_head
-from attncli.checkpoints.texts import ModelInput
+from attncli.checkpoints.structure.blocks import Stack
 from attncli.errors import InputError
 from attncli.records import Definition, Finding, Report, Row, View
 from attncli.studies import Progress, no_progress

@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attncli.checkpoints.blocks import Stack, watching_states
-from attncli.checkpoints.load import Checkpoint
+from attncli.checkpoints.inputs.texts import ModelInput
+from attncli.checkpoints.loading.load import Checkpoint
 from attncli.checkpoints.paths.run import Found, run_by_length
-from attncli.checkpoints.texts import ModelInput
+from attncli.checkpoints.structure.blocks import Stack, watching_states
 from attncli.errors import InputError
 from attncli.maths.path_counts import counts_of_choices
 from attncli.maths.split import Split

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from attncli.checkpoints.heads import Head
-from attncli.checkpoints.inputs import inverse, reach
+from attncli.checkpoints.heads.head import Head
+from attncli.checkpoints.heads.head_inputs import inverse, reach
 from attncli.fits._search import shortfall
 from attncli.fits._types import FitRequest
 from attncli.maths.digits import number

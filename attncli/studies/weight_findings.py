@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from attncli.checkpoints.census import Census
+from attncli.checkpoints.heads.census import Census
 from attncli.maths.digits import number
 from attncli.metrics.weights._spectrum import ZERO
 from attncli.records import Finding, Row

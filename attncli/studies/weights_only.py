@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from attncli.checkpoints.census import Census, census
-from attncli.checkpoints.configs import Config
-from attncli.checkpoints.head_products import NORMALISED, HeadProducts, head_products
-from attncli.checkpoints.local_folder import Local, local_folder
-from attncli.checkpoints.tensors import Tensors
+from attncli.checkpoints.files.local_folder import Local, local_folder
+from attncli.checkpoints.files.tensors import Tensors
+from attncli.checkpoints.heads.census import Census, census
+from attncli.checkpoints.heads.configs import Config
+from attncli.checkpoints.heads.head_products import NORMALISED, HeadProducts, head_products
 from attncli.errors import Unresolved, UsageError, unknown_name
 from attncli.maths.factored import Factored
 from attncli.metrics.weights import SCALE_FREE, WEIGHTS, definition, product_of

@@ -23,9 +23,9 @@ from typing import Any
 
 import torch
 
-from attncli.checkpoints.blocks import find_stacks
-from attncli.checkpoints.random_models import build
-from attncli.checkpoints.repeated import repeated_tokens
+from attncli.checkpoints.inputs.repeated import repeated_tokens
+from attncli.checkpoints.random.random_models import build
+from attncli.checkpoints.structure.blocks import find_stacks
 from attncli.metrics.attention import nature
 from attncli.metrics.attention._totals import measured
 from attncli.studies.head_metrics import choose

@@ -29,7 +29,7 @@ LONG = 4096
 
 
 def gpt2(positions: int) -> nn.Module:
-    from attncli.checkpoints.random_models import build
+    from attncli.checkpoints.random.random_models import build
 
     return build("gpt2", {"n_positions": positions}, seed=0).base_model
 
@@ -53,7 +53,7 @@ def cpu(works: Sequence[Callable[[], object]]) -> list[float]:
 
 def residuals(model: nn.Module, inputs: dict[str, torch.Tensor]) -> Callable[[], object]:
     from attncli.checkpoints.ablation import examine
-    from attncli.checkpoints.texts import ModelInput
+    from attncli.checkpoints.inputs.texts import ModelInput
     from attncli.networks.variants import VARIANTS
     from attncli.studies.model_runs import Subject, run_text
 

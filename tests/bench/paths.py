@@ -36,10 +36,10 @@ def peak() -> float:
 
 
 def measure(arch: str) -> None:
-    from attncli.checkpoints.blocks import find_stacks
-    from attncli.checkpoints.dummy_inputs import example_inputs
     from attncli.checkpoints.paths.run import run_by_head, run_by_length
-    from attncli.checkpoints.random_models import build
+    from attncli.checkpoints.random.dummy_inputs import example_inputs
+    from attncli.checkpoints.random.random_models import build
+    from attncli.checkpoints.structure.blocks import find_stacks
 
     model = build(arch, {}, 0)
     model.config.use_cache = False

@@ -71,9 +71,9 @@ def ours(folder: Path) -> Any:
 
 def from_whole_products(folder: Path) -> dict[tuple[str, int, int], float]:
     """The same metrics by their definitions, of the first heads of layer 0."""
-    from attncli.checkpoints.configs import Config
-    from attncli.checkpoints.head_products import head_products
-    from attncli.checkpoints.tensors import Tensors
+    from attncli.checkpoints.files.tensors import Tensors
+    from attncli.checkpoints.heads.configs import Config
+    from attncli.checkpoints.heads.head_products import head_products
 
     found = {}
     for one in head_products(Tensors(folder), Config.read(folder), [0], range(SAMPLE)):

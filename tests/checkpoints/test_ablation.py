@@ -19,7 +19,7 @@ from transformers.masking_utils import sdpa_mask
 
 from attncli.checkpoints.ablation import Anatomy, examine, switched
 from attncli.checkpoints.ablation.float64 import in_float64
-from attncli.checkpoints.blocks import watching_states
+from attncli.checkpoints.structure.blocks import watching_states
 from attncli.errors import UsageError
 from attncli.networks.variants import Switches
 

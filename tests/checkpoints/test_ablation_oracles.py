@@ -15,7 +15,7 @@ from oracles.forwards.tiny_models import TINY
 
 from attncli.checkpoints.ablation import Anatomy, examine, switched
 from attncli.checkpoints.ablation.float64 import in_float64
-from attncli.checkpoints.blocks import watching_states
+from attncli.checkpoints.structure.blocks import watching_states
 from attncli.networks.variants import Switches
 
 States = dict[str, list[NDArray[np.float64]]]

@@ -10,8 +10,8 @@ from checkpoints.toys import Block, model_of, some_input
 from oracles.forwards.tiny_models import TINY
 from torch import Tensor, nn
 
-from attncli.checkpoints.blocks import Stack, find_stacks, watching_states
-from attncli.checkpoints.stack_names import unique_names
+from attncli.checkpoints.structure.blocks import Stack, find_stacks, watching_states
+from attncli.checkpoints.structure.stack_names import unique_names
 from attncli.errors import InputError
 
 FOUND: Mapping[str, Mapping[str, list[str]]] = {

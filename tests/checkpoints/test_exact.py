@@ -10,7 +10,7 @@ from oracles import exact_bert
 from oracles.forwards.tiny_models import FOR_ARBITRARY_PRECISION, TINY
 
 from attncli.checkpoints.ablation import examine
-from attncli.checkpoints.texts import ModelInput
+from attncli.checkpoints.inputs.texts import ModelInput
 from attncli.errors import InputError
 from attncli.networks.variants import VARIANTS, Switches
 from attncli.studies.model_runs import Subject, own_precision, run_text

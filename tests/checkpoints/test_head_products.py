@@ -10,10 +10,10 @@ from family_models import HEADS, HIDDEN, LAYER, MODELS, saved
 from safetensors.numpy import load_file, save_file
 from transformers import AttentionInterface
 
-from attncli.checkpoints.configs import Config
-from attncli.checkpoints.families import FAMILIES
-from attncli.checkpoints.head_products import HeadProducts, head_products
-from attncli.checkpoints.tensors import Tensors
+from attncli.checkpoints.files.tensors import Tensors
+from attncli.checkpoints.heads.configs import Config
+from attncli.checkpoints.heads.families import FAMILIES
+from attncli.checkpoints.heads.head_products import HeadProducts, head_products
 from attncli.errors import InputError
 
 READERS = ("query", "key", "value", "q_lin", "k_lin", "v_lin", "q_proj", "k_proj", "v_proj")

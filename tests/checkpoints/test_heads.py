@@ -9,9 +9,14 @@ import pytest
 from family_models import LAYER, saved
 from safetensors.numpy import load_file, save_file
 
-from attncli.checkpoints import read_head
-from attncli.checkpoints.families import FAMILIES
-from attncli.checkpoints.inputs import balanced_inputs, inverse, projected, wanted_projections
+from attncli.checkpoints.heads.families import FAMILIES
+from attncli.checkpoints.heads.head import read_head
+from attncli.checkpoints.heads.head_inputs import (
+    balanced_inputs,
+    inverse,
+    projected,
+    wanted_projections,
+)
 from attncli.errors import AttnError, InputError, UsageError
 
 torch = pytest.importorskip("torch")

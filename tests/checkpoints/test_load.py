@@ -15,10 +15,10 @@ from safetensors.numpy import load_file, save_file
 from small_checkpoints import change_config, saved
 from transformers.utils import logging as transformers_logging
 
-from attncli.checkpoints import load as load_module
-from attncli.checkpoints.load import Checkpoint, LoadOptions, load
+from attncli.checkpoints.loading import load as load_module
+from attncli.checkpoints.loading.load import Checkpoint, LoadOptions, load
+from attncli.checkpoints.loading.strictness import made_alike
 from attncli.checkpoints.sources import parse
-from attncli.checkpoints.strictness import made_alike
 from attncli.errors import AttnError, InputError, LimitError, UsageError
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from family_models import saved
 
-from attncli.checkpoints import read_head
-from attncli.checkpoints.local_folder import local_folder
+from attncli.checkpoints.files.local_folder import local_folder
+from attncli.checkpoints.heads.head import read_head
 from attncli.errors import AttnError, InputError, UsageError
 
 COMMIT = "c0ffee" * 6 + "abcd"

@@ -9,9 +9,9 @@ import transformers as hf
 from oracles.forwards.tiny_models import TINY
 from torch import Tensor
 
-from attncli.checkpoints.blocks import Stack, find_stacks, watching_states
 from attncli.checkpoints.paths.run import Found, run_by_head, run_by_length
 from attncli.checkpoints.paths.tensor import Streams, begun
+from attncli.checkpoints.structure.blocks import Stack, find_stacks, watching_states
 from attncli.errors import InputError
 from attncli.studies.model_runs import own_precision
 

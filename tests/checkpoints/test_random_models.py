@@ -7,13 +7,13 @@ import torch
 from transformers import CONFIG_MAPPING, AutoModel, BartConfig, BertConfig, PreTrainedModel
 
 from attncli.checkpoints.ablation.float64 import in_float64
-from attncli.checkpoints.dummy_inputs import example_inputs
-from attncli.checkpoints.model_classes import configs_of
-from attncli.checkpoints.random_models import build, random_model
-from attncli.checkpoints.size_words import resolved
-from attncli.checkpoints.tiny_configs import tiny_config
-from attncli.checkpoints.tiny_overrides import OVERRIDES
-from attncli.checkpoints.tiny_sizes import Units
+from attncli.checkpoints.random.dummy_inputs import example_inputs
+from attncli.checkpoints.random.model_classes import configs_of
+from attncli.checkpoints.random.random_models import build, random_model
+from attncli.checkpoints.random.size_words import resolved
+from attncli.checkpoints.random.tiny_configs import tiny_config
+from attncli.checkpoints.random.tiny_overrides import OVERRIDES
+from attncli.checkpoints.random.tiny_sizes import Units
 from attncli.errors import AttnError, InputError, UsageError
 
 torch.set_num_threads(1)

@@ -7,7 +7,7 @@ import pytest
 import torch
 import transformers
 
-from attncli.checkpoints.room_needed import (
+from attncli.checkpoints.loading.room_needed import (
     require_room_for_weights,
     require_room_to_run,
     room_to_run,

@@ -10,8 +10,8 @@ import torch
 from small_checkpoints import change_config, saved
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-from attncli.checkpoints.load import Checkpoint, load
-from attncli.checkpoints.texts import InputOptions, default_text, inputs_of, paragraphs
+from attncli.checkpoints.inputs.texts import InputOptions, default_text, inputs_of, paragraphs
+from attncli.checkpoints.loading.load import Checkpoint, load
 from attncli.errors import InputError, UsageError
 
 WORDS = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "a", "b", "c", "d", "e", "the", "of", ".", ","]

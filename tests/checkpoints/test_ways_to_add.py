@@ -9,7 +9,7 @@ from checkpoints.toys import Block, model_of, some_input
 from torch import Tensor
 
 from attncli.checkpoints.ablation import examine, switched
-from attncli.checkpoints.blocks import watching_states
+from attncli.checkpoints.structure.blocks import watching_states
 from attncli.errors import InputError
 from attncli.networks.variants import Switches
 

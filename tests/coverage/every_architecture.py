@@ -1,6 +1,6 @@
 """Every model type of transformers, tiny and random: is it built, does it run, is its attention seen, are its blocks understood?
 
-    python tests/coverage/every_architecture.py [--types bert,gpt2] [--jobs 2] [-o attncli/checkpoints/architectures.tsv]
+    python tests/coverage/every_architecture.py [--types bert,gpt2] [--jobs 2] [-o attncli/checkpoints/random/architectures.tsv]
 
 Each type has a process of its own, forked from one that has transformers loaded, with limits on time and memory. The
 table holds one line per type, sorted; with --types only those lines of an existing table change.
@@ -27,13 +27,13 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
 from attncli.checkpoints.ablation import examine
 from attncli.checkpoints.ablation.float64 import in_float64
-from attncli.checkpoints.dummy_inputs import example_inputs
-from attncli.checkpoints.quiet import quiet
-from attncli.checkpoints.random_models import build
+from attncli.checkpoints.loading.quiet import quiet
+from attncli.checkpoints.random.dummy_inputs import example_inputs
+from attncli.checkpoints.random.random_models import build
 from attncli.checkpoints.streaming import prove
 from attncli.checkpoints.streaming.proof import floats
 
-TABLE = Path(__file__).parents[2] / "attncli" / "checkpoints" / "architectures.tsv"
+TABLE = Path(__file__).parents[2] / "attncli" / "checkpoints" / "random" / "architectures.tsv"
 SECONDS = 120
 MEMORY = 8 * 2**30
 LONGEST = 200

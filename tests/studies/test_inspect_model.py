@@ -12,13 +12,13 @@ from oracles.forwards import ORACLES
 from oracles.forwards.tiny_models import TINY
 from torch import Tensor
 
-from attncli.checkpoints.blocks import find_stacks
-from attncli.checkpoints.load import Checkpoint
-from attncli.checkpoints.repeated import repeated_tokens
-from attncli.checkpoints.shuffled import shuffled
+from attncli.checkpoints.inputs.repeated import repeated_tokens
+from attncli.checkpoints.inputs.shuffled import shuffled
+from attncli.checkpoints.inputs.texts import ModelInput
+from attncli.checkpoints.loading.load import Checkpoint
+from attncli.checkpoints.loading.twins import random_twin
 from attncli.checkpoints.streaming import Site, prove
-from attncli.checkpoints.texts import ModelInput
-from attncli.checkpoints.twins import random_twin
+from attncli.checkpoints.structure.blocks import find_stacks
 from attncli.metrics.attention import ATTENTION, nature
 from attncli.metrics.attention._totals import measured
 from attncli.records import Report, Row
@@ -156,7 +156,7 @@ def test_contributions_add_up_to_what_the_attention_writes() -> None:
 
 
 def subject_of(model: Any) -> Subject:
-    from attncli.checkpoints.dummy_inputs import example_inputs
+    from attncli.checkpoints.random.dummy_inputs import example_inputs
 
     short = example_inputs(model, 8)
     return Subject(model, find_stacks(model, short), prove(model, short).sites)

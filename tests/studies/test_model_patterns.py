@@ -11,8 +11,8 @@ from commands import attn
 from family_models import HEADS, saved
 from scipy.sparse import csr_array
 
-from attncli.checkpoints.load import load
-from attncli.checkpoints.texts import InputOptions, inputs_of
+from attncli.checkpoints.inputs.texts import InputOptions, inputs_of
+from attncli.checkpoints.loading.load import load
 from attncli.errors import UsageError
 from attncli.patterns._heads import ModelHead, model_head
 from attncli.studies.model_patterns import model_patterns

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from attncli.checkpoints.ablation.run import BlockRun
 from attncli.checkpoints.ablation.tags import Key, Kind, Point
-from attncli.checkpoints.blocks import Stack
+from attncli.checkpoints.structure.blocks import Stack
 
 PARALLEL = (
     "attention and MLP run in parallel and share one skip: the attention's skip is that one, "

@@ -9,7 +9,7 @@ from attncli.checkpoints.ablation.anatomy import Anatomy, anatomy_of
 from attncli.checkpoints.ablation.guards import check_run, check_structure
 from attncli.checkpoints.ablation.parts import Everything
 from attncli.checkpoints.ablation.proofs import check_nothing_passes, check_unchanged, seen
-from attncli.checkpoints.blocks import structure_of
+from attncli.checkpoints.structure.blocks import structure_of
 from attncli.errors import InputError
 
 

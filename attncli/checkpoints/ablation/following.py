@@ -8,7 +8,7 @@ import torch
 from attncli.checkpoints.ablation.run import BlockRun
 from attncli.checkpoints.ablation.tags import Tag, attach, derived, version_of
 from attncli.checkpoints.ablation.terms import SCALE, is_number, terms_of
-from attncli.checkpoints.attention_calls import (
+from attncli.checkpoints.structure.attention_calls import (
     LINEAR,
     PRODUCTS,
     UNCHANGED,

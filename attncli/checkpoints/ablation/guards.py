@@ -6,7 +6,7 @@ from typing import NoReturn
 from attncli.checkpoints.ablation.anatomy import lineages
 from attncli.checkpoints.ablation.run import BlockRun
 from attncli.checkpoints.ablation.tags import Point
-from attncli.checkpoints.blocks import BlockCall, Structure
+from attncli.checkpoints.structure.blocks import BlockCall, Structure
 from attncli.errors import InputError
 
 OF_ATTENTION = frozenset({"attention", "parallel"})

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from attncli.checkpoints.ablation.norms import is_norm
-from attncli.checkpoints.blocks import Stack, named_parts
-from attncli.checkpoints.wrapping import around_forwards
+from attncli.checkpoints.structure.blocks import Stack, named_parts
+from attncli.checkpoints.structure.wrapping import around_forwards
 from attncli.errors import InputError
 
 FACTOR = 4.0

@@ -12,9 +12,9 @@ from attncli.checkpoints.ablation.nameless import refusing_nameless_norms
 from attncli.checkpoints.ablation.parts import NoAdditions, Parts
 from attncli.checkpoints.ablation.run import BlockRun
 from attncli.checkpoints.ablation.tracking import Feed, alias, tracking
-from attncli.checkpoints.blocks import Stack, blocks_of, watching_states
-from attncli.checkpoints.stream_places import given
-from attncli.checkpoints.wrapping import around_forwards
+from attncli.checkpoints.structure.blocks import Stack, blocks_of, watching_states
+from attncli.checkpoints.structure.stream_places import given
+from attncli.checkpoints.structure.wrapping import around_forwards
 from attncli.errors import InputError
 
 Seen = list[tuple[BlockRun, list[torch.Tensor]]]

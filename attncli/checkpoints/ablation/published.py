@@ -12,8 +12,8 @@ from typing import Any
 from torch import nn
 
 from attncli.checkpoints.ablation.anatomy import Anatomy
-from attncli.checkpoints.blocks import blocks_of
-from attncli.checkpoints.wrapping import around_forwards
+from attncli.checkpoints.structure.blocks import blocks_of
+from attncli.checkpoints.structure.wrapping import around_forwards
 from attncli.networks.variants import Switches
 
 

@@ -4,7 +4,7 @@ import torch
 
 from attncli.checkpoints.ablation.sites import Site
 from attncli.checkpoints.ablation.tags import Bare, Key, Kind, Point, Tag, tag_of
-from attncli.checkpoints.blocks import BlockCall
+from attncli.checkpoints.structure.blocks import BlockCall
 
 
 class BlockRun:

@@ -14,7 +14,7 @@ from attncli.checkpoints.ablation.run import BlockRun
 from attncli.checkpoints.ablation.sites import here
 from attncli.checkpoints.ablation.tags import Bare, Key, Tag, attach, derived
 from attncli.checkpoints.ablation.terms import ADD
-from attncli.checkpoints.attention_calls import name_of, tensors_in
+from attncli.checkpoints.structure.attention_calls import name_of, tensors_in
 
 SILENT = frozenset({"size", "dim", "__len__", "numel", "is_floating_point", "__bool__", "item"})
 """Functions that ask a tensor for something that is no tensor."""

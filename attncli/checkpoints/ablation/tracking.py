@@ -13,10 +13,16 @@ from attncli.checkpoints.ablation.parts import Parts
 from attncli.checkpoints.ablation.run import BlockRun
 from attncli.checkpoints.ablation.tags import Tag, attach
 from attncli.checkpoints.ablation.tracker import Tracker
-from attncli.checkpoints.attention_calls import tensors_in
-from attncli.checkpoints.blocks import Following, Stack, blocks_of, named_parts
-from attncli.checkpoints.stream_places import given, replaced, second_given, second_taken, taken
-from attncli.checkpoints.wrapping import around_forwards
+from attncli.checkpoints.structure.attention_calls import tensors_in
+from attncli.checkpoints.structure.blocks import Following, Stack, blocks_of, named_parts
+from attncli.checkpoints.structure.stream_places import (
+    given,
+    replaced,
+    second_given,
+    second_taken,
+    taken,
+)
+from attncli.checkpoints.structure.wrapping import around_forwards
 from attncli.errors import InputError
 
 Done = Callable[[BlockRun, list[torch.Tensor]], None]

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from attncli.checkpoints.ablation.norms import is_norm
 from attncli.checkpoints.exact.functions import is_stream, norm
 from attncli.checkpoints.exact.tensor import SplitTensor
-from attncli.checkpoints.wrapping import around_forwards
+from attncli.checkpoints.structure.wrapping import around_forwards
 
 EPSILONS = ("variance_epsilon", "eps", "epsilon")
 """How transformers' RMS norms call their ε."""

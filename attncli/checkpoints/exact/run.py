@@ -7,14 +7,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from attncli.checkpoints.blocks import Stack
 from attncli.checkpoints.exact import arithmetic, functions, shapes  # noqa: F401  (they enter their rules)
 from attncli.checkpoints.exact.attention import attend
 from attncli.checkpoints.exact.norms import exact_norms
 from attncli.checkpoints.exact.tensor import SplitTensor, split_of
-from attncli.checkpoints.stream_places import given, replaced, taken
 from attncli.checkpoints.streaming.capture import eager_everywhere, in_place_of_eager
-from attncli.checkpoints.wrapping import around_forwards
+from attncli.checkpoints.structure.blocks import Stack
+from attncli.checkpoints.structure.stream_places import given, replaced, taken
+from attncli.checkpoints.structure.wrapping import around_forwards
 from attncli.errors import InputError, Unresolved
 from attncli.maths.split import Split
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from attncli.checkpoints.exact.norms import Understood, is_written_out, understood
 from attncli.checkpoints.paths.arithmetic import step_of_mlp, with_bias
 from attncli.checkpoints.paths.tensor import PathTensor, refusal, rule
-from attncli.checkpoints.wrapping import around_forwards
+from attncli.checkpoints.structure.wrapping import around_forwards
 
 ACTIVATIONS = ("transformers.activations", "torch.nn.modules.activation")
 """Where the classes of activations are defined."""

@@ -6,15 +6,15 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attncli.checkpoints.blocks import Stack
 from attncli.checkpoints.exact.run import Arrived
 from attncli.checkpoints.paths import shapes  # noqa: F401  (they enter their rules)
 from attncli.checkpoints.paths.attention import attend
 from attncli.checkpoints.paths.functions import frozen_modules
 from attncli.checkpoints.paths.tensor import PathTensor, Streams, begun
-from attncli.checkpoints.stream_places import given, replaced, taken
 from attncli.checkpoints.streaming.capture import eager_everywhere, in_place_of_eager
-from attncli.checkpoints.wrapping import around_forwards
+from attncli.checkpoints.structure.blocks import Stack
+from attncli.checkpoints.structure.stream_places import given, replaced, taken
+from attncli.checkpoints.structure.wrapping import around_forwards
 from attncli.errors import InputError
 
 GoOn = Callable[[Tensor], Tensor]

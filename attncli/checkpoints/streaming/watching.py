@@ -15,8 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from attncli.checkpoints.attention_calls import UNCHANGED, name_of
 from attncli.checkpoints.streaming.interface import Strip, precise, rows_within
+from attncli.checkpoints.structure.attention_calls import UNCHANGED, name_of
 from attncli.errors import InputError
 
 ATTENDS = re.compile(r"att(entio)?n", re.IGNORECASE)

@@ -1,0 +1,91 @@
+"""One pass over all weights: are they numbers, and which are they?
+
+The hash covers names, types, shapes and bytes in the order of the names. Shards, metadata and the order in a file
+do not enter it, so that two copies of the same weights have the same hash however they were saved.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attncli.checkpoints.files.headers import Place
+from attncli.errors import InputError
+
+CHUNK = 1 << 22
+"""Bytes looked at at a time; a multiple of every width."""
+
+
+class Bits(NamedTuple):
+    """Where a floating type keeps its exponent: all ones there means NaN or Inf."""
+
+    word: str
+    exponent: int
+
+
+FLOATS: Mapping[str, Bits] = {
+    "F64": Bits("<u8", 0x7FF0_0000_0000_0000),
+    "F32": Bits("<u4", 0x7F80_0000),
+    "F16": Bits("<u2", 0x7C00),
+    "BF16": Bits("<u2", 0x7F80),
+}
+
+
+class Weight(NamedTuple):
+    """A tensor as bytes."""
+
+    where: str
+    """The file, for a sentence about it."""
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    bytes: NDArray[np.uint8]
+
+
+def weight_sha256(weights: Iterable[Weight]) -> str:
+    """The hash of tensors that come in the order of their names; one that is not finite is refused by name."""
+    digest = hashlib.sha256()
+    for weight in weights:
+        digest.update(repr((weight.name, weight.dtype, weight.shape)).encode())
+        for start in range(0, weight.bytes.size, CHUNK):
+            chunk = weight.bytes[start : start + CHUNK]
+            refuse_what_is_not_finite(weight, chunk, start)
+            digest.update(chunk.data)
+    return digest.hexdigest()
+
+
+def refuse_what_is_not_finite(weight: Weight, chunk: NDArray[np.uint8], start: int) -> None:
+    bits = FLOATS.get(weight.dtype)
+    if bits is None:
+        return
+    words = chunk.view(bits.word)
+    exponent = words.dtype.type(bits.exponent)
+    bad = (words & exponent) == exponent
+    if not bad.any():
+        return
+    first = int(np.argmax(bad))
+    mantissa = ~exponent & words.dtype.type(np.iinfo(words.dtype).max >> 1)
+    kind = "NaN" if words[first] & mantissa else "Inf"
+    flat = start // words.itemsize + first
+    at = [int(index) for index in np.unravel_index(flat, weight.shape)] if weight.shape else []
+    raise InputError(
+        f"{weight.where}: tensor {weight.name} holds {kind} at {at}: weights that are no numbers cannot be analysed."
+    )
+
+
+def stored(places: Mapping[str, Place]) -> Iterator[Weight]:
+    """The tensors of safetensors files through memory maps, one file mapped at a time or more, none read whole."""
+    maps: dict[str, NDArray[np.uint8]] = {}
+    for name, place in sorted(places.items()):
+        path = str(place.path)
+        if path not in maps:
+            maps[path] = np.memmap(path, dtype=np.uint8, mode="r")
+        yield Weight(
+            path,
+            name,
+            place.dtype,
+            place.shape,
+            maps[path][place.offset : place.offset + place.size],
+        )

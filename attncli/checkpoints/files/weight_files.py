@@ -1,0 +1,109 @@
+"""Which files of a model folder hold its weights: one, or the shards that an index names."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from attncli.checkpoints.files.headers import Place, header
+from attncli.checkpoints.files.json_files import read_json
+from attncli.errors import InputError
+
+ONE_FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
+PICKLE, PICKLE_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
+PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
+NOT_WEIGHTS = ("training_args.bin", "optimizer.pt", "optimizer.bin", "scheduler.pt")
+"""What a trainer leaves beside the weights."""
+
+
+class Layout(NamedTuple):
+    """The names that one way of saving gives to its files."""
+
+    whole: str
+    listing: str
+
+
+SAFETENSORS, PICKLED = Layout(ONE_FILE, INDEX), Layout(PICKLE, PICKLE_INDEX)
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """The one file, or the shards that the index names."""
+    found = files_of(folder, SAFETENSORS)
+    if found:
+        return found
+    pickles = pickles_in(folder)
+    if pickles:
+        raise InputError(
+            f"{folder} has its weights in {pickles[0]}, a pickle, which can run any code when read: "
+            "save the model again with safe_serialization (model.safetensors)."
+        )
+    refuse_gguf(folder)
+    raise InputError(f"{folder} has neither {ONE_FILE} nor {INDEX}: give a saved model's folder.")
+
+
+def refuse_gguf(path: Path) -> None:
+    """llama.cpp's format holds weights that are quantised, renamed and reordered."""
+    if path.suffix.lower() == ".gguf" or (path.is_dir() and any(path.glob("*.gguf"))):
+        raise InputError(
+            f"{path} is GGUF, llama.cpp's format, which is not read: give the safetensors checkpoint it was made from."
+        )
+
+
+def pickles_in(folder: Path) -> list[str]:
+    found = [path.name for pattern in PICKLES for path in sorted(folder.glob(pattern))]
+    return [name for name in found if name not in NOT_WEIGHTS]
+
+
+def files_of(folder: Path, layout: Layout) -> list[Path]:
+    """The layout's files in reading order; none where the folder has neither its file nor its index."""
+    if (folder / layout.whole).is_file():
+        return [folder / layout.whole]
+    if not (folder / layout.listing).is_file():
+        return []
+    shards = sorted(set(weight_map(folder / layout.listing).values()))
+    missing = [name for name in shards if not (folder / name).is_file()]
+    if missing or not shards:
+        raise InputError(
+            f"{folder} lacks {', '.join(missing) or 'all shards'}, which {layout.listing} names."
+        )
+    return [folder / name for name in shards]
+
+
+def weight_map(index: Path) -> Mapping[str, str]:
+    """Which shard holds which tensor, as the index says; shards lie beside it and nowhere else."""
+    said = read_json(index).get("weight_map")
+    if not isinstance(said, dict):
+        raise InputError(f"{index} has no weight_map: it is no index of shards.")
+    for shard in said.values():
+        if not isinstance(shard, str) or Path(shard).name != shard:
+            raise InputError(f"{index} names a shard that is no file beside it: {shard!r}.")
+    return said
+
+
+def read_headers(files: Sequence[Path]) -> dict[str, Place]:
+    """All tensors by name; one that two shards hold, or that the index puts elsewhere, is refused."""
+    places: dict[str, Place] = {}
+    for path in files:
+        found = header(path)
+        for name in places.keys() & found.keys():
+            raise InputError(f"{path} and {places[name].path.name} both hold a tensor {name}.")
+        places |= found
+    index = files[0].parent / INDEX
+    if files[0].name != ONE_FILE:
+        refuse_another_index(index, places)
+    return places
+
+
+def refuse_another_index(index: Path, places: Mapping[str, Place]) -> None:
+    """The index and the shards must tell the same story about every tensor."""
+    said = weight_map(index)
+    for name in sorted(said.keys() | places.keys()):
+        held = places[name].path.name if name in places else "no shard"
+        if said.get(name) != held:
+            where = f"puts {name} in {said[name]}" if name in said else f"does not name {name}"
+            raise InputError(
+                f"{index} {where}, but {held} holds it: the shards are of another model."
+            )
+
+
+def has_safetensors(folder: Path) -> bool:
+    return any(folder.glob("*.safetensors")) or any(folder.glob("*.safetensors.index.json"))

@@ -1,0 +1,9 @@
+"""What a model reads: one text at a time, never padded.
+
+texts           texts, token ids, random tokens or images as the model's arguments
+tokenizing      the folder's tokenizer
+token_ranges    which ids and lengths a model knows
+decoder_inputs  what the decoder of an encoder–decoder reads
+shuffled        the same tokens in another order
+repeated        random tokens, twice over
+"""

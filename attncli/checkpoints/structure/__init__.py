@@ -1,0 +1,11 @@
+"""Where a model's blocks are, and what runs through them; found by watching it, not by names.
+
+wrapping         standing around the forward of modules for a while
+attention_calls  which torch functions are attention
+probe            one watched forward
+blocks           stacks of blocks, and their states as they pass
+stack_names      what the stacks are called
+stream_places    where a block takes its stream in and gives it out
+token_layout     any state as [batch, token, feature]
+traits           causal or not, positions in the attention or not
+"""

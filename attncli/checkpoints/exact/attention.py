@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attncli.checkpoints.ablation.float64 import in_float64
-from attncli.checkpoints.exact.tensor import SplitTensor, caller, centred, rule
+from attncli.checkpoints.exact.tensor import SplitTensor, centred, rule
 from attncli.checkpoints.streaming.interface import own_eager
 from attncli.checkpoints.streaming.masks import plain as whole
 from attncli.errors import InputError, Unresolved
@@ -71,7 +71,7 @@ def attention(query: Any, key: Any, value: Any, *args: Any, **kwargs: Any) -> Sp
     if not isinstance(value, SplitTensor):
         raise InputError("--exact cannot attend to another stack's states: leave --exact out.")
     if not CURRENT:
-        raise InputError(f"--exact has no rule for sdpa, which {caller()} uses: leave --exact out.")
+        raise SplitTensor.refusal("sdpa")
     given = CURRENT[-1]
     by_content = isinstance(query, SplitTensor) and isinstance(key, SplitTensor)
     everywhere = given.mask is None or not bool((given.mask < 0).any())

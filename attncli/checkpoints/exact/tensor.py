@@ -5,33 +5,25 @@ residual of 10^-1000 beside a common row of order one keeps all its digits. torc
 function; the rules are kept in one table, and what is not in it is refused.
 """
 
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
 
+from attncli.checkpoints.structure.carried import Carried, Table, caller, entering
 from attncli.errors import InputError, Unresolved
 from attncli.maths.scaled import Array, Scaled, plus, scaled
 from attncli.maths.softmax import RESOLVED_BITS
 from attncli.maths.split import Split
 
-Rule = TypeVar("Rule", bound=Callable[..., Any])
-
-RULES: dict[Any, Callable[..., Any]] = {}
-"""What a split tensor does under a torch function; filled by `rule`."""
-
-KNOWN_WITHOUT_NUMBERS = {
-    "__get__", "dim", "element_size", "get_device", "is_complex", "is_contiguous", "is_floating_point", "ndimension",
-    "is_inference", "nelement", "numel", "requires_grad_", "size", "stride", "__len__",
-}  # fmt: skip
-"""Functions and properties that ask for sizes and kinds alone."""
+RULES: Table = {}
+rule = entering(RULES)
 
 
-class SplitTensor(torch.Tensor):
+class SplitTensor(Carried):
     """1c^T + V along one token axis; the rest of its shape is as in the model."""
 
+    rules = RULES
     common: Scaled
     varying: Scaled
     axis: int
@@ -45,31 +37,9 @@ class SplitTensor(torch.Tensor):
         return made
 
     @classmethod
-    def __torch_function__(
-        cls,
-        func: Any,
-        types: Any,
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        if func in RULES:
-            return RULES[func](*args, **(kwargs or {}))
-        name = getattr(func, "__name__", str(func))
-        if name in KNOWN_WITHOUT_NUMBERS:
-            with torch._C.DisableTorchFunctionSubclass():
-                return func(*args, **(kwargs or {}))
-        raise InputError(
-            f"--exact has no rule for {name}, which {caller()} uses: leave --exact out."
-        )
-
-    @classmethod
-    def __torch_dispatch__(  # type: ignore[override]
-        cls, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
-    ) -> Any:
-        if str(func) in ("aten.detach.default", "aten.alias.default"):
-            return args[0]
-        raise InputError(
-            f"--exact has no rule for {func}, which {caller()} uses: leave --exact out."
+    def refusal(cls, what: str) -> InputError:
+        return InputError(
+            f"--exact has no rule for {what}, which {caller()} uses: leave --exact out."
         )
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
@@ -85,16 +55,6 @@ class SplitTensor(torch.Tensor):
         common = Scaled(self.common.mantissa.reshape(width), self.common.exponent)
         varying = Scaled(self.varying.mantissa.reshape(-1, width), self.varying.exponent)
         return Split(common, varying, plain=False)
-
-
-def rule(*functions: Any) -> Callable[[Rule], Rule]:
-    """Enters a rule into the table."""
-
-    def enter(function: Rule) -> Rule:
-        RULES.update(dict.fromkeys(functions, function))
-        return function
-
-    return enter
 
 
 def centred(common: Scaled, varying: Scaled, axis: int) -> SplitTensor:
@@ -122,11 +82,3 @@ def along_features(x: SplitTensor) -> tuple[Array, Array]:
     """The mantissas of c [1, feature] and V [token, feature], where every other axis has size 1."""
     width = x.shape[-1]
     return x.common.mantissa.reshape(1, width), x.varying.mantissa.reshape(-1, width)
-
-
-def caller() -> str:
-    """The line of model code that is being run."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and "transformers" not in frame.f_code.co_filename:
-        frame = frame.f_back
-    return f"{frame.f_code.co_filename.rpartition('/')[2]} line {frame.f_lineno}"

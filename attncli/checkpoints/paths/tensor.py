@@ -4,21 +4,18 @@ To the model it looks like a batch: text 0 is the full stream, text 1 + k the su
 0 may hold more than the batch (GPT-2 puts tokens there), so what belongs to one stream is a run of rows.
 """
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from attncli.checkpoints.exact.tensor import KNOWN_WITHOUT_NUMBERS, caller
+from attncli.checkpoints.structure.carried import Carried, Table, caller, entering
 from attncli.errors import InputError
 
-Rule = TypeVar("Rule", bound=Callable[..., Any])
-
-RULES: dict[Any, Callable[..., Any]] = {}
-"""What a path tensor does under a torch function; filled by `rule`."""
+RULES: Table = {}
+rule = entering(RULES)
 
 
 @dataclass(frozen=True)
@@ -46,9 +43,10 @@ class Streams:
         return outputs
 
 
-class PathTensor(Tensor):
+class PathTensor(Carried):
     """Streams along axis 0, the full one first."""
 
+    rules = RULES
     numbers: Tensor
     streams: Streams
     activated: bool
@@ -63,28 +61,8 @@ class PathTensor(Tensor):
         return made
 
     @classmethod
-    def __torch_function__(
-        cls,
-        func: Any,
-        types: Any,
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        if func in RULES:
-            return RULES[func](*args, **(kwargs or {}))
-        name = getattr(func, "__name__", str(func))
-        if name in KNOWN_WITHOUT_NUMBERS:
-            with torch._C.DisableTorchFunctionSubclass():
-                return func(*args, **(kwargs or {}))
-        raise refusal(name)
-
-    @classmethod
-    def __torch_dispatch__(  # type: ignore[override]
-        cls, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
-    ) -> Any:
-        if str(func) in ("aten.detach.default", "aten.alias.default"):
-            return args[0]
-        raise refusal(str(func))
+    def refusal(cls, what: str) -> InputError:
+        return refusal(what)
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         return f"PathTensor({tuple(self.shape)}, {self.streams.lengths} lengths)"
@@ -128,16 +106,6 @@ class PathTensor(Tensor):
         moved[0] = parts[0]
         moved[2:] = parts[1:-1]
         return self.like(moved.reshape(self.shape))
-
-
-def rule(*functions: Any) -> Callable[[Rule], Rule]:
-    """Enters a rule into the table."""
-
-    def enter(function: Rule) -> Rule:
-        RULES.update(dict.fromkeys(functions, function))
-        return function
-
-    return enter
 
 
 def refusal(what: str) -> InputError:

@@ -1,0 +1,79 @@
+"""Tensors that go through a model's own code in place of its stream, with a rule of their own for every function.
+
+torch asks such a tensor what to do. The rules of a kind of tensor stand in one table, and what is not in it is refused
+by the name of the function and the line of model code, so nothing is computed that is not understood.
+"""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
+
+import torch
+
+from attncli.errors import InputError
+
+Rule = TypeVar("Rule", bound=Callable[..., Any])
+Table = dict[Any, Callable[..., Any]]
+
+KNOWN_WITHOUT_NUMBERS = {
+    "__get__", "__len__", "dim", "element_size", "get_device", "is_complex", "is_contiguous", "is_floating_point",
+    "is_inference", "ndimension", "nelement", "numel", "requires_grad_", "size", "stride",
+}  # fmt: skip
+"""Functions and properties that ask for sizes and kinds alone."""
+
+
+class Carried(torch.Tensor):
+    """A tensor without storage of its own; its kinds say what they carry instead."""
+
+    rules: ClassVar[Table]
+    """What this kind of tensor does under a torch function."""
+
+    @classmethod
+    def refusal(cls, what: str) -> InputError:
+        """Why the model cannot be run with this kind of tensor."""
+        raise NotImplementedError
+
+    @classmethod
+    def __torch_function__(
+        cls,
+        func: Any,
+        types: Any,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        if func in cls.rules:
+            return cls.rules[func](*args, **(kwargs or {}))
+        name = getattr(func, "__name__", str(func))
+        if name in KNOWN_WITHOUT_NUMBERS:
+            with torch._C.DisableTorchFunctionSubclass():
+                return func(*args, **(kwargs or {}))
+        raise cls.refusal(name)
+
+    @classmethod
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        if str(func) in ("aten.detach.default", "aten.alias.default"):
+            return args[0]
+        raise cls.refusal(str(func))
+
+
+def entering(table: Table) -> Callable[..., Callable[[Rule], Rule]]:
+    """The decorator by which rules are entered into a table."""
+
+    def rule(*functions: Any) -> Callable[[Rule], Rule]:
+        def enter(function: Rule) -> Rule:
+            table.update(dict.fromkeys(functions, function))
+            return function
+
+        return enter
+
+    return rule
+
+
+def caller() -> str:
+    """The line of model code that is being run."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and "transformers" not in frame.f_code.co_filename:
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename.rpartition('/')[2]} line {frame.f_lineno}"

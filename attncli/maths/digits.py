@@ -4,6 +4,9 @@ import math
 
 SIGNIFICANT = 4
 
+SMALLEST_DECIMAL = 1e-5
+"""Smaller numbers are written with an exponent, and so are their spreads."""
+
 
 def number(value: float) -> str:
     if isinstance(value, int):  # a count
@@ -16,7 +19,8 @@ def with_spread(value: float, spread: float) -> str:
     places = decimals(value, SIGNIFICANT)
     if spread:
         places = min(places, decimals(spread, 2))
-    plain = f"{spread:,.{places}f}" if spread < 1e9 else number(spread)
+    decimal = spread < 1e9 and not 0.0 < abs(value) < SMALLEST_DECIMAL
+    plain = f"{spread:,.{places}f}" if decimal else number(spread)
     return f"{fixed(value, places)} ± {plain}"
 
 
@@ -28,6 +32,6 @@ def decimals(value: float, digits: int) -> int:
 
 
 def fixed(value: float, places: int) -> str:
-    if abs(value) >= 1e9 or 0.0 < abs(value) < 1e-5:
+    if abs(value) >= 1e9 or 0.0 < abs(value) < SMALLEST_DECIMAL:
         return f"{value:.{SIGNIFICANT - 1}e}"
     return f"{value:,.{places}f}"

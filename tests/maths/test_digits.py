@@ -26,6 +26,7 @@ def test_four_significant_digits(value: float, text: str) -> None:
         (3.0000001, 5e-6, "3.000 ± 0.000"),
         (-0.0049, 0.0026, "-0.0049 ± 0.0026"),
         (1.0, 0.0, "1.000 ± 0.000"),
+        (3.974e-16, 1.2e-16, "3.974e-16 ± 1.200e-16"),
     ],
 )
 def test_the_spread_sets_the_digits(value: float, spread: float, text: str) -> None:

@@ -54,6 +54,10 @@ def grid_of(report: Report, view: View) -> HeadGrid:
     )
 
 
+BRIGHT = 0.6
+"""Place in the colours above which black letters are easier to read than white ones."""
+
+
 def head_figure(report: Report, grids: list[HeadGrid]) -> Any:
     """The grids one below the other, then the maps of chosen heads."""
     from matplotlib.figure import Figure
@@ -82,8 +86,9 @@ def draw_grid(canvas: Any, axes: Any, grid: HeadGrid) -> None:
     axes.set_ylabel("layer", fontsize=7)
     for line, marks in enumerate(grid.marks):
         for column, mark in enumerate(marks):
-            plain = {"ha": "center", "va": "center", "fontsize": 7, "color": "tab:red"}
-            axes.text(column, line, mark, **plain)
+            cell = image.norm(grid.cells[line][column])
+            color = "white" if cell < BRIGHT else "black"  # a cell without a number is white
+            axes.text(column, line, mark, ha="center", va="center", fontsize=7, color=color)
 
 
 def draw_map(canvas: Any, axes: Any, picture: Picture) -> None:

@@ -225,3 +225,9 @@ def test_nested_configs_are_tiny_too() -> None:
     config = tiny_config("llava", Units(), {})
     sizes = {nested.hidden_size for nested in configs_of(config) if hasattr(nested, "hidden_size")}
     assert sizes == {64}
+
+
+def test_example_inputs_are_made_on_the_models_device() -> None:
+    """`meta` stands for the devices that are not here."""
+    model = build("bert", {"tiny": ""}, seed=0).to("meta")
+    assert {value.device.type for value in example_inputs(model).values()} == {"meta"}

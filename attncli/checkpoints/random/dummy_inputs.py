@@ -45,7 +45,7 @@ BY_TYPE = {
 
 
 def example_inputs(model: PreTrainedModel, tokens: int = 12, seed: int = 0) -> dict[str, Any]:
-    """Inputs under which the model's forward runs; `tokens` is the length of texts."""
+    """Inputs under which the model's forward runs, on its device; `tokens` is the length of texts."""
     names = wanted(model)
     drawn = Drawing(model, tokens, torch.Generator().manual_seed(seed), frozenset(names))
     unknown = [name for name in names if name not in MAKERS]
@@ -54,7 +54,7 @@ def example_inputs(model: PreTrainedModel, tokens: int = 12, seed: int = 0) -> d
             f"{type(model).__name__} asks for the input '{unknown[0]}', which cannot be made up: "
             "choose a model that reads text, images or sound."
         )
-    return {name: MAKERS[name](drawn) for name in names}
+    return {name: MAKERS[name](drawn).to(model.device) for name in names}
 
 
 def wanted(model: PreTrainedModel) -> list[str]:

@@ -178,7 +178,7 @@ def largest_difference(first: list[Tensor], second: list[Tensor]) -> float:
         return float("inf")
     sizes = [max(float(value.abs().max()), 1e-30) for value in first if value.numel()]
     changes = [
-        float((a.double() - b.double()).abs().max())
+        float((a.cpu().double() - b.cpu().double()).abs().max())
         for a, b in zip(first, second, strict=True)
         if a.numel()
     ]

@@ -112,6 +112,9 @@ def inspect_model(
         others += [name for name in (*model.given(), *inputs.given()) if name != "offline"]
         study = weights_study(source, names, heads, model.offline, others)
     else:
+        from attncli.cli.models import refuse_at_once
+
+        refuse_at_once(source)
         from attncli.cli.inspections import Asked, study_of
 
         draws_maps = output.plot is not None and bool(heads.heads)

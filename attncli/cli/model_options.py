@@ -1,11 +1,13 @@
 """Options of the commands that run a model: which one, how it is loaded, and on what."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-from attncli.cli.options import Option, variant_option
+import typer
+
+from attncli.cli.options import NetworkOptions, Option, RunOptions, variant_option
 from attncli.errors import UsageError
 from attncli.networks.variants import Switches, with_mlp_norm, without_norms
 
@@ -125,3 +127,34 @@ class InputOptions:
             tokens,
             seed,
         )
+
+
+Source = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="SOURCE",
+        help="A model: org/name[@revision], ./dir, random:ARCH[?layers=2]; a network file of "
+        "`attn generate network`; nothing = the built-in synthetic default.",
+        show_default=False,
+    ),
+]
+"""Of the commands that take models and synthetic networks alike."""
+
+
+def refuse_for_a_model(source: str, network: NetworkOptions, run: RunOptions, *others: str) -> None:
+    """What only a synthetic network can be given; `others` are further such options that were."""
+    from attncli.networks.spec import option
+
+    given = [name for name in (*network.given(), *run.given()) if name not in ("tokens", "seed")]
+    fixed = [*map(option, given), *others]
+    if fixed:
+        raise UsageError(f"{', '.join(fixed)} goes with synthetic networks: {source} is a model.")
+
+
+def refuse_without_a_model(given: Iterable[str]) -> None:
+    """What a synthetic network does not have: names of options that were given."""
+    from attncli.networks.spec import option
+
+    names = ", ".join(map(option, given))
+    if names:
+        raise UsageError(f"{names} goes with a model: name one as SOURCE.")

@@ -14,7 +14,7 @@ from attncli.checkpoints.random.dummy_inputs import example_inputs
 from attncli.checkpoints.streaming import prove
 from attncli.checkpoints.structure.blocks import find_stacks
 from attncli.cli.model_options import InputOptions, ModelOptions
-from attncli.cli.models import PROBE_TOKENS, refuse_at_once
+from attncli.cli.models import PROBE_TOKENS
 from attncli.cli.options import separated
 from attncli.errors import InputError, UsageError, unknown_name
 from attncli.limits import require_memory
@@ -91,7 +91,6 @@ def opened(
     source: str, model: ModelOptions, inputs: InputOptions, tokens: int | None, seed: int
 ) -> tuple[Checkpoint, Sequence[ModelInput]]:
     """The model and what it is run on."""
-    refuse_at_once(source)
     checkpoint = loaded(source, model, seed)
     return checkpoint, inputs_of(checkpoint, inputs.to_read(tokens, seed))
 

@@ -5,7 +5,6 @@ from functools import partial
 from pathlib import Path
 
 from attncli.cli import sources
-from attncli.cli.model_options import InputOptions, ModelOptions
 from attncli.cli.options import NetworkOptions, RunOptions, separated
 from attncli.errors import UsageError, unknown_name
 from attncli.gates import Condition
@@ -67,30 +66,6 @@ def wanted_metrics(
         if name not in known:
             raise unknown_name("metric in the gate", name, [*known, *own])
     return list(dict.fromkeys([*names, *gated]))
-
-
-def refuse_network_options(
-    source: str | None,
-    skip: bool,
-    network: NetworkOptions,
-    run: RunOptions,
-) -> None:
-    """What only a synthetic network can be given."""
-    given = [name for name in (*network.given(), *run.given()) if name not in ("tokens", "seed")]
-    given += ["no_skip"] * (not skip)
-    if given:
-        names = ", ".join(map(option, given))
-        raise UsageError(f"{names} goes with synthetic networks: {source} is a model.")
-
-
-def refuse_model_options(
-    steps: Sequence[str] | None, loss: bool, model: ModelOptions, inputs: InputOptions
-) -> None:
-    """What a synthetic network does not have."""
-    given = [*model.given(), *inputs.given(), *["steps"] * bool(steps), *["loss"] * loss]
-    if given:
-        names = ", ".join(map(option, given))
-        raise UsageError(f"{names} goes with a model: name one as SOURCE.")
 
 
 def refuse_together(**wanted: object) -> None:

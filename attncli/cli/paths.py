@@ -3,10 +3,14 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from attncli.cli.groups import grouped
-from attncli.cli.model_options import InputOptions, ModelOptions
+from attncli.cli.model_options import (
+    InputOptions,
+    ModelOptions,
+    Source,
+    refuse_for_a_model,
+    refuse_without_a_model,
+)
 from attncli.cli.options import NetworkOptions, Option, OutputOptions, RunOptions, complete_metric
 
 if TYPE_CHECKING:
@@ -30,15 +34,7 @@ attn paths net.safetensors --fail-if 'completeness_error > 1e-12'
 @grouped
 def paths(
     *,
-    source: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="SOURCE",
-            help="A model: org/name[@revision], ./dir, random:ARCH[?layers=2]; a network file of "
-            "`attn generate network`; nothing = the built-in synthetic default.",
-            show_default=False,
-        ),
-    ] = None,
+    source: Source = None,
     metric: Annotated[
         list[str] | None,
         Option(
@@ -88,16 +84,17 @@ def paths(
     """How much of the output travels through paths of each length, and what can short paths do alone?
 
     A self-attention network's output is a sum over paths that pick one head, or the skip, in each layer. With the
-    attention of the full pass frozen (in a trained model norm denominators, activation ratios and gates too), all paths of one length are summed together, so the cost is one forward pass for
-    each length, never one for each path. A path's length is the number of heads that it goes through; a bias begins a
-    path of length 0 where it stands. MLPs of a model are passed without being counted, or counted apart by --steps mlp. That the terms add up to the output is checked every time.
+    attention of the full pass frozen (in a trained model norm denominators, activation ratios and gates too), all paths
+    of one length are summed together, so the cost is one forward pass for each length, never one for each path. A
+    path's length is the number of heads that it goes through; a bias begins a path of length 0 where it stands. MLPs of
+    a model are passed without being counted, or counted apart by --steps mlp. That the terms add up to the output is
+    checked every time.
     """
+    from attncli.cli.models import refuse_at_once
     from attncli.cli.path_runs import (
         DEFAULT_METRICS,
         count_study,
         length_study,
-        refuse_model_options,
-        refuse_network_options,
         refuse_together,
         refuse_with_single,
         single_study,
@@ -111,14 +108,16 @@ def paths(
     refuse_together(count=count, path=path, sample=sample is not None, by=by)
     named = None if source is None or Path(source).is_file() else source
     if named is None:
-        refuse_model_options(steps, loss, model, inputs)
+        own = [*["steps"] * bool(steps), *["loss"] * loss]
+        refuse_without_a_model([*model.given(), *inputs.given(), *own])
     single = bool(path) or sample is not None or by is not None
     if single:
         refuse_with_single(sample, by, metric, steps, loss)
     if count:
         study = count_study(source, metric, skip, network, run)
     elif named is not None:
-        refuse_network_options(named, skip, network, run)
+        refuse_for_a_model(named, network, run, *["--no-skip"] * (not skip))
+        refuse_at_once(named)
         from attncli.cli import path_models
 
         where = (model, inputs, network.tokens, run.seed)

@@ -5,10 +5,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from attncli.cli.groups import grouped
-from attncli.cli.model_options import InputOptions, ModelOptions, ModelSwitchOptions
+from attncli.cli.model_options import (
+    InputOptions,
+    ModelOptions,
+    ModelSwitchOptions,
+    Source,
+    refuse_for_a_model,
+    refuse_without_a_model,
+)
 from attncli.cli.options import (
     NetworkOptions,
     Option,
@@ -48,15 +53,7 @@ DEFAULT_SWEEP_METRICS = ("stable_rank", "log10_residual")
 @grouped
 def rank_collapse(
     *,
-    source: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="SOURCE",
-            help="A model: org/name[@revision], ./dir, random:ARCH[?layers=2]; a network file of "
-            "`attn generate network`; nothing = the built-in synthetic default.",
-            show_default=False,
-        ),
-    ] = None,
+    source: Source = None,
     metric: Annotated[
         list[str] | None,
         Option(
@@ -115,7 +112,9 @@ def rank_collapse(
 
     with progress_bar(output.shows_progress) as progress:
         if source is not None and not Path(source).is_file():
-            refuse_network_options(source, sweep, variants, network, run)
+            fixed = ["--sweep"] * (sweep is not None)
+            fixed += ["--remove-outlier"] * variants.remove_outlier
+            refuse_for_a_model(source, network, run, *fixed)
             from attncli.cli.models import collapse_study
 
             study = collapse_study(
@@ -130,7 +129,9 @@ def rank_collapse(
                 sub_blocks,
             )
         else:
-            refuse_model_options(exact, with_random_init, sub_blocks, model_switches, model, inputs)
+            flags = {"exact": exact, "with_random_init": with_random_init, "sub_blocks": sub_blocks}
+            own = [name for name, on in flags.items() if on]
+            refuse_without_a_model([*own, *model_switches.given(), *model.given(), *inputs.given()])
             study = network_study(source, sweep, choose, network, run)
         report = study(metrics=metrics, progress=progress)
     return emit(with_provenance(report), output, conditions)
@@ -154,46 +155,6 @@ def wanted_metrics(given: Sequence[str], conditions: Sequence[Condition]) -> lis
         if name not in (*METRICS.names(), *OWN_METRICS):
             raise unknown_name("metric in the gate", name, [*METRICS.names(), *OWN_METRICS])
     return list(dict.fromkeys([*names, *(name for name in gated if name not in OWN_METRICS)]))
-
-
-def refuse_network_options(
-    source: str,
-    sweep: str | None,
-    variants: VariantOptions,
-    network: NetworkOptions,
-    run: RunOptions,
-) -> None:
-    """What only a synthetic network can be given."""
-    from attncli.networks.spec import option
-
-    given = [*network.given() | run.given()]
-    fixed = [option(name) for name in given if name not in ("tokens", "seed")]
-    fixed += ["--sweep"] * (sweep is not None) + ["--remove-outlier"] * variants.remove_outlier
-    if fixed:
-        raise UsageError(f"{', '.join(fixed)} goes with synthetic networks: {source} is a model.")
-
-
-def refuse_model_options(
-    exact: bool,
-    with_random_init: bool,
-    sub_blocks: bool,
-    switches: ModelSwitchOptions,
-    model: ModelOptions,
-    inputs: InputOptions,
-) -> None:
-    """What a synthetic network does not have."""
-    from attncli.networks.spec import option
-
-    given = [*switches.given(), *model.given(), *inputs.given()]
-    flags = {
-        "--exact": exact,
-        "--with-random-init": with_random_init,
-        "--sub-blocks": sub_blocks,
-    }
-    names = [name for name, on in flags.items() if on]
-    names += map(option, given)
-    if names:
-        raise UsageError(f"{', '.join(names)} goes with a model: name one as SOURCE.")
 
 
 def network_study(

@@ -6,6 +6,7 @@ definition in the first line of the docstring. A magnitude that can leave float 
 """
 
 from collections.abc import Callable
+from typing import Any, TypeVar
 
 from attncli.maths.split import Split
 from attncli.records import Definition
@@ -16,10 +17,13 @@ METRICS = Registry("metric", "attncli.metrics")
 Metric = Callable[[Split], float]
 
 
-def unit(name: str) -> Callable[[Metric], Metric]:
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def unit(name: str) -> Callable[[Function], Function]:
     """Name a metric's unit; the function itself is returned untouched."""
 
-    def attach(metric: Metric) -> Metric:
+    def attach(metric: Function) -> Function:
         metric.unit = name  # type: ignore[attr-defined]
         return metric
 

@@ -1,6 +1,6 @@
 from math import nan
 
-from attncli.metrics.activations import unit
+from attncli.metrics import unit
 from attncli.metrics.activations._state import State
 
 

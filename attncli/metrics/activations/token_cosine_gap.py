@@ -1,4 +1,4 @@
-from attncli.metrics.activations import unit
+from attncli.metrics import unit
 from attncli.metrics.activations._state import State, cosine_gap
 
 

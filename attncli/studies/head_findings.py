@@ -1,12 +1,13 @@
 """What stands out in a model's attention and states, in words: most serious first, each with its number and its null."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from attncli.maths.digits import number
 from attncli.metrics.activations._state import MASSIVE, RATIO
 from attncli.records import Finding, Row
 from attncli.studies.head_roles import Head
+from attncli.studies.head_rows import NULLS, UNIFORM
 from attncli.studies.roles import DUPLICATE, INDUCTION, OWN, PREVIOUS, SINK, Role
 from attncli.studies.roles import UNIFORM as EVEN
 
@@ -68,14 +69,14 @@ def massive(states: Sequence[Row], labels: Sequence[str]) -> Iterator[Weighed]:
             "massive activations",
             f"after layers {min(layers)} to {max(layers)}; largest {number(top.value or 0.0)} at token {token}{word}, "
             f"feature {top.keys['feature']}, after layer {top.layer}: "
-            f"{float(top.keys['over_median']):,.0f} × the median{random_beside(top)}",
+            f"{float(top.keys['over_median']):,.0f} × the median{nulls_beside(top)}",
         ),
     )
 
 
-def random_beside(row: Row) -> str:
-    value = row.keys.get("random_init")
-    return f"; random weights: {number(value)}" if isinstance(value, float) else ""
+def nulls_beside(row: Row) -> str:
+    found = [(words, row.keys.get(null)) for null, words in NULLS.items()]
+    return "".join(f"; {words}: {number(v)}" for words, v in found if isinstance(v, float))
 
 
 def smoothed(states: Sequence[Row]) -> Iterator[Weighed]:
@@ -91,15 +92,20 @@ def smoothed(states: Sequence[Row]) -> Iterator[Weighed]:
                 Finding(
                     "over-smoothing",
                     f"{where}tokens point one way at the end: 1 - cosine {number(last.value)} after layer {last.layer}, "
-                    f"{number(first.value or 0.0)} before the first; unrelated directions: 1{random_beside(last)}",
+                    f"{number(first.value or 0.0)} before the first; unrelated directions: 1{nulls_beside(last)}",
                 ),
             )
 
 
 def is_clear(role: Role, head: Head) -> bool:
     """Whether a head's own number shows the role, whatever else it does."""
+    return shows(role, head, head.numbers)
+
+
+def shows(role: Role, head: Head, numbers: Mapping[str, float]) -> bool:
+    """Whether these numbers, the head's own or those of a null, would show the role."""
     metric = role.evidence
-    return role.is_clear(head.numbers[metric], head.even.get(metric))
+    return metric in numbers and role.is_clear(numbers[metric], head.even.get(metric))
 
 
 def chosen(
@@ -116,10 +122,20 @@ def named(found: Sequence[Head], metric: str) -> str:
     return ", ".join(f"{head.name} ({head.numbers[metric]:.2f})" for head in found[:NAMED])
 
 
-def even_in_words(found: Sequence[Head], metric: str) -> str:
-    """The null of the strongest."""
-    even = found[0].even.get(metric)
-    return "" if even is None else f"; even attention: {number(even)}"
+def nulls_in_words(found: Sequence[Head], heads: Sequence[Head], role: Role) -> str:
+    """The number of even attention beside the strongest head, and how many heads show the same for nothing."""
+    even = found[0].even.get(role.evidence)
+    words = [] if even is None else [f"; {NULLS[UNIFORM]}: {number(even)}"]
+    for null in NULLS:
+        known = [head for head in heads if role.evidence in head.nulls[null]]
+        if null != UNIFORM and known:
+            same = sum(shows(role, head, head.nulls[null]) for head in known)
+            words.append(f"; {NULLS[null]}: {count_of(same)}")
+    return "".join(words)
+
+
+def count_of(heads: int) -> str:
+    return f"{heads} head{'' if heads == 1 else 's'}"
 
 
 def count(found: Sequence[Head], known: int) -> str:
@@ -138,7 +154,7 @@ def sinks(heads: Sequence[Head]) -> Iterator[Weighed]:
         Finding(
             "sinks",
             f"{count(found, known)} put {SINK.threshold} and more of their weight on one token, {where}; strongest "
-            f"{named(found, 'sink_max')}{even_in_words(found, 'sink_max')}",
+            f"{named(found, 'sink_max')}{nulls_in_words(found, heads, SINK)}",
         ),
     )
 
@@ -153,7 +169,7 @@ def evenly(heads: Sequence[Head]) -> Iterator[Weighed]:
             Finding(
                 "even heads",
                 f"{count(found, known)} spread over nearly all that they see: entropy / ln n_i at least "
-                f"{EVEN.threshold}; most even {named(found, metric)}; even attention: 1",
+                f"{EVEN.threshold}; most even {named(found, metric)}{nulls_in_words(found, heads, EVEN)}",
             ),
         )
 
@@ -202,7 +218,7 @@ def players(heads: Sequence[Head]) -> Iterator[Weighed]:
                 Finding(
                     f"{role.name} heads",
                     f"{len(found)}: {named(found, role.evidence)}"
-                    f"{' …' if len(found) > NAMED else ''}{even_in_words(found, role.evidence)}",
+                    f"{' …' if len(found) > NAMED else ''}{nulls_in_words(found, heads, role)}",
                 ),
             )
 

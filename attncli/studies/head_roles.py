@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from attncli.records import NOT_APPLICABLE, Definition, Row, Scalar
-from attncli.studies.head_rows import UNIFORM
+from attncli.studies.head_rows import NULLS, UNIFORM
 from attncli.studies.roles import MIXED, Played, role_of
 
 ROLE = "role"
@@ -18,14 +18,20 @@ PLACE = ("stack", "kind", "span")
 
 @dataclass
 class Head:
-    """One head, with its numbers and those of even attention."""
+    """One head, with its numbers and what they would be for nothing."""
 
     layer: int
     head: int
     keys: Mapping[str, Scalar]
     numbers: dict[str, float] = field(default_factory=dict)
-    even: dict[str, float] = field(default_factory=dict)
+    nulls: dict[str, dict[str, float]] = field(default_factory=lambda: {null: {} for null in NULLS})
+    """By the null's key."""
     played: Played | None = None
+
+    @property
+    def even(self) -> Mapping[str, float]:
+        """The numbers of even attention."""
+        return self.nulls[UNIFORM]
 
     @property
     def name(self) -> str:
@@ -46,9 +52,10 @@ def heads_of(rows: Iterable[Row]) -> list[Head]:
         place = (row.layer, row.head, *keys.items())
         head = found.setdefault(place, Head(row.layer, row.head, keys))
         head.numbers[row.metric] = row.value
-        even = row.keys.get(UNIFORM)
-        if isinstance(even, float):
-            head.even[row.metric] = even
+        for null, numbers in head.nulls.items():
+            value = row.keys.get(null)
+            if isinstance(value, float):
+                numbers[row.metric] = value
     for head in found.values():
         head.played = role_of(head.numbers, head.even)
     return list(found.values())

@@ -2,20 +2,24 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from attncli.checkpoints.streaming import Site
 from attncli.checkpoints.structure.blocks import Stack
 from attncli.metrics.attention import nature
+from attncli.metrics.attention._spectrum import ROUNDS, STILL
 from attncli.records import Row, Scalar
 from attncli.studies.head_runs import Seen
 from attncli.studies.statistics import summary_row
 
-UNIFORM = "uniform"
-"""The key under which the number of even attention stands beside a head's."""
+UNIFORM, RANDOM, SHUFFLED = "uniform", "random_init", "shuffled"
+
+NULLS = {UNIFORM: "even attention", RANDOM: "random weights", SHUFFLED: "shuffled text"}
+"""The keys under which nulls stand beside a number, in words."""
 
 ON_REPEATS = "roles"
 """The group of metrics that are taken from random tokens repeated twice."""
@@ -48,6 +52,12 @@ class Observed:
         values = [of[site].get(metric, "") for of in kept if site in of]
         reason = next((value for value in values if isinstance(value, str)), None)
         return reason if reason is not None else [v for v in values if isinstance(v, Tensor)]
+
+    def moving(self, site: Site, metric: str) -> "Tensor | None":
+        """[head]: by how much the last round moved a metric of the spectrum; None for others."""
+        if nature(metric).of != "spectrum":
+            return None
+        return torch.stack([seen.moved[site] for seen in self.texts]).amax(dim=0)
 
 
 def site_keys(sites: Sequence[Site], stacks: Sequence[Stack]) -> dict[Site, dict[str, Scalar]]:
@@ -103,7 +113,9 @@ def head_rows(
                     **{name: means(null.found(site, metric)) for name, null in nulls.items()},
                 }
                 numbers = observed.numbers.get(site, range(len(found[0])))
-                yield from site_rows(metric, site, found, beside, keys[site], keeps, numbers)
+                moving = observed.moving(site, metric)
+                for row in site_rows(metric, site, found, beside, keys[site], keeps, numbers):
+                    yield row if moving is None else unsettled(row, moving, numbers)
 
 
 def site_rows(
@@ -135,6 +147,27 @@ def site_rows(
                 layer=site.layer,
                 head=true_number,
             )
+
+
+def unsettled(row: Row, moving: "Tensor", numbers: Sequence[int]) -> Row:
+    """Says of a number that its iteration had not come to rest."""
+    share = float(moving[numbers.index(row.head)])
+    if share <= STILL:
+        return row
+    return replace(
+        row, note=f"not settled: the last of {ROUNDS} rounds moved s1 or s2 by {share:.1%}"
+    )
+
+
+def unsettled_spectra(texts: Sequence[Seen]) -> Iterator[str]:
+    """A warning where iterations ran out of rounds; tables do not show the notes of single numbers."""
+    shares = [share for seen in texts for moved in seen.moved.values() for share in moved.tolist()]
+    moving = [share for share in shares if share > STILL]
+    if moving:
+        yield (
+            f"singular values of {len(moving)} of {len(shares)} maps had not settled after {ROUNDS} rounds (the last "
+            f"moved s1 or s2 by up to {max(moving):.1%}): they are lower bounds, and their rows say so."
+        )
 
 
 def means(found: "list[Tensor] | str") -> "Tensor | None":

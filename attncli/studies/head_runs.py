@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from attncli.checkpoints.streaming import Site, Strip, streaming, watching_projections
+from attncli.checkpoints.streaming import (
+    STRIP_MEMORY,
+    Site,
+    Strip,
+    streaming,
+    watching_projections,
+)
 from attncli.checkpoints.structure.blocks import Stack, watching_states
 from attncli.errors import InputError
 from attncli.maths.split import Split
@@ -20,9 +26,6 @@ from attncli.metrics.attention._rows import Rows
 from attncli.metrics.attention._totals import Totals, Values
 from attncli.studies.model_runs import own_precision
 from attncli.studies.uniform_null import Spans, UniformNull
-
-STRIP_MEMORY = 2**24
-"""Bytes of a strip: all metrics go over it, so it had better stay near the processor."""
 
 Tick = Callable[[float], None]
 """Called with the share of one attention that has been seen."""
@@ -51,6 +54,8 @@ class Seen:
     heads: dict[Site, Values] = field(default_factory=dict)
     nulls: dict[Site, Values] = field(default_factory=dict)
     """The same of even attention over the same visible keys."""
+    moved: dict[Site, Tensor] = field(default_factory=dict)
+    """[head]: by how much of themselves the singular values were still moving when they were taken."""
     states: dict[tuple[str, int], dict[str, float]] = field(default_factory=dict)
     """By stack and state; 0 is the first block's input."""
     peaks: dict[tuple[str, int], Peak] = field(default_factory=dict)
@@ -101,6 +106,8 @@ class Observer:
         if self.site is not None:
             totals = self.totals
             self.seen.heads[self.site] = totals.values()
+            if (moved := totals.moved()) is not None:
+                self.seen.moved[self.site] = moved
             even = self.null.of(
                 self.spans, self.wanted.heads, totals.same_tokens, self.wanted.period
             )
@@ -143,6 +150,7 @@ def as_rows(strip: Strip, period: int | None) -> Rows:
         strip.keys,
         strip.visible,
         period,
+        strip.scores,
     )
 
 

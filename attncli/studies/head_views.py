@@ -7,6 +7,7 @@ from attncli.maths.digits import number
 from attncli.records import Row, Scalar, View
 from attncli.studies.head_metrics import Metrics
 from attncli.studies.head_roles import PLACE, ROLE
+from attncli.studies.head_rows import NULLS
 from attncli.studies.roles import MIXED, ROLES
 
 FEW = 3
@@ -109,14 +110,6 @@ def nulls_in_words(rows: Sequence[Row], metrics: Sequence[str], where: dict[str,
         if found:
             parts.append(f"{words}: {', '.join(found)}")
     return "".join(f"; {part}" for part in parts)
-
-
-NULLS = {
-    "uniform": "even attention",
-    "random_init": "random weights",
-    "shuffled": "shuffled text",
-}
-"""Keys of a row, in words."""
 
 
 def extent(values: Sequence[float]) -> str:

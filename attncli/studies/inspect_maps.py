@@ -8,7 +8,7 @@ from attncli.records import Report, Row
 from attncli.studies import Progress, no_progress
 from attncli.studies.head_findings import findings
 from attncli.studies.head_roles import heads_of, role_rows
-from attncli.studies.head_rows import Observed, head_rows, site_keys
+from attncli.studies.head_rows import Observed, head_rows, site_keys, unsettled_spectra
 from attncli.studies.head_runs import Observer, Seen, Wanted
 from attncli.studies.head_views import ranked, views
 from attncli.studies.inspect_model import Plan, census, headline
@@ -34,6 +34,7 @@ def inspect_maps(file: MapFile, plan: Plan, progress: Progress = no_progress) ->
         input={"tokens": seen.tokens},
         views=tuple(views(rows, plan.metrics, plan.ranking, 1)),
         findings=told,
+        warnings=tuple(unsettled_spectra([seen])),
     )
 
 

@@ -16,6 +16,7 @@ from transformers.masking_utils import eager_mask
 from attncli.checkpoints.streaming import Site, Strip, prove, streaming
 from attncli.checkpoints.streaming import masks as masks_module
 from attncli.checkpoints.streaming.masks import RowwiseMask, rowwise_mask
+from attncli.checkpoints.streaming.scores import LastSoftmax
 from attncli.errors import InputError
 
 torch.set_num_threads(1)
@@ -124,6 +125,49 @@ def test_shared_layers_are_counted_as_they_are_run() -> None:
     model, inputs = TINY["albert"]()
     layers = [site.layer for site in whole_maps(model, inputs)]
     assert layers == list(range(model.config.num_hidden_layers))
+
+
+def strips_of(model: Any, inputs: Any) -> list[Strip]:
+    found: list[Strip] = []
+    with torch.no_grad(), streaming(model, lambda site, strip: found.append(strip), THREE_ROWS):
+        model(**inputs)
+    return found
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "gemma3", "t5"])
+def test_scores_are_what_the_softmax_made_the_weights_of(name: str) -> None:
+    model, inputs = TINY[name]()
+    for strip in strips_of(model.float(), inputs):
+        assert strip.scores is not None
+        assert torch.equal(strip.scores.softmax(-1), strip.weights)
+
+
+def test_scores_are_not_believed_where_the_weights_were_changed_after_the_softmax() -> None:
+    scores = torch.randn(1, 2, 3, 4)
+    with LastSoftmax() as softmax:
+        weights = torch.nn.functional.softmax(scores, dim=-1)
+    assert softmax.scores_of(weights) is scores
+    assert softmax.scores_of(weights[..., 1:]) is None
+    assert softmax.scores_of(weights.clone()) is None
+    weights.mul_(0.5)
+    assert softmax.scores_of(weights) is None
+
+
+def test_maps_that_come_once_more_are_the_same() -> None:
+    model, inputs = TINY["llama"]()
+    found: dict[int, list[Tensor]] = defaultdict(list)
+
+    def observe(site: Site, strip: Strip) -> bool:
+        found[site.layer].append(strip.weights)
+        last = strip.first_query + strip.weights.shape[2] == strip.queries
+        return last and len(found[site.layer]) < 6
+
+    with torch.no_grad(), streaming(model, observe, EVERYTHING):
+        output = model(**inputs)[0]
+    with torch.no_grad(), streaming(model, lambda site, strip: None, EVERYTHING):
+        assert torch.equal(output, model(**inputs)[0])
+    assert all(len(maps) == 6 for maps in found.values())
+    assert all(torch.equal(each, maps[0]) for maps in found.values() for each in maps)
 
 
 def test_learned_sinks_leave_rows_below_one() -> None:

@@ -47,6 +47,28 @@ def test_the_default_fits_one_screen_and_says_what_the_heads_do(folder: Path) ->
     assert "even attention: " in outcome.out
 
 
+def test_findings_count_what_their_nulls_would_show(folder: Path) -> None:
+    """With random weights no head rests on one token; on shuffled text the same do, as they look at positions."""
+    out = attn("inspect-model", str(folder), *IDS, "--with-random-init", "--with-shuffled-text").out
+    (sinks,) = (line for line in out.splitlines() if line.split()[:1] == ["sinks"])
+    assert sinks.endswith("; random weights: 0 heads; shuffled text: 1 head")
+    (even,) = (line for line in out.splitlines() if line.split()[:2] == ["even", "heads"])
+    assert even.endswith(
+        "; even attention: 1.0000; random weights: 12 heads; shuffled text: 7 heads"
+    )
+
+
+def test_spectra_that_have_not_settled_say_so(tmp_path: Path) -> None:
+    """Maps of independent numbers have singular values side by side, which an iteration tells apart slowly."""
+    file = str(tmp_path / "maps.safetensors")
+    scores = 0.5 * torch.randn(1, 400, 400, generator=torch.Generator().manual_seed(0))
+    save_file({"layers.0.attention": scores.softmax(-1)}, file)
+    outcome = attn("inspect-model", file, "--metric", "spectra", "--format", "json")
+    assert "singular values of 1 of 1 maps had not settled after 6 rounds" in outcome.err
+    notes = [row["note"] for row in json.loads(outcome.out)["rows"]]
+    assert all("not settled" in note for note in notes)
+
+
 def test_one_metric_is_a_grid_of_numbers_with_its_null(folder: Path) -> None:
     out = attn("inspect-model", str(folder), *IDS, "--metric", "sink").out
     lines = out.splitlines()

@@ -18,11 +18,12 @@ from attncli.checkpoints.streaming.interface import (
 )
 from attncli.checkpoints.streaming.masks import rowwise_mask
 from attncli.checkpoints.streaming.sites import Site, Sites
+from attncli.checkpoints.streaming.split_heads import group_of, with_all_heads
 from attncli.checkpoints.streaming.watching import Watcher
 from attncli.errors import InputError
 
-STRIP_MEMORY = 32 * 2**20
-"""Bytes for the rows of all heads that are worked on at a time, everything made on the way included."""
+STRIP_MEMORY = 2**26
+"""Bytes, at most, for the rows of all heads that are worked on at a time, everything made on the way included."""
 
 ROW_SUM = 1e-3
 """How far a row of float32 weights over many thousand keys may sum from 1."""
@@ -53,6 +54,8 @@ class Stream:
         }
         """Names of modules with learned sinks, which take their share of every row."""
         self.watcher = Watcher(model, self.found, memory)
+        self.group = group_of(model)
+        """The processes that divide the heads between them."""
 
     def restart(self, *_: Any) -> None:
         """A new forward pass begins."""
@@ -81,7 +84,7 @@ class Stream:
                 own_eager(module),
                 call,
                 rows_within(self.memory, call.row),
-                lambda strip: self.hand_on(site, strip),
+                lambda strip: self.hand_on(site, module, strip),
             )
         finally:
             self.watcher.silent = False
@@ -93,11 +96,13 @@ class Stream:
             self.current = self.sites.site(module)
             self.captured.append(self.current)
         assert self.current is not None
-        self.again = self.hand_on(self.current, strip)
+        self.again = self.hand_on(self.current, module, strip)
         return self.again
 
-    def hand_on(self, site: Site, strip: Strip) -> bool:
+    def hand_on(self, site: Site, module: nn.Module, strip: Strip) -> bool:
         """To the observer, once the strip is seen to be attention: weights that sum to one, or to less beside a sink."""
+        if self.group is not None:
+            strip = with_all_heads(strip, module, self.group)
         sums = strip.weights.sum(dim=-1)
         low, high = float(sums.min()), float(sums.max())
         if math.isnan(low) or math.isnan(high):

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from attncli.checkpoints.streaming.masks import RowwiseMask
+from attncli.checkpoints.streaming.scores import LastSoftmax
 from attncli.errors import InputError
 
 EAGER = "eager_attention_forward"
@@ -37,6 +38,8 @@ class Strip(NamedTuple):
     """[batch or 1, 1, query, key] bool: the keys of the strip that the mask leaves; None where it leaves all."""
     outputs: Tensor | None = None
     """[batch, query, head, value]: the values as these rows weigh them; None where they were not seen."""
+    scores: Tensor | None = None
+    """[batch, head, query, key]: what the softmax was given to give just these weights; None where it was not seen."""
 
 
 def own_eager(module: nn.Module) -> Attention:
@@ -67,16 +70,25 @@ def attention_in_strips(
     while again:
         for start in range(0, call.queries, rows):
             part = call.strip(start, min(start + rows, call.queries))
-            output, weights = eager(call.module, *part.tensors, **part.keywords)
+            with LastSoftmax() as softmax:
+                output, weights = eager(call.module, *part.tensors, **part.keywords)
             if (
                 whole is None
             ):  # one tensor for all: small ones between strips would keep the heap from reusing them
                 whole = output.new_empty((len(output), call.queries, *output.shape[2:]))
-            whole[:, start : start + output.shape[1]] = output
+            if not call.repeated:
+                whole[:, start : start + output.shape[1]] = output
             place = (start, part.first_key, call.queries, call.keys)
-            again = observe(Strip(weights, *place, part.visible, output))
+            seen = None if call.repeated else output
+            scores = softmax.scores_of(weights)
+            again = observe(Strip(weights, *place, part.visible, seen, scores))
+        call = call.once_more()
     assert whole is not None
     return whole
+
+
+NARROW = 16
+"""Features of the values when a map comes once more: products with fewer are not faster."""
 
 
 class Part(NamedTuple):
@@ -95,6 +107,12 @@ class Call(NamedTuple):
     value: Tensor
     mask: Tensor | None
     keywords: Mapping[str, Any]
+    repeated: bool = False
+    """Whether the output is known and the maps alone are wanted."""
+
+    def once_more(self) -> "Call":
+        """The same maps with few features of the values, so that their product costs less."""
+        return self._replace(value=self.value[..., :NARROW].contiguous(), repeated=True)
 
     @property
     def queries(self) -> int:
@@ -165,6 +183,14 @@ ALIVE = 4
 """Arrays of a strip's size at once: logits, logits with their mask, softmax, and what an observer makes of them."""
 
 
+ENOUGH = 64
+"""Rows below which the products of a strip cost more for each number."""
+
+NEAR = 2**24
+"""Bytes of a strip that stay near the processor while everything that is made of it goes over them."""
+
+
 def rows_within(memory: int, row: int) -> int:
-    """How many rows, each of so many bytes over all heads, can be worked on in the memory."""
-    return max(1, memory // (ALIVE * row))
+    """How many rows, each of so many bytes over all heads, are best worked on at a time, within the memory."""
+    near = max(ENOUGH, NEAR // (ALIVE * row))
+    return max(1, min(near, memory // (ALIVE * row)))

@@ -16,13 +16,13 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from attncli.checkpoints.streaming.interface import Strip, precise, rows_within
+from attncli.checkpoints.streaming.scores import SOFTMAX
 from attncli.checkpoints.structure.attention_calls import UNCHANGED, name_of
 from attncli.errors import InputError
 
 ATTENDS = re.compile(r"att(entio)?n", re.IGNORECASE)
 """In the class or the name of every module of transformers that attends."""
 
-SOFTMAX = {torch.softmax, Tensor.softmax, F.softmax, torch.nn.functional.softmax}
 PRODUCTS = {
     torch.matmul,
     Tensor.matmul,

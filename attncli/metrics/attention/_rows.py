@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 TINY = 2e-38
 """The least weight that adds to an entropy, a normal float32: 2e-38 · ln 2e-38 is no number that could be seen."""
 
+HIDDEN = 1000.0
+"""Scores this far below the best of their row have the weight 0, in float64 too, and may be infinite."""
+
 CACHED = 2**17
 """Numbers that are worked on at a time, so that they stay in the processor's cache."""
 
@@ -26,6 +29,7 @@ class Rows:
         keys: int | None = None,
         visible: "Tensor | None" = None,
         period: int | None = None,
+        scores: "Tensor | None" = None,
     ) -> None:
         self.weights = weights
         """[batch, head, query, key]"""
@@ -37,6 +41,8 @@ class Rows:
         """[batch or 1, 1, query, key] bool; None: every key."""
         self.period = period
         """After how many tokens the text repeats itself; None: it does not."""
+        self.scores = scores
+        """[batch, head, query, key]: what the softmax was given; None: not known."""
 
     @property
     def size(self) -> int:
@@ -58,14 +64,14 @@ class Rows:
     @cached_property
     def entropy(self) -> "Tensor":
         """[batch, head, query]: -Σ_j A_ij ln A_ij in nats."""
-        width = self.weights.shape[-1]
+        own = [self.weights, *([] if self.scores is None else [self.scores])]
+        below = from_weights if self.scores is None else from_scores
         result = self.weights.new_empty(self.weights.shape[:-1])
-        room = self.weights.new_empty((min(self.size, max(1, CACHED // width)), width))
-        for own, target in zip(self.weights.flatten(0, 1), result.flatten(0, 1), strict=True):
-            for part, sums in zip(own.split(len(room)), target.split(len(room)), strict=True):
-                logarithms = room[: len(part)].copy_(part).clamp_min_(TINY).log_()
-                sums.copy_(logarithms.mul_(part).sum(dim=-1))
-        return 0.0 - result
+        rows = max(1, CACHED // self.weights.shape[-1])
+        flat = [tensor.flatten(0, 2).split(rows) for tensor in own]
+        for target, *parts in zip(result.flatten().split(rows), *flat, strict=True):
+            target.copy_(below(*parts))
+        return result
 
     @cached_property
     def squares(self) -> "Tensor":
@@ -111,3 +117,15 @@ class Rows:
         if self.period is None:
             return values.new_full(values.shape, nan)
         return values.masked_fill(self.positions() < self.period, nan)
+
+
+def from_weights(weights: "Tensor") -> "Tensor":
+    """[row]: the entropy of each row [row, key]."""
+    return 0.0 - weights.clamp_min(TINY).log_().mul_(weights).sum(dim=-1)
+
+
+def from_scores(weights: "Tensor", scores: "Tensor") -> "Tensor":
+    """The same, where ln A_ij = (s_ij - max s_i) + ln max A_i: one logarithm for each row instead of each number."""
+    below = scores - scores.amax(dim=-1, keepdim=True)
+    far = below.clamp_min_(-HIDDEN).mul_(weights).sum(dim=-1)
+    return 0.0 - far - weights.amax(dim=-1).log_().mul_(weights.sum(dim=-1))

@@ -14,10 +14,12 @@ if TYPE_CHECKING:
 
 BLOCK = 16
 """Vectors of a round: a product with as many costs no more than with fewer."""
-ROUNDS = 3
+ROUNDS = 6
 """At most; each asks for all strips once more."""
 STILL = 1e-3
 """Relative change of the two largest values below which they are taken."""
+LEAST = 1e-4
+"""Of the largest value: a change is relative to no less than that, as smaller values are rounding."""
 NOISE = 1e-10
 """Of random directions, where a map of low rank has no more of its own."""
 SEED = 0
@@ -41,6 +43,8 @@ class Spectrum:
         self.received = rows.weights.new_zeros((*self.lead, self.keys)).double()
         self.square = rows.weights.new_zeros(self.lead).double()
         self.values: Tensor | None = None
+        self.moved = torch.zeros(self.lead, dtype=torch.float64, device=start.device)
+        """[batch, head]: by how much of itself the last round moved one of the two largest values."""
 
     def noise(self, like: "Tensor", columns: int) -> "Tensor":
         import torch
@@ -55,7 +59,8 @@ class Spectrum:
         weights = rows.weights
         part = slice(rows.first_key, rows.first_key + weights.shape[-1])
         block = self.blocks[-1][..., part, :].to(weights.dtype)
-        self.running[..., part, :] += (weights.transpose(-2, -1) @ (weights @ block)).double()
+        across = (weights @ block).transpose(-2, -1)
+        self.running[..., part, :] += (across @ weights).transpose(-2, -1).double()
         if not self.products:
             self.received[..., part] += weights.sum(dim=-2).double()
             self.square += rows.squares.double().sum(dim=-1)
@@ -66,11 +71,14 @@ class Spectrum:
         self.products.append(self.running)
         self.values = self.top(self.within())
         room = self.keys - sum(block.shape[-1] for block in self.blocks)
-        still = before is not None and bool(
-            ((self.values - before).abs() <= STILL * self.values).all()
-        )
-        if still or room == 0 or len(self.products) == ROUNDS:
+        if room == 0:  # nothing is left out, so these are the singular values themselves
+            self.moved.zero_()
             return False
+        if before is not None:
+            least = self.values.clamp_min(LEAST * self.values[..., :1]).clamp_min(NOISE)
+            self.moved = ((self.values - before).abs() / least).amax(dim=-1)
+            if bool((self.moved <= STILL).all()) or len(self.products) == ROUNDS:
+                return False
         self.blocks.append(self.fresh(min(BLOCK, room)))
         self.running = self.running.new_zeros(self.blocks[-1].shape)
         return True

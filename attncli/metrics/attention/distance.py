@@ -6,7 +6,7 @@ from attncli.metrics.attention._rows import Rows
 if TYPE_CHECKING:
     from torch import Tensor
 
-BLOCK = 64
+BLOCK = 128
 """Rows of which the keys between them are gone through one by one."""
 
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 def s1(spectrum: Spectrum) -> "Tensor":
     """Largest singular value of A.
 
+    Found by iteration, never above the true value; a note says where it had not settled to a thousandth.
     1: rows and columns sum to one; √n: every query looks at the same key. Uniform causal attention over 64 tokens: 1.598.
     """
     assert spectrum.values is not None

@@ -315,6 +315,54 @@ def test_extreme_maps_have_finite_numbers(name: str, kind: str) -> None:
     assert isinstance(found, str) or bool(torch.isfinite(found).all())
 
 
+HIDDEN_SCORES = {"least": torch.finfo(torch.float64).min, "infinite": -math.inf}
+
+
+@pytest.mark.parametrize("hidden", HIDDEN_SCORES)
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 30.0, 1e5])
+@pytest.mark.parametrize("taken", [0.0, 0.4])
+def test_scores_give_the_entropy_that_logarithms_of_weights_give(
+    hidden: str, scale: float, taken: float
+) -> None:
+    """`taken`: the share of a learned sink, which the scores do not show."""
+    generator = torch.Generator().manual_seed(0)
+    scores = scale * torch.randn(1, 2, N, N, generator=generator, dtype=torch.float64) + 1e3
+    scores = scores.masked_fill(~CAUSAL, HIDDEN_SCORES[hidden])
+    weights = scores.softmax(-1) * (1.0 - taken)
+    found = Rows(weights, visible=CAUSAL[None, None], scores=scores).entropy
+    assert torch.allclose(found, torch.special.entr(weights).sum(-1), rtol=1e-12, atol=1e-13)
+    rough = Rows(weights.float(), visible=CAUSAL[None, None], scores=scores.float()).entropy
+    if scale <= 1.0:  # larger scores are not the same numbers in float32
+        assert torch.allclose(rough.double(), found, rtol=1e-4, atol=1e-4)
+
+
+def spectrum_of(weights: Tensor) -> Totals:
+    totals, rows = Totals(["s1", "s2_over_s1"]), Rows(weights)
+    totals.add(rows)
+    while totals.wants_another_round():
+        totals.add(rows)
+    return totals
+
+
+def noisy(scale: float, n: int = 400) -> Tensor:
+    generator = torch.Generator().manual_seed(0)
+    scores = scale * torch.randn(1, 1, n, n, generator=generator, dtype=torch.float64)
+    return scores.softmax(-1)
+
+
+@pytest.mark.parametrize("scale", [0.5, 1.0, 2.0, 4.0])
+def test_singular_values_are_lower_bounds_and_say_where_they_had_not_settled(scale: float) -> None:
+    weights = noisy(scale)
+    totals = spectrum_of(weights)
+    s1, s2 = torch.linalg.svdvals(weights[0, 0])[:2]
+    found = {name: float(value) for name, value in totals.values().items()}
+    moved = float(totals.moved())  # type: ignore[arg-type]
+    low = 1.0 - found["s1"] * found["s2_over_s1"] / float(s2)
+    assert -1e-9 <= 1.0 - found["s1"] / float(s1) <= max(moved, 1e-3)
+    assert -1e-9 <= low <= max(3.0 * moved, 1e-3)
+    assert (moved > 1e-3) == (scale == 0.5)  # the flattest spectrum is the one that takes longest
+
+
 def test_one_token_is_enough_or_there_is_a_reason() -> None:
     found = measured(torch.ones(1, 2, 1, 1), ON_MAPS)
     assert float(found["entropy"][0]) == 0.0

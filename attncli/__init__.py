@@ -14,12 +14,14 @@ Rooms, top to bottom; a room imports only from rooms above it, and `tests/test_h
     reports      finished reports: read back from JSON, put side by side
     registry     one mechanism for whatever is extended by adding a file
     limits       what the machine can hold
+    ranks        several processes that run one command: shares, and results put together
     maths        numpy only, no input or output: the c+R arithmetic, bounds, orders
     networks     synthetic transformers in c+R form: specification, weights, files, one layer's step
     maps         synthetic attention maps, one kind per file
     patterns     sparse target patterns, one per file, and pattern files
     fits         one fixed attention module fitted to patterns: one method per file
     checkpoints  models: files, loading, streamed attention, parts off, exact residuals; alone knows torch and transformers
+    tasks        small networks trained here on the paper's tasks, one task per file
     metrics      one measurement per file: of states, attention maps, activations, weights
     studies      what a command answers: source → observations → measures → Report, no printing
     gates        Report × conditions, or two reports × limits → verdicts → exit code

@@ -18,6 +18,7 @@ REGISTRIES: Mapping[str, Registry] = {
     "maps": Registry("map", "attncli.maps"),
     "patterns": Registry("pattern", "attncli.patterns"),
     "methods": Registry("method", "attncli.fits"),
+    "tasks": Registry("task", "attncli.tasks.labelling"),
     "formats": Registry("format", "attncli.render"),
 }
 
@@ -75,7 +76,7 @@ def list_things(
             metavar="WHAT",
             show_default=False,
             autocompletion=completion(lambda: [*REGISTRIES, "variants", ARCHITECTURES]),
-            help="One of metrics, attention-metrics, activation-metrics, weight-metrics, maps, patterns, methods, formats, variants, architectures; "
+            help="One of metrics, attention-metrics, activation-metrics, weight-metrics, maps, patterns, methods, tasks, formats, variants, architectures; "
             "nothing = all but the last.",
         ),
     ] = None,

@@ -42,7 +42,7 @@ class Bar:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
-        columns = (BarColumn(), MofNCompleteColumn(), what, TimeRemainingColumn())
+        columns = (BarColumn(), MofNCompleteColumn(), what, TimeRemainingColumn(), "left")
         self.display = Progress(*columns, console=Console(stderr=True), transient=True)
         self.task = self.display.add_task(what)
         self.display.start()

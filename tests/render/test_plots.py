@@ -2,6 +2,7 @@
 
 import dataclasses
 import io
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -9,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from attncli.records import Report, Row, View
-from attncli.render.plots.chart import chart, squeeze, unsqueeze
+from attncli.render.plots.chart import chart, charts, squeeze, unsqueeze
 from attncli.render.plots.figure import figure
 from attncli.render.plots.terminal import terminal
 
@@ -84,6 +85,35 @@ def test_nulls_and_other_metrics_are_not_points() -> None:
     assert [point.y for point in found.series["SAN"]] == [0.0, 1.0, 2.0, 3.0]
 
 
+TWO_WIDTHS = Report(
+    "example",
+    "Two widths.",
+    tuple(
+        Row("order", width * step, "1", "SAN", keys={"step": step, "width": width})
+        for width in (8, -16)
+        for step in range(4)
+    ),
+    {},
+    {},
+    views=tuple(
+        View(f"Width {width}", "step", ("order",), "variant", {"width": width}, lowest_drawn=-32.0)
+        for width in (8, -16)
+    ),
+)
+
+
+def test_views_of_the_same_curves_elsewhere_are_drawn_each_by_itself(tmp_path: Path) -> None:
+    """Every plot has the rows of its own place, down to where the view ends."""
+    first, second = charts(TWO_WIDTHS)
+    assert [point.y for point in first.series["SAN"]] == [0.0, 8.0, 16.0, 24.0]
+    assert [point.y for point in second.series["SAN"]] == [0.0, -16.0, -32.0]
+    lines = drawn(TWO_WIDTHS).splitlines()
+    assert [line for line in lines if "Width" in line] == ["Width 8", "Width -16"]
+    pytest.importorskip("matplotlib")
+    figure(TWO_WIDTHS, tmp_path / "two.svg")
+    assert len(re.findall(r'id="axes_\d+"', (tmp_path / "two.svg").read_text())) == 2
+
+
 @pytest.mark.parametrize("value", [0.0, -0.3, 2.5, -171507.0, 1e200])
 def test_squeezing_can_be_undone(value: float) -> None:
     assert unsqueeze(squeeze(value)) == pytest.approx(value, rel=1e-9, abs=1e-12)
@@ -123,3 +153,22 @@ def test_an_svg_is_well_formed(tmp_path: Path) -> None:
     figure(LINE, tmp_path / "x.svg")
     root = ElementTree.parse(tmp_path / "x.svg").getroot()
     assert root.tag.endswith("svg")
+
+
+LEVELLED = dataclasses.replace(LINE, rows=(*LINE.rows, Row("order", 4.0, "1", "all of it")))
+
+
+def test_a_number_without_a_place_is_a_level_that_curves_are_held_against(tmp_path: Path) -> None:
+    found = chart(LEVELLED)
+    assert found is not None
+    assert found.levels == {"all of it": 4.0}
+    assert set(found.series) == {"SAN", "skip"}
+    top, *below = drawn(LEVELLED).splitlines()[2:]
+    assert top == "       4.000 │" + "╌" * 32
+    assert not [line for line in below[:-1] if "╌" in line]
+    assert below[-1].endswith("╌╌ all of it")
+    pytest.importorskip("matplotlib")
+    for name, report in (("plain", LINE), ("levelled", LEVELLED)):
+        figure(report, tmp_path / f"{name}.svg")
+    plain, levelled = ((tmp_path / f"{n}.svg").read_text() for n in ("plain", "levelled"))
+    assert levelled.count("stroke-dasharray") == plain.count("stroke-dasharray") + 2  # and legend

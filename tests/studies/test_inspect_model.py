@@ -202,6 +202,21 @@ def test_heads_that_are_built_get_the_roles_they_were_built_for() -> None:
     assert {"sinks", "even heads", "induction heads", "previous-token heads"} <= set(about)
 
 
+def test_a_large_vocabulary_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The config is asked once for its special tokens, not once for every token that there is."""
+    model, asked = hand_built(), 0
+    said = type(model.config).to_dict
+
+    def counted(config: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        return said(config)
+
+    monkeypatch.setattr(type(model.config), "to_dict", counted)
+    repeated_tokens(model, 0)
+    assert asked == 1
+
+
 def test_repeated_tokens_are_all_different_and_none_is_special() -> None:
     found = repeated_tokens(hand_built(), 0)
     assert found is not None

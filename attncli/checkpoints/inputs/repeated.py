@@ -28,7 +28,7 @@ def repeated_tokens(body: PreTrainedModel, seed: int) -> Repeated | None:
     if not names <= WORDS:
         return None
     most = longest(body)
-    known = torch.tensor([each for each in range(vocabulary(body)) if each not in special(body)])
+    known = torch.tensor(sorted(set(range(vocabulary(body))) - special(body)))
     period = min(PERIOD, len(known), PERIOD if most is None else most // 2)
     if period < SHORTEST:
         return None

@@ -129,6 +129,11 @@ OVERRIDES: Mapping[str, Overrides] = {
     "moonshine_streaming": {"num_key_value_heads": lambda units: units.heads},
     "muse_spark_audio": {"num_hidden_layers": 4},
     "nemotron": {"num_key_value_heads": lambda units: units.key_heads},
+    "perceiver": {
+        "num_self_attends_per_block": 2,
+        "d_latents": lambda units: units.width,
+        "num_latents": 8,
+    },
     "qwen4_exp_text": {
         "indexer_n_heads": 4,
         "indexer_kv_heads": 1,

@@ -64,14 +64,18 @@ class Rows:
     @cached_property
     def entropy(self) -> "Tensor":
         """[batch, head, query]: -Σ_j A_ij ln A_ij in nats."""
-        own = [self.weights, *([] if self.scores is None else [self.scores])]
-        below = from_weights if self.scores is None else from_scores
-        result = self.weights.new_empty(self.weights.shape[:-1])
-        rows = max(1, CACHED // self.weights.shape[-1])
-        flat = [tensor.flatten(0, 2).split(rows) for tensor in own]
-        for target, *parts in zip(result.flatten().split(rows), *flat, strict=True):
-            target.copy_(below(*parts))
-        return result
+        weights = self.weights.flatten(0, 2)
+        scores = None if self.scores is None else self.scores.flatten(0, 2)
+        result = weights.new_empty(len(weights))
+        step = max(1, CACHED // weights.shape[-1])
+        for start in range(0, len(weights), step):
+            part = slice(start, start + step)
+            result[part] = (
+                from_weights(weights[part])
+                if scores is None
+                else from_scores(weights[part], scores[part])
+            )
+        return result.view(self.weights.shape[:-1])
 
     @cached_property
     def squares(self) -> "Tensor":

@@ -1,10 +1,15 @@
-"""What both plots draw: the first view of a report that spreads one metric over an axis."""
+"""What both plots draw: one metric over an axis, from the first view of a report that has one."""
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
-from attncli.records import Report
+from attncli.records import Report, Row, View
+from attncli.render._cells import stands_at
+from attncli.render.plots.boxes import ACROSS
+
+NO_CURVES = ("head", ACROSS)
+"""What spreads a metric into a grid, or into boxes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +25,8 @@ class Chart:
     metric: str
     x_label: str
     series: Mapping[str, list[Point]]
+    levels: Mapping[str, float] = field(default_factory=dict)
+    """Numbers of the same metric that have no place along the axis: what the curves are held against."""
 
     @property
     def points(self) -> list[Point]:
@@ -27,22 +34,56 @@ class Chart:
 
 
 def chart(report: Report) -> Chart | None:
-    """The curves of the first such view; None where the report has no numbers to draw."""
-    drawn = (view for view in report.views if view.across not in (None, "head"))
-    view = next(drawn, None)  # heads are a grid, not curves
-    if view is None or view.across is None:
-        return None
+    """A curve for each place across, else one of the first column; None where the report has no numbers to draw."""
+    return next(iter(charts(report)), None)
+
+
+def charts(report: Report) -> list[Chart]:
+    """The first view's, and those of the views that show the same at other places."""
+    views = [view for view in report.views if view.across not in NO_CURVES]
+    first = next(
+        (view for view in views if view.across), next((v for v in views if v.metrics), None)
+    )
+    if first is None:
+        return []
+    drawn = (chart_of(report, view) for view in views if alike(view, first))
+    return [one for one in drawn if one is not None]
+
+
+def alike(view: View, first: View) -> bool:
+    """Whether it has the same curves, of other rows."""
+    elsewhere = replace(view, title=first.title, where=first.where)
+    return view is first or (view.across is not None and elsewhere == first)
+
+
+def chart_of(report: Report, view: View) -> Chart | None:
     last = max((row.layer for row in report.rows if row.layer is not None), default=None)
     series: dict[str, list[Point]] = {}
+    levels: dict[str, float] = {}
     for row in report.rows:
         x = row.axis(view.down)
         early = view.last_layer_only and row.layer != last
-        if row.metric not in view.metrics or row.value is None or early:
+        if row.value is None or early or not drawn_in(view, row):
             continue
+        name = str(row.axis(view.across or "variant"))
         if isinstance(x, int | float):
             point = Point(float(x), row.value, row.spread or 0.0)
-            series.setdefault(str(row.axis(view.across)), []).append(point)
-    return Chart(view.title, view.metrics[0], view.down, series) if series else None
+            series.setdefault(name, []).append(point)
+        elif set(row.coordinates) == {view.across}:
+            levels[name] = row.value
+    title = view.title if view.across else view.metrics[0]
+    return Chart(title, view.metrics[0], view.down, series, levels) if series else None
+
+
+def drawn_in(view: View, row: Row) -> bool:
+    """Whether the view's plot has this row, if it has a number."""
+    metrics = view.metrics if view.across else view.metrics[:1]
+    lowest = -math.inf if view.lowest_drawn is None else view.lowest_drawn
+    deep = row.value is not None and row.value < lowest
+    here = view.across is None or all(
+        stands_at(row, axis, place) for axis, place in view.where.items()
+    )
+    return row.metric in metrics and here and not deep
 
 
 def squeeze(value: float) -> float:

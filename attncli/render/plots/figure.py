@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from attncli.records import Report
-from attncli.render.plots.chart import Chart, chart, needs_squeeze
+from attncli.render.plots.boxes import box_figure, boxes_of
+from attncli.render.plots.chart import Chart, charts, needs_squeeze
 from attncli.render.plots.heads import head_figure, head_grids
 from attncli.render.plots.maps import scales_of
 
@@ -18,21 +19,34 @@ METADATA = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}
 def figure(report: Report, path: Path) -> None:
     """Draw the report's maps, or its curves with their spread, into a file whose ending names the format."""
     import matplotlib
-    from matplotlib.figure import Figure  # not pyplot: no global state, no display
 
-    drawn = chart(report)
     with matplotlib.rc_context({"svg.hashsalt": "attn"}):
         if grids := head_grids(report):
             canvas = head_figure(report, grids)
         elif report.pictures:
             canvas = map_figure(report)
+        elif boxes := boxes_of(report):
+            canvas = box_figure(report, boxes)
         else:
-            canvas = Figure(figsize=(7.2, 4.6), layout="constrained")
-            axes = canvas.add_subplot()
-            if drawn is not None:
-                plot(axes, drawn)
-            axes.set_title(report.headline, fontsize=8, loc="left", wrap=True)
+            canvas = curve_figure(report)
         canvas.savefig(path, dpi=150, metadata=METADATA[path.suffix.lower()])
+
+
+def curve_figure(report: Report) -> Any:
+    """The charts one below the other; a single one under the headline, several each under its own title."""
+    from matplotlib.figure import Figure  # not pyplot: no global state, no display
+
+    drawn = charts(report)
+    canvas = Figure(figsize=(7.2, 4.6 * max(1, len(drawn))), layout="constrained")
+    grid = canvas.subplots(max(1, len(drawn)), squeeze=False)
+    for axes, one in zip(grid[:, 0], drawn, strict=False):
+        plot(axes, one)
+        axes.set_title(one.title, fontsize=8, loc="left")
+    if len(drawn) > 1:
+        canvas.suptitle(textwrap.fill(report.headline, 110), fontsize=8)
+    else:
+        grid[0, 0].set_title(report.headline, fontsize=8, loc="left", wrap=True)
+    return canvas
 
 
 def map_figure(report: Report) -> Any:
@@ -62,6 +76,8 @@ def map_figure(report: Report) -> Any:
 
 
 def plot(axes: object, drawn: Chart) -> None:
+    for style, (name, level) in zip(("--", ":", "-.") * 4, drawn.levels.items(), strict=False):
+        axes.axhline(level, color="0.4", linewidth=1.2, linestyle=style, label=name)  # type: ignore[attr-defined]
     for marker, (name, points) in zip(MARKERS * 4, drawn.series.items(), strict=False):
         axes.errorbar(  # type: ignore[attr-defined]
             [point.x for point in points],
@@ -78,4 +94,4 @@ def plot(axes: object, drawn: Chart) -> None:
     axes.set_xlabel(drawn.x_label)  # type: ignore[attr-defined]
     axes.set_ylabel(drawn.metric)  # type: ignore[attr-defined]
     axes.grid(alpha=0.3)  # type: ignore[attr-defined]
-    axes.legend(frameon=False)  # type: ignore[attr-defined]
+    axes.legend(frameon=bool(drawn.levels), edgecolor="none", framealpha=0.9)  # type: ignore[attr-defined]

@@ -1,51 +1,59 @@
 """Curves drawn with characters."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from attncli.maths.digits import number
 from attncli.records import Picture, Report
-from attncli.render.plots.chart import Chart, chart, needs_squeeze, squeeze, unsqueeze
+from attncli.render.plots.boxes import Boxes, box_lines, boxes_of
+from attncli.render.plots.chart import Chart, charts, needs_squeeze, squeeze, unsqueeze
 from attncli.render.plots.maps import shaded
 
 MARKS = "●■▲◆○□△◇"
 COLOURS = ("cyan", "yellow", "green", "magenta", "blue", "red", "white", "bright_black")
+DASHES = "╌═┄"
+"""Of levels."""
 HEIGHT, WIDEST, MARGIN = 16, 72, 12
 
 Canvas = list[list[tuple[str, str]]]
 
 
 def terminal(report: Report) -> "TerminalPlot":
-    """The curves or maps of the report, as wide as the terminal allows."""
-    return TerminalPlot(chart(report), report.pictures)
+    """The curves, boxes or maps of the report, as wide as the terminal allows."""
+    return TerminalPlot(charts(report), report.pictures, boxes_of(report))
 
 
 class TerminalPlot:
-    """A chart and maps that fit themselves to the console."""
+    """Charts, boxes and maps that fit themselves to the console."""
 
-    def __init__(self, drawn: Chart | None, pictures: tuple[Picture, ...] = ()) -> None:
-        self.chart = drawn
+    def __init__(
+        self, drawn: Sequence[Chart], pictures: Sequence[Picture], boxes: Sequence[Boxes]
+    ) -> None:
+        self.charts = drawn
         self.pictures = pictures
+        self.boxes = boxes
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for picture in self.pictures:
             yield from shaded(picture, options.max_width)
-        if self.chart is None:
-            if not self.pictures:
-                yield Text("\nno numbers to plot")
-            return
+        for boxes in self.boxes:
+            yield from box_lines(boxes, options.max_width)
+        if not (self.charts or self.pictures or self.boxes):
+            yield Text("\nno numbers to plot")
         width = max(20, min(WIDEST, options.max_width - MARGIN - 2))
-        yield Text(f"\n{self.chart.title}", style="italic")
-        yield from draw(self.chart, width)
+        for chart in self.charts:
+            yield Text(f"\n{chart.title}", style="italic")
+            yield from draw(chart, width)
 
 
 def draw(drawn: Chart, width: int) -> list[Text]:
     """The lines of the plot: canvas with a scale on the left, the x axis, the legend."""
     scale = squeeze if needs_squeeze(drawn) else float
     heights = [scale(point.y) for point in drawn.points]
+    heights += [scale(level) for level in drawn.levels.values()]
     low, high = min(heights), max(heights)
     span = (high - low) or 1.0
     left = min(point.x for point in drawn.points)
@@ -64,14 +72,17 @@ def draw(drawn: Chart, width: int) -> list[Text]:
     labels = {
         line: number(inverse(high - line / (HEIGHT - 1) * span)) for line in (0, 5, 10, HEIGHT - 1)
     }
-    canvas = painted(places, width)
+    levels = [round((high - scale(level)) / span * (HEIGHT - 1)) for level in drawn.levels.values()]
+    canvas = painted(places, levels, width)
     lines = [canvas_line(labels.get(index, ""), cells) for index, cells in enumerate(canvas)]
     return [*lines, *axis(drawn, left, right, width), legend(drawn)]
 
 
-def painted(places: list[list[tuple[int, int]]], width: int) -> Canvas:
-    """Dotted lines, then the marks; where curves meet, they take turns, so that none is hidden for long."""
+def painted(places: list[list[tuple[int, int]]], levels: list[int], width: int) -> Canvas:
+    """Levels, dotted lines, then the marks; where curves meet, they take turns, so that none is hidden for long."""
     canvas: Canvas = [[(" ", "")] * width for _ in range(HEIGHT)]
+    for index, line in enumerate(levels):
+        canvas[line] = [(DASHES[index % len(DASHES)], "dim")] * width
     owners: dict[tuple[int, int], list[int]] = {}
     for index, cells in reversed(list(enumerate(places))):
         for column, line in connected(cells):
@@ -112,4 +123,6 @@ def legend(drawn: Chart) -> Text:
     for index, name in enumerate(drawn.series):
         result.append(f"{MARKS[index % len(MARKS)]} ", style=COLOURS[index % len(COLOURS)])
         result.append(f"{name}   ")
+    for index, name in enumerate(drawn.levels):
+        result.append(f"{DASHES[index % len(DASHES)] * 2} {name}   ", style="dim")
     return result

@@ -1,0 +1,90 @@
+"""A labeller trained on its task, and what it is asked."""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attncli.tasks.labelling import Examples, Sizes, Task
+from attncli.tasks.network import Labeller, labeller
+from attncli.tasks.plan import TrainingPlan
+from attncli.tasks.saving import SavedTraining
+from attncli.tasks.training import Tick, no_tick, train
+
+TRAINING, QUESTIONS, SEEN = range(3)
+"""Streams of random numbers of one seed."""
+
+SEEN_SEQUENCES = 2000
+"""Of those like the training's."""
+
+LARGEST_GRADIENT = 1.0
+
+
+class Learned(NamedTuple):
+    """A network after its training."""
+
+    network: Labeller
+    asked: Examples
+    seen: Examples
+    """What it was trained on, or sequences like those."""
+
+
+def learned(
+    task: Task,
+    sizes: Sizes,
+    plan: TrainingPlan,
+    seed: int,
+    saved: SavedTraining | None = None,
+    tick: Tick = no_tick,
+) -> Learned:
+    """The same task, sizes, plan and seed give the same network."""
+    network = labeller(task, sizes, seed)
+    asked = task.draw(np.random.default_rng([seed, QUESTIONS]), task.asked)
+    batch = batches(task, seed, asked)
+
+    def loss_of_step(step: int) -> Tensor:
+        inputs, labels = map(torch.from_numpy, batch(step))
+        return F.cross_entropy(network(inputs).flatten(0, 1), labels.flatten())
+
+    train(network, loss_of_step, plan, saved, tick)
+    seen = (
+        asked if task.by_heart else task.draw(np.random.default_rng([seed, SEEN]), SEEN_SEQUENCES)
+    )
+    return Learned(network.requires_grad_(False).eval(), asked, seen)
+
+
+def batches(task: Task, seed: int, asked: Examples) -> Callable[[int], Examples]:
+    """What each step trains on."""
+
+    def batch(step: int) -> Examples:
+        stream = np.random.default_rng([seed, TRAINING, step])
+        if not task.by_heart:
+            return task.draw(stream, task.batch)
+        chosen = stream.choice(task.asked, size=min(task.batch, task.asked), replace=False)
+        return Examples(asked.inputs[chosen], asked.labels[chosen])
+
+    return batch
+
+
+def plan_of(name: str, task: Task, sizes: Sizes, steps: int, seed: int) -> TrainingPlan:
+    """A tenth of the steps to warm up, a half to cool down."""
+    identity: Mapping[str, str | int | float] = {
+        "task": name,
+        "layers": sizes.layers,
+        "heads": sizes.heads,
+        "width": sizes.width,
+        "batch": task.batch,
+        "sequences": task.asked if task.by_heart else "new ones",
+        "seed": seed,
+    }
+    return TrainingPlan(
+        steps=steps,
+        learning_rate=task.learning_rate,
+        warm_up=steps // 10,
+        cool_down=steps // 2,
+        largest_gradient=LARGEST_GRADIENT,
+        identity=identity,
+    )

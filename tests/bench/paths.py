@@ -36,7 +36,9 @@ def peak() -> float:
 
 
 def measure(arch: str) -> None:
-    from attncli.checkpoints.paths.run import run_by_head, run_by_length
+    from attncli.checkpoints.paths.backwards import run_by_head
+    from attncli.checkpoints.paths.origins import run_to_origins
+    from attncli.checkpoints.paths.run import run_along, run_by_length
     from attncli.checkpoints.random.dummy_inputs import example_inputs
     from attncli.checkpoints.random.random_models import build
     from attncli.checkpoints.structure.blocks import find_stacks
@@ -53,10 +55,12 @@ def measure(arch: str) -> None:
         "attention": lambda: run_by_length(body, stack, inputs, True),
         "mlp": lambda: run_by_length(body, stack, inputs, False),
         "by head": lambda: run_by_head(body, stack, inputs),
+        "16 paths": lambda: run_along(body, stack, inputs, [(1,) * (lengths - 1)] * 16),
+        "attribution": lambda: run_to_origins(body, stack, inputs, -1),
     }.items():
         ratio = cpu(work) / plain
         print(
-            f"{arch:6} {name:10} {ratio:6.1f} forwards, {ratio / lengths:.2f} (L + 1), peak + {peak() - before:.0f} MB"
+            f"{arch:6} {name:11} {ratio:6.1f} forwards, {ratio / lengths:.2f} (L + 1), peak + {peak() - before:.0f} MB"
         )
 
 

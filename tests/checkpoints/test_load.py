@@ -7,6 +7,7 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -181,14 +182,20 @@ def test_the_config_does_not_decide_the_dtype(tmp_path: Path) -> None:
         ({"device": "gpu"}, "choose cpu"),
         ({"device": "meta"}, "choose cpu"),
         ({"device": "mps", "dtype": "float64"}, "mps"),
-        ({"device_map": "auto"}, r"attncli\[big\]"),
+        ({"device_map": "auto"}, r"--device-map needs accelerate: pip install 'attncli\[big\]'"),
+        (
+            {"tensor_parallel": True},
+            r"--tensor-parallel needs accelerate: pip install 'attncli\[big\]'",
+        ),
         ({"device_map": "everywhere"}, "unknown device map"),
         ({"revision": "main"}, "--revision"),
     ],
 )
 def test_options_that_cannot_be_met(options: dict[str, Any], says: str, tmp_path: Path) -> None:
+    """Where accelerate is not installed."""
     saved("BertModel", tmp_path)
-    with pytest.raises(UsageError, match=says):
+    absent = mock.patch.dict("sys.modules", {"accelerate": None})
+    with absent, pytest.raises(UsageError, match=says):
         load(str(tmp_path), LoadOptions(**options))
 
 

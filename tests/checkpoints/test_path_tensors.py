@@ -1,5 +1,6 @@
 """Terms by path length through model code: they add up, and each is what a frozen pass written out by hand says."""
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,11 @@ import transformers as hf
 from oracles.forwards.tiny_models import TINY
 from torch import Tensor
 
-from attncli.checkpoints.paths.run import Found, run_by_head, run_by_length
-from attncli.checkpoints.paths.tensor import Streams, begun
+from attncli.checkpoints.paths.backwards import run_by_head
+from attncli.checkpoints.paths.origins import run_to_origins
+from attncli.checkpoints.paths.run import Found, run_along, run_by_both_lengths, run_by_length
+from attncli.checkpoints.paths.streams import ByLength
+from attncli.checkpoints.paths.tensor import begun
 from attncli.checkpoints.structure.blocks import Stack, find_stacks, watching_states
 from attncli.errors import InputError
 from attncli.studies.model_runs import own_precision
@@ -20,7 +24,9 @@ torch.set_num_threads(1)
 
 def prepared(name: str) -> tuple[Any, Any, tuple[Stack, ...]]:
     model, inputs = TINY[name]()
-    model.config.use_cache = False  # as every model is loaded
+    for module in model.modules():
+        if hasattr(module, "config"):
+            module.config.use_cache = False  # as every model is loaded
     with own_precision(model):
         return model, inputs, find_stacks(model, inputs)
 
@@ -47,6 +53,45 @@ def test_terms_add_up_to_the_plain_output(name: str, attention: bool) -> None:
     assert len(terms) == len(stacks[0].calls) + 1
     assert float((terms.sum(dim=0) - plain).norm() / plain.norm()) < 1e-12
     assert all(bool(term.any()) for term in terms)
+
+
+@pytest.mark.parametrize("name", COVERED)
+def test_lengths_of_both_kinds_together_are_those_of_each_kind_apart(name: str) -> None:
+    model, inputs, stacks = prepared(name)
+    for stack in stacks:
+        with own_precision(model):
+            both = run_by_both_lengths(model, stack, inputs).terms
+            of_each = [run_by_length(model, stack, inputs, kind)[0].terms for kind in (True, False)]
+        for axis, terms in zip((1, 0), of_each, strict=True):
+            assert float((both.sum(dim=axis) - terms).norm() / terms.norm()) < 1e-12
+
+
+@pytest.mark.parametrize("z", [0.5, -1.3])
+def test_each_term_of_both_kinds_is_a_coefficient_of_the_frozen_network(z: float) -> None:
+    """Every attention multiplied by z and every MLP by w: Σ z^a w^m T_am."""
+    model, inputs, (stack,) = prepared("gpt2")
+    with own_precision(model):
+        both = run_by_both_lengths(model, stack, inputs).terms
+    w = 0.7 * z
+    with torch.no_grad():
+        expected = gpt2_by_hand(model, inputs, z, w)
+    factors = [[z**a * w**m for m in range(4)] for a in range(4)]
+    ours = torch.einsum("am,amtf->tf", torch.tensor(factors, dtype=torch.float64), both)
+    assert float((ours - expected).norm() / expected.norm()) < 1e-11
+
+
+@pytest.mark.parametrize("name", ["t5", "t5-gated", "whisper"])
+def test_terms_of_a_decoder_add_up_with_what_the_encoder_brings(name: str) -> None:
+    """Another stack's states are weighed by frozen maps: they begin paths of length 0, as biases do."""
+    model, inputs, stacks = prepared(name)
+    states: dict[tuple[str, int], Tensor] = {}
+    with own_precision(model), torch.no_grad():
+        with watching_states(model, stacks, lambda s, i, t: states.update({(s, i): t})):
+            model(**inputs)
+        terms = run_by_length(model, stacks[1], inputs, True)[0].terms
+    plain = states[stacks[1].name, len(stacks[1].calls)][0]
+    assert len(terms) == len(stacks[1].calls) + 1
+    assert float((terms.sum(dim=0) - plain).norm() / plain.norm()) < 1e-12
 
 
 @pytest.mark.parametrize("name", COVERED)
@@ -174,6 +219,55 @@ def test_the_frozen_network_is_the_model(name: str) -> None:
     assert tuple(map(len, shares)) == parts.heads
 
 
+@pytest.mark.parametrize("name", [name for name in COVERED if name != "albert-grouped"])
+def test_all_single_paths_together_are_all_that_comes_from_the_inputs(name: str) -> None:
+    """Every choice of a head or none at every attention, (H + 1)^L of them."""
+    model, inputs, stacks = prepared(name)
+    for stack in stacks:
+        with own_precision(model):
+            heads = run_by_length(model, stack, inputs, True)[0].heads
+            paths = list(itertools.product(*(range(count + 1) for count in heads)))
+            terms = run_along(model, stack, inputs, paths).terms
+            whole = run_to_origins(model, stack, inputs, 2).of_inputs
+        assert float((terms[:, 2].sum(dim=0) - whole).norm() / whole.norm()) < 1e-11
+        assert all(bool(term.any()) for term in terms)
+
+
+def test_single_paths_of_one_length_are_the_term_of_that_length() -> None:
+    """Without biases on the way nothing else begins there."""
+    model, inputs = TINY["llama"]()
+    for parameter_name, parameter in model.named_parameters():
+        if parameter_name.endswith("bias"):
+            parameter.zero_()
+    model.config.use_cache = False
+    with own_precision(model):
+        (stack,) = find_stacks(model, inputs)
+        by_length = run_by_length(model, stack, inputs, True)[0]
+        paths = list(itertools.product(range(5), repeat=3))
+        single = run_along(model, stack, inputs, paths).terms
+    for length, term in enumerate(by_length.terms):
+        own = [place for place, path in enumerate(paths) if sum(map(bool, path)) == length]
+        assert float((single[own].sum(dim=0) - term).norm() / term.norm()) < 1e-12
+
+
+def test_paths_through_a_head_are_what_its_silence_takes_from_the_frozen_network() -> None:
+    model, inputs = TINY["gpt2"]()
+    for parameter_name, parameter in model.named_parameters():
+        if parameter_name.endswith("bias"):
+            parameter.zero_()
+    model.config.use_cache = False
+    paths = list(itertools.product(range(4), repeat=3))
+    with own_precision(model):
+        (stack,) = find_stacks(model, inputs)
+        output, single, _ = run_along(model, stack, inputs, paths)
+    for layer, head in ((0, 0), (1, 2), (2, 1)):
+        own = [place for place, path in enumerate(paths) if path[layer] == head + 1]
+        with torch.no_grad():
+            without = gpt2_by_hand(model, inputs, 1.0, 1.0, silent=(layer, head))
+        taken = output - without
+        assert float((single[own].sum(dim=0) - taken).norm() / taken.norm()) < 1e-11
+
+
 def test_heads_are_counted_as_they_attend() -> None:
     assert found("llama", True).heads == (4, 4, 4)
     assert found("albert-grouped", True).heads == (3,) * 8
@@ -227,13 +321,15 @@ def test_attention_that_is_no_product_of_weights_and_values_is_refused(
         return output + 0.01, weights
 
     monkeypatch.setattr(modeling_llama, "eager_attention_forward", shifted)
-    with pytest.raises(InputError, match="does not understand the attention of LlamaAttention"):
+    with pytest.raises(InputError, match="the attention of LlamaAttention is not understood"):
         found("llama", True)
 
 
 def streams(seed: int = 0) -> Any:
     generator = torch.Generator().manual_seed(seed)
-    return begun(torch.randn((1, 4, 6), generator=generator, dtype=torch.float64), Streams(2, True))
+    return begun(
+        torch.randn((1, 4, 6), generator=generator, dtype=torch.float64), ByLength(attentions=1)
+    )
 
 
 @pytest.mark.parametrize(
@@ -250,11 +346,11 @@ def streams(seed: int = 0) -> Any:
         lambda x: x.sum(dim=0),
         lambda x: torch.cat([x, x], dim=0),
         lambda x: x.mean(),
-        lambda x: x.moved_on().moved_on(),
+        lambda x: x.after_attention().after_attention(),
     ],
 )
 def test_whatever_is_not_linear_or_mixes_streams_is_refused(wrong: Any) -> None:
-    with pytest.raises(InputError, match="has no rule for"):
+    with pytest.raises(InputError, match="there is no rule for"):
         wrong(streams())
 
 
@@ -270,7 +366,7 @@ def test_constants_begin_at_length_zero() -> None:
 
 
 def test_a_step_moves_every_length_on() -> None:
-    moved = streams().moved_on()
+    moved = streams().after_attention()
     assert torch.equal(moved.numbers[2], streams().numbers[1])
     assert not moved.numbers[1].any()
     assert torch.equal(moved.numbers[0], streams().numbers[0])

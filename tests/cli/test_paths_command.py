@@ -48,6 +48,34 @@ def test_counts_need_no_network() -> None:
     assert share == pytest.approx(0.370, abs=5e-4)
 
 
+def test_a_hub_models_config_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the cache, without its weights."""
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    commit = "c0ffee" * 6 + "abcd"
+    home = tmp_path / "models--org--name"
+    snapshot = home / "snapshots" / commit
+    snapshot.mkdir(parents=True)
+    (home / "refs").mkdir()
+    (home / "refs" / "main").write_text(commit)
+    sizes = {
+        "model_type": "bert",
+        "hidden_size": 8,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 2,
+    }
+    (snapshot / "config.json").write_text(json.dumps(sizes))
+    outcome = attn("paths", "org/name", "--count", "--offline", "--format", "json")
+    assert outcome.code == 0, outcome.err
+    report = json.loads(outcome.out)
+    counts = [row["value"] for row in report["rows"] if row["metric"] == "path_count"]
+    assert counts == [1, 6, 12, 8]
+    assert report["source"]["commit"] == commit
+    missing = attn("paths", "org/other", "--count", "--offline")
+    assert (missing.code, "not in the cache" in missing.err) == (3, True)
+
+
 def test_a_network_file_and_a_gate(tmp_path: Path) -> None:
     file = str(tmp_path / "net.safetensors")
     assert attn("generate", "network", *SMALL[:-2], "-o", file).code == 0

@@ -128,7 +128,7 @@ def test_cyclic_is_refused_with_the_reason(
 
 @pytest.mark.parametrize("length", [16, 300, 2048])
 def test_permutation_at_width_two_has_the_laws_logit_scale(length: int) -> None:
-    """Issue: within 2 % of ln(1/ε1) / (1 - cos(2π/n)), verified."""
+    """Within 2 % of ln(1/ε1) / (1 - cos(2π/n)), verified."""
     target = pattern("permutation", length)
     request = FitRequest(d=2, off_support=0.2, total_variation=0.999)
     found = verify(

@@ -1,6 +1,5 @@
 """`attn rank-collapse MODEL`: the published curves, the floor said and marked, and the whole way from the command line."""
 
-import importlib.util
 import json
 import math
 import socket
@@ -12,6 +11,7 @@ import pytest
 import torch
 from commands import attn
 from small_checkpoints import BERT, change_config, saved
+from trained_models import trained
 
 from attncli.checkpoints.inputs.texts import default_text
 
@@ -43,13 +43,6 @@ def curve(
     """Values at states 0 … L."""
     rows = [row for row in report["rows"] if row["metric"] == metric and row["variant"] == variant]
     return [row["value"] for row in sorted(rows, key=lambda row: row["layer"])]
-
-
-def trained(package: str, folder: str) -> str:
-    spec = importlib.util.find_spec(package)
-    if spec is None or spec.origin is None:
-        pytest.fail(f"README's second block installs {package}")
-    return str(Path(spec.origin).parent / folder)
 
 
 def english_ids() -> str:

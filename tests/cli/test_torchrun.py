@@ -1,0 +1,185 @@
+"""Commands under torchrun: the report of one process, or none at all."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import commands
+import pytest
+import torch
+from commands import attn, attn_program, files_in
+from processes import Process, attn_words, children, environment, outcomes, torchrun, two_ranks
+from transformers import GPTNeoXConfig, GPTNeoXForCausalLM, LlamaConfig, LlamaForCausalLM
+
+from attncli.checkpoints.inputs.texts import read_text
+from attncli.checkpoints.loading.quiet import quiet
+from attncli.checkpoints.random.dummy_inputs import example_inputs
+from attncli.errors import UsageError
+
+SIZES = {
+    "hidden_size": 32,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+    "vocab_size": 64,
+    "max_position_embeddings": 512,
+    "bos_token_id": 0,
+    "eos_token_id": 1,
+}
+MEETING = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
+GROUPED = {"num_key_value_heads": 2}
+
+
+def saved(folder: Path, model_class: Any, config: Any) -> Path:
+    """Weights large enough that no two heads are alike."""
+    with torch.random.fork_rng(devices=[]), quiet():
+        torch.manual_seed(0)
+        model = model_class(config)
+        with torch.no_grad():
+            for weight in model.parameters():
+                weight.add_(0.1 * torch.randn_like(weight))
+        model.save_pretrained(folder)
+    return folder
+
+
+def llama(folder: Path) -> Path:
+    return saved(folder / "llama", LlamaForCausalLM, LlamaConfig(**SIZES, **GROUPED))
+
+
+def in_one_process(folder: Path, *arguments: str) -> bytes:
+    """The report FILE that the arguments name; other processes have had the same name for it."""
+    done = attn_program(*arguments, cwd=folder, env=environment())
+    assert done.returncode == 0, done.stderr
+    path = folder / arguments[-1]
+    found = path.read_bytes()
+    path.unlink()
+    return found
+
+
+def when_begun(folder: Path, process: Process) -> None:
+    """Once the first result is there."""
+    end = time.monotonic() + 100
+    while not list(folder.glob("*.parts/*.pt")):
+        assert process.poll() is None, "it has ended before it could be killed"
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@pytest.mark.slow
+def test_a_killed_run_leaves_no_report_and_is_gone_on_with(tmp_path: Path) -> None:
+    model = str(llama(tmp_path))
+    line = ("inspect-model", model, "--random-tokens", "400", "--samples", "24", "-o", "report.json")  # fmt: skip
+    whole = in_one_process(tmp_path, *line)
+    process = torchrun(*line, folder=tmp_path)
+    when_begun(tmp_path, process)
+    os.kill(children(process.pid)[1], signal.SIGKILL)
+    (outcome,) = outcomes([process])
+    assert outcome[0] != 0
+    assert "report.json" not in files_in(tmp_path)
+    done = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.parts/*.pt")}
+    assert 0 < len(done) < 24
+
+    again = torchrun(*line, folder=tmp_path)
+    (outcome,) = outcomes([again])
+    assert outcome[:2] == (0, ""), outcome
+    assert f"{len(done)} results are left of a run that did not finish" in outcome[2]
+    assert outcome[2].count("→ report.json") == 1
+    assert (tmp_path / "report.json").read_bytes() == whole
+    assert files_in(tmp_path) == ["llama", "report.json"]
+
+
+@pytest.mark.slow
+def test_a_text_that_fails_on_one_rank_ends_all_with_one_sentence(tmp_path: Path) -> None:
+    model = saved(tmp_path / "model", GPTNeoXForCausalLM, GPTNeoXConfig(**SIZES))
+    overflow_at_token_of_second_text(model)
+    line = ("rank-collapse", str(model), "--random-tokens", "4", "--samples", "4", "--dtype", "float32", "-o", "r.csv")  # fmt: skip
+    alone = attn_program(*line, cwd=tmp_path)
+    assert (alone.returncode, alone.stdout) == (3, "")
+    assert "seed 1" in alone.stderr
+    first, second = outcomes(two_ranks(attn_words(*line), tmp_path))
+    assert first == (3, "", alone.stderr)
+    assert second == (3, "", "")
+    assert "r.csv" not in files_in(tmp_path)
+
+
+def overflow_at_token_of_second_text(folder: Path) -> None:
+    """Finite in the file, beyond float32 once it is added up by a norm; the other texts do not hold it."""
+    with torch.no_grad(), quiet():
+        model = GPTNeoXForCausalLM.from_pretrained(folder)
+        body = model.gpt_neox
+        texts = [set(example_inputs(body, 4, seed)["input_ids"][0].tolist()) for seed in range(4)]
+        own = min(texts[1] - texts[0] - texts[2] - texts[3])
+        body.embed_in.weight[own] = 3e38
+        model.save_pretrained(folder)
+
+
+@pytest.mark.slow
+def test_a_sweep_is_divided_over_the_ranks(tmp_path: Path) -> None:
+    """Each rank runs its items as ever: the same table, the same codes, and nothing done twice."""
+    for step in (100, 900, 1000):
+        sizes = ("--layers", "2", "--tokens", "5", "--width", "8", "--heads", "2")
+        path = str(tmp_path / f"net-{step}.safetensors")
+        assert attn("generate", "network", *sizes, "--seed", str(step), "-o", path).code == 0
+    line = ("sweep", "rank-collapse", "--glob", "net-*", "--into", "out", "-o", "sweep.json")
+    first, second = outcomes(two_ranks(attn_words(*line), tmp_path))
+    assert (first[0], second) == (0, (0, "", ""))
+    swept = json.loads((tmp_path / "sweep.json").read_bytes())
+    done = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
+    assert len(done) == 3
+    alone = json.loads(in_one_process(tmp_path, *line))
+    assert swept.pop("environment").items() >= alone.pop("environment").items()
+    assert swept == alone
+    assert done == {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["inspect-model", "rank-collapse"])
+def test_a_model_split_over_two_processes_is_the_model(tmp_path: Path, command: str) -> None:
+    """Every number to 1e-4, heads under their own numbers: grouped keys, and queries, keys and values in one layer."""
+    model = (
+        llama(tmp_path)
+        if command == "inspect-model"
+        else saved(tmp_path / "neox", GPTNeoXForCausalLM, GPTNeoXConfig(**SIZES))
+    )
+    line = (command, str(model), "--random-tokens", "40", "--samples", "2")
+    whole = json.loads(in_one_process(tmp_path, *line, "-o", "report.json"))
+    (outcome,) = outcomes([torchrun(*line, "--tensor-parallel", "-o", "report.json", folder=tmp_path)])  # fmt: skip
+    assert outcome[0] == 0, outcome[2]
+    split = json.loads((tmp_path / "report.json").read_text())
+    assert split["source"]["split_over"] == 2
+    assert split["source"]["weight_sha256"] == whole["source"]["weight_sha256"]
+    assert len(split["rows"]) == len(whole["rows"]) > 20
+    for one, other in zip(split["rows"], whole["rows"], strict=True):
+        floats = [name for name, value in other.items() if isinstance(value, float)]
+        found, wanted = [one.pop(name) for name in floats], [other.pop(name) for name in floats]
+        assert one == other
+        assert found == pytest.approx(wanted, rel=1e-4, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "several", "said"),
+    [
+        (("--tensor-parallel",), False, "torchrun --nproc-per-node N -m attncli"),
+        (("--tensor-parallel", "--device", "cpu"), True, "--device and --tensor-parallel exclude"),
+        (("--device", "cpu", "--device-map", "auto"), False, "--device and --device-map exclude"),
+        (("--device-map", "auto"), True, "leave it out under torchrun"),
+        (("--tensor-parallel", "--with-random-init"), True, "--with-random-init: leave one out"),
+    ],
+)
+def test_misuse(
+    monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], several: bool, said: str
+) -> None:
+    monkeypatch.setattr(commands, "PLAIN", {**commands.PLAIN, **(MEETING if several else {})})
+    outcome = attn("inspect-model", "random:gpt2?layers=1", *arguments)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert said in outcome.err
+
+
+def test_one_stdin_is_not_read_by_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in MEETING.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError, match="cannot read one stdin"):
+        read_text("-")

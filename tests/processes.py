@@ -1,0 +1,73 @@
+"""One command in two processes, started as torchrun starts them, or by torchrun itself."""
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from commands import ATTN, PLAIN
+
+Process = subprocess.Popen[str]
+PATIENCE = 120
+
+
+def environment(**more: str) -> dict[str, str]:
+    threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    path = os.pathsep.join(path for path in sys.path if path)
+    return {**PLAIN, **threads, "PYTHONPATH": path, **more}
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def started(command: Sequence[str], env: Mapping[str, str], folder: Path) -> Process:
+    return subprocess.Popen(
+        command,
+        env=env,
+        cwd=folder,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def two_ranks(command: Sequence[str], folder: Path) -> list[Process]:
+    """Two processes that know of each other, and nobody who looks after them."""
+    port = str(free_port())
+    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2"}
+    return [
+        started(command, environment(RANK=str(rank), LOCAL_RANK=str(rank), **meeting), folder)
+        for rank in range(2)
+    ]
+
+
+def outcomes(processes: Sequence[Process]) -> list[tuple[int, str, str]]:
+    """Exit code, stdout and stderr of each."""
+    try:
+        said = [process.communicate(timeout=PATIENCE) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    return [(process.returncode, *text) for process, text in zip(processes, said, strict=True)]
+
+
+def torchrun(*arguments: str, folder: Path) -> Process:
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    port = ["--master-port", str(free_port())]
+    return started([*launcher, *port, "-m", "attncli", *arguments], environment(), folder)
+
+
+def children(pid: int) -> list[int]:
+    """Of a process, in the order in which it has started them."""
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(word) for word in text.split()]
+
+
+def attn_words(*arguments: str) -> list[str]:
+    return [*ATTN, *arguments]

@@ -1,0 +1,81 @@
+"""Two real processes: results in order, the first failure for all, and nobody waits for one that is gone."""
+
+import sys
+from pathlib import Path
+
+from processes import outcomes, two_ranks
+
+SCRIPT = """
+import os, signal, sys
+from attncli.errors import InputError, LimitError
+from attncli.ranks.exchange import LINE, Ended, leave, meet
+from attncli.ranks.launch import launch
+from attncli.ranks.sharing import WORK, shared_out
+
+def told(action):
+    try:
+        return action()
+    except Exception as error:
+        return f"{type(error).__name__} {getattr(error, 'exit_code', '')} {error}"
+
+def fails(item):
+    if item in (3, 4):
+        raise InputError(f"text {item}")
+    if item == 9:
+        raise type("Local", (Exception,), {})("cannot travel")
+    return item, launch().rank
+
+def killed(item):
+    if launch().rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return item
+
+meet()
+rank = launch().rank
+print(shared_out(range(3), fails, str))
+print(told(lambda: shared_out(range(6), fails, str)))
+print(told(lambda: shared_out([0, 9], fails, str)))
+print(told(lambda: shared_out(range(2), fails, lambda item: f"{rank} {item}")))
+WORK.together = True
+print(shared_out(range(2), lambda item: item, str))
+print(told(lambda: shared_out(range(2), fails, lambda item: f"{rank} {item}"))[:40])
+WORK.together = False
+if sys.argv[1] == "killed":
+    print(told(lambda: shared_out(range(2), killed, str)))
+elif rank == 1:
+    print(leave(3, "rank 1 has no such file"))
+else:
+    print(told(lambda: shared_out(range(2), fails, str)))
+print(leave(0, ""), flush=True)
+LINE.close(7)
+"""
+
+SAME = [
+    "[(0, 0), (1, 1), (2, 0)]",
+    "InputError 3 text 3",
+    "RuntimeError  Local: cannot travel",
+    "InputError 3 the processes do not see the same model and texts: rank 1 differs from rank 0; give all of them "
+    "the same files.",
+    "[0, 1]",
+    "InputError 3 the processes do not see th",
+]
+
+
+def test_what_one_rank_meets_all_learn(tmp_path: Path) -> None:
+    script = [sys.executable, "-c", SCRIPT, "left"]
+    first, second = outcomes(two_ranks(script, tmp_path))
+    left = "Left(code=3, said='rank 1 has no such file')"
+    assert first[1].splitlines() == [*SAME, "Ended 3 rank 1 has no such file", "Left(code=0, said='')"]  # fmt: skip
+    assert second[1].splitlines() == [*SAME, left, "Left(code=0, said='')"]
+    assert (first[0], second[0]) == (0, 0)
+    assert first[2] + second[2] == ""
+
+
+def test_a_killed_rank_ends_the_others_at_once(tmp_path: Path) -> None:
+    script = [sys.executable, "-c", SCRIPT, "killed"]
+    first, second = outcomes(two_ranks(script, tmp_path))
+    assert second[0] == -9
+    assert first[0] == 7
+    *before, lost, _ = first[1].splitlines()
+    assert before == SAME
+    assert lost.startswith("LimitError 4 another process of this run was lost")

@@ -1,0 +1,64 @@
+"""Who a process is among several, from the environment alone."""
+
+import subprocess
+import sys
+
+import pytest
+
+from attncli.cli.together import command_of
+from attncli.ranks.launch import ALONE, OWN, Launch, launch, without_launch
+from attncli.ranks.sharing import own_share, shared_out
+
+MEETING = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ({}, ALONE),
+        ({"RANK": "1", "WORLD_SIZE": "2"}, ALONE),
+        ({**MEETING, "RANK": "1", "WORLD_SIZE": "2"}, Launch(1, 2, 0)),
+        ({**MEETING, "RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1"}, Launch(5, 8, 1)),
+        ({**MEETING, "RANK": "0", "WORLD_SIZE": "1"}, Launch(0, 1, 0)),
+        ({**MEETING, "RANK": "x", "WORLD_SIZE": "2"}, ALONE),
+    ],
+)
+def test_a_rank_is_one_where_all_is_said_that_it_needs(
+    monkeypatch: pytest.MonkeyPatch, said: dict[str, str], meant: Launch
+) -> None:
+    for name in OWN:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in said.items():
+        monkeypatch.setenv(name, value)
+    assert launch() == meant
+
+
+def test_a_process_started_by_a_rank_is_none() -> None:
+    inherited = {**MEETING, "RANK": "1", "WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "a", "HOME": "/"}
+    assert without_launch(inherited) == {"HOME": "/"}
+
+
+def test_shares_are_every_nth_item(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert list(own_share("abcde")) == [0, 1, 2, 3, 4]
+    assert shared_out([1, 2], lambda item: 2 * item, str) == [2, 4]
+    for name, value in {**MEETING, "RANK": "1", "WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+    assert list(own_share("abcde")) == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("line", "command"),
+    [
+        ("inspect-model gpt2", "inspect-model"),
+        ("--debug --config attn.toml sweep rank-collapse", "sweep"),
+        ("--config=a.toml check rank-collapse", "check"),
+        ("--help", ""),
+    ],
+)
+def test_the_command_of_a_line(line: str, command: str) -> None:
+    assert command_of(line.split()) == command
+
+
+def test_being_one_of_several_costs_no_torch() -> None:
+    code = "import attncli.cli.main, attncli.ranks.launch, sys; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

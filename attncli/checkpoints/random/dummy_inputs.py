@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from attncli.checkpoints.random.input_makers import MAKERS, Drawing
+from attncli.checkpoints.random.makers import MAKERS, Drawing
 from attncli.errors import InputError
 
 COMPANIONS = (

@@ -3,7 +3,8 @@
     AttnError
     ├── UsageError      2  the command line is wrong: an unknown name, an impossible size, a gate that matches nothing
     ├── InputError      3  the input cannot be analysed: a broken file, NaN weights, a network that leaves float range
-    │   └── Unresolved     a number that rounding has swallowed; a study reports null from there on
+    │   ├── Unresolved     a number that rounding has swallowed; a study reports null from there on
+    │   └── Imprecise      rounding is too coarse for what was asked; a wider type would do
     ├── LimitError      4  out of memory or disk, said before the work where it can be
     └── NoBaseline      5  there is nothing to compare with: no such file, or not the numbers that a gate asks for
 
@@ -36,6 +37,10 @@ class InputError(AttnError):
 
 class Unresolved(InputError):
     """Rounding has swallowed the number that was asked for."""
+
+
+class Imprecise(InputError):
+    """Numbers miss what they must add up to by more than rounding may take."""
 
 
 class LimitError(AttnError):

@@ -14,9 +14,11 @@ NOT_APPLICABLE = "n/a: "
 
 Scalar = str | int | float
 
-FOUND_KEYS = frozenset({"uniform", "random_init", "shuffled", "token", "feature", "role", "mark"})
+FOUND_KEYS = frozenset(
+    {"uniform", "random_init", "shuffled", "token", "feature", "role", "mark", "word"}
+)
 """Keys that say what was found at a row's place, where all others say which place it is: the same number under even
-attention, with random weights or on shuffled text; where a maximum lies; a head's role and its letter."""
+attention, with random weights or on shuffled text; where a maximum lies; a head's role and its letter; a token's word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +106,14 @@ class View:
     """Only rows with these coordinates; an empty one asks for rows without that axis."""
     last_layer_only: bool = False
     """Per line, keep each metric's row of the highest layer (rows without a layer always stay)."""
+    lowest_drawn: float | None = None
+    """Plots leave out what lies below it, and tables do not."""
     findings: str = ""
     """Show the findings instead of numbers, under this header."""
     heat: str = ""
     """Show shades instead of numbers, with the letter that stands under this key of the row."""
+    names: str = ""
+    """Beside each place on the axis that goes down, show what stands under this key of its rows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,5 +10,5 @@ structure  its blocks, found by watching it
 streaming  its attention in strips of rows, handed on and dropped
 ablation   its skips, MLPs and norms switched off, on its own code
 exact      its stream as a tensor that carries the common row apart: no float floor
-paths      its stream split by the lengths of the paths that it took
+paths      its output taken apart with all that is not linear frozen: by path length, paths, heads, input tokens
 """

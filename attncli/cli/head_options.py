@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,6 +40,10 @@ class HeadOptions:
             help="A table of heads in the order of a metric. [default with --top: the first --metric]",
         ),
     ] = None
+
+    def given(self) -> list[str]:
+        """Names of the options that the command line sets."""
+        return [name for name, value in asdict(self).items() if value not in ([], None)]
 
     def chosen_layers(self) -> frozenset[int] | None:
         """The layers that need to be looked at; None = all."""

@@ -20,6 +20,7 @@ attn inspect-model random:llama --random-tokens 512 --metric entropy_normalised 
 attn inspect-model ./checkpoint --heads 5.1,5.3 --plot heads.png --save-maps maps.safetensors
 attn inspect-model maps.safetensors --metric spectra
 attn inspect-model ./checkpoint --weights-only --metric qk_stable_rank,ov_stable_rank
+attn inspect-model ./checkpoint --text 'A dog barked at her.' --attribute dog
 attn inspect-model ./checkpoint --fail-if 'mean(sink) > 0.5'
 """
 
@@ -75,10 +76,18 @@ def inspect_model(
             help="The first text's maps of the heads that --layers and --heads leave.",
         ),
     ] = None,
+    attribute: Annotated[
+        str | None,
+        Option(
+            metavar="TOKEN",
+            help="Which input tokens this one's last state comes from: a position, negative from the end, or a piece "
+            "of the text. [table: the --top N by share]",
+        ),
+    ] = None,
     strip_memory: Annotated[
         int | None,
         Option(
-            metavar="MIB", help="For the rows of maps that are worked on at a time. [default: 16]"
+            metavar="MIB", help="At most, for the rows of maps in work at a time. [default: 64]"
         ),
     ] = None,
     seed: Annotated[int, Option(help="Of random tokens, weights and shuffles. [default: 0]")] = 0,
@@ -98,23 +107,30 @@ def inspect_model(
 
     conditions = prepare(output)
     names = separated(metric or [])
-    if weights_only:
-        from attncli.cli.weights_study import weights_study
-
-        own = {
-            "with_random_init": with_random_init,
-            "with_shuffled_text": with_shuffled_text,
-            "tokens": tokens is not None,
-            "save_maps": save_maps is not None,
-            "strip_memory": strip_memory is not None,
-        }
-        others = [name for name, given in own.items() if given]
-        others += [name for name in (*model.given(), *inputs.given()) if name != "offline"]
-        study = weights_study(source, names, heads, model.offline, others)
-    else:
+    own = {
+        "with_random_init": with_random_init,
+        "with_shuffled_text": with_shuffled_text,
+        "save_maps": save_maps is not None,
+        "strip_memory": strip_memory is not None,
+    }
+    others = [name for name, given in own.items() if given]
+    if not weights_only:
         from attncli.cli.models import refuse_at_once
 
         refuse_at_once(source)
+    if attribute is not None:
+        from attncli.cli.attributions import attribution_study
+
+        others += [*["metric"] * bool(names), *["weights_only"] * weights_only]
+        others += [name for name in heads.given() if name != "top"]
+        study = attribution_study(source, attribute, heads.top, others, model, inputs, tokens, seed)
+    elif weights_only:
+        from attncli.cli.weights_study import weights_study
+
+        others += [*["tokens"] * (tokens is not None)]
+        others += [name for name in (*model.given(), *inputs.given()) if name != "offline"]
+        study = weights_study(source, names, heads, model.offline, others)
+    else:
         from attncli.cli.inspections import Asked, study_of
 
         draws_maps = output.plot is not None and bool(heads.heads)

@@ -4,17 +4,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import torch
 
 from attncli.checkpoints.inputs.texts import inputs_of
+from attncli.checkpoints.loading.body import body_of
 from attncli.checkpoints.loading.load import load
 from attncli.checkpoints.loading.room_needed import require_room_to_run
 from attncli.checkpoints.loading.twins import random_twin
 from attncli.checkpoints.random.dummy_inputs import example_inputs
 from attncli.checkpoints.sources import parse
-from attncli.checkpoints.streaming import Site, Strip, prove, streaming
+from attncli.checkpoints.streaming import STRIP_MEMORY, Site, Strip, prove, streaming
 from attncli.checkpoints.structure.blocks import find_stacks
 from attncli.cli.files import require_writable, write_whole
 from attncli.cli.head_options import HeadOptions
@@ -25,7 +26,6 @@ from attncli.errors import UsageError
 from attncli.limits import require_memory
 from attncli.studies import Progress
 from attncli.studies.head_metrics import choose
-from attncli.studies.head_runs import STRIP_MEMORY
 from attncli.studies.inspect_model import Plan, Subject, inspect_model
 from attncli.studies.kept_maps import KeptMaps, bytes_needed
 from attncli.studies.model_runs import own_precision
@@ -116,6 +116,8 @@ def model_study(
 ) -> Study:
     """Everything is chosen, loaded and proved before the first text is read."""
     plan = asked.plan(heads)
+    if asked.with_random_init:
+        model.refuse_tensor_parallel("--with-random-init")
     checkpoint = load(asked.source, model.to_load(asked.seed))
     texts = inputs_of(checkpoint, inputs.to_read(asked.tokens, asked.seed))
     subject = proved(checkpoint.body)
@@ -124,7 +126,7 @@ def model_study(
         require_room_to_run(subject.body, text.tokens, plan.strip_memory)
     twin = None
     if asked.with_random_init:
-        twin = proved(cast("PreTrainedModel", random_twin(checkpoint.model, asked.seed).base_model))
+        twin = proved(body_of(random_twin(checkpoint.model, asked.seed)))
     study = partial(inspect_model, checkpoint, subject, twin, texts, plan)
     if asked.save_maps is None and not asked.draws_maps:
         return study

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 from attncli.cli.model_options import InputOptions, ModelOptions
 from attncli.errors import InputError, LimitError
@@ -37,12 +37,18 @@ def collapse_study(
     """Everything is loaded, proved and examined before the first curve is measured."""
     refuse_at_once(source)
     from attncli.checkpoints.inputs.texts import inputs_of
+    from attncli.checkpoints.loading.placing import require_one_device
     from attncli.checkpoints.loading.twins import random_twin
     from attncli.studies.model_collapse import RANDOM_SUFFIX, Precision, model_collapse
 
+    for what, asked in (("--exact", exact), ("--with-random-init", with_random_init)):
+        if asked:
+            model.refuse_tensor_parallel(what)
     checkpoint = loaded_for_ablation(source, model, seed)
     texts = inputs_of(checkpoint, inputs.to_read(tokens, seed))
     refuse_single_tokens(texts)
+    if exact:
+        require_one_device(checkpoint.model, "--exact")
     first = examined(checkpoint.model, exact)
     require_room(first, texts)
     subjects = {"": first.subject}
@@ -104,12 +110,13 @@ class Examined(NamedTuple):
 def examined(model: "PreTrainedModel", exact: bool) -> Examined:
     """The model's blocks and attention, proved on a short input."""
     from attncli.checkpoints.ablation import examine
+    from attncli.checkpoints.loading.body import body_of
     from attncli.checkpoints.random.dummy_inputs import example_inputs
     from attncli.checkpoints.streaming import prove
     from attncli.checkpoints.structure.traits import traits_of
     from attncli.studies.model_runs import Subject, own_precision
 
-    body = cast("PreTrainedModel", model.base_model)
+    body = body_of(model)
     short = example_inputs(body, PROBE_TOKENS)
     with own_precision(body):
         proof = prove(body, short)

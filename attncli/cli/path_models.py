@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 import torch
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from attncli.checkpoints.inputs.texts import ModelInput, inputs_of
 from attncli.checkpoints.loading.load import Checkpoint, load
+from attncli.checkpoints.loading.placing import require_one_device
 from attncli.checkpoints.loading.room_needed import room_to_run
 from attncli.checkpoints.random.dummy_inputs import example_inputs
 from attncli.checkpoints.streaming import prove
@@ -16,14 +17,21 @@ from attncli.checkpoints.structure.blocks import find_stacks
 from attncli.cli.model_options import InputOptions, ModelOptions
 from attncli.cli.models import PROBE_TOKENS
 from attncli.cli.options import separated
+from attncli.cli.path_runs import STEPS as STEPS_TOGETHER
 from attncli.errors import InputError, UsageError, unknown_name
 from attncli.limits import require_memory
 from attncli.records import Report
 from attncli.studies.model_runs import own_precision
 from attncli.studies.path_choices import parse_path
-from attncli.studies.path_maps import Maps, named_in_model, sampled_in_model
+from attncli.studies.path_maps import Maps
 from attncli.studies.path_model_heads import model_heads
-from attncli.studies.path_models import STEPS, TOLERANCES, Plan, model_paths
+from attncli.studies.path_model_singles import STREAMS, named_in_model, sampled_in_model
+from attncli.studies.path_model_steps import model_steps
+from attncli.studies.path_models import STEPS, Plan, model_paths
+from attncli.studies.path_subject import PathSubject
+
+HALF = ("bfloat16", "float16")
+"""Types in which terms, which are differences of larger numbers, have no digits left."""
 
 
 def model_study(
@@ -35,17 +43,15 @@ def model_study(
     inputs: InputOptions,
     tokens: int | None,
     seed: int | None,
+    stack: str | None,
 ) -> Callable[..., Report]:
     """Everything is loaded and found out before the first text is read."""
     wanted = wanted_steps(steps)
-    checkpoint, texts = opened(source, model, inputs, tokens, seed or 0)
+    subject, texts = opened(source, model, inputs, tokens, seed or 0, stack)
     if loss:
-        refuse_other_heads(checkpoint)
-    with own_precision(checkpoint.body):
-        stacks = find_stacks(checkpoint.body, example_inputs(checkpoint.body, PROBE_TOKENS))
-    plan = Plan(stacks, wanted, metrics, loss)
-    require_room(checkpoint, plan, texts)
-    return partial(model_paths, checkpoint, texts, plan)
+        refuse_other_heads(subject.checkpoint)
+    require_room(subject, texts, 1 + len(subject.stack.calls), loss)
+    return partial(model_paths, subject, texts, Plan(wanted, metrics, loss))
 
 
 def single_study(
@@ -56,43 +62,77 @@ def single_study(
     inputs: InputOptions,
     tokens: int | None,
     seed: int | None,
+    stack: str | None,
 ) -> Callable[..., Report]:
     """Single paths; how many heads each layer has is seen on a short input."""
-    checkpoint, texts = opened(source, model, inputs, tokens, seed or 0)
-    body = checkpoint.body
+    subject, texts = opened(source, model, inputs, tokens, seed or 0, stack)
+    body = subject.checkpoint.body
     short = ModelInput("", "", example_inputs(body, PROBE_TOKENS), PROBE_TOKENS)
     with own_precision(body):
         prove(body, short.kwargs)
-    heads = Maps(body, short).heads
+    heads = Maps(subject, short).heads
     longest = max(text.tokens for text in texts)
+    needed = STREAMS * room_to_run(body, longest, 0) + room_to_run(body, longest, 0, max(heads))
     require_memory(
-        room_to_run(body, longest, 0, max(heads)) + 8 * sum(heads) * longest**2,
+        needed + 8 * sum(heads) * longest**2,
         f"the attention maps of a text of {longest} tokens",
         "cut it with --tokens",
     )
     if sample is not None:
-        return partial(sampled_in_model, checkpoint, texts, sample, seed or 0)
+        return partial(sampled_in_model, subject, texts, heads, sample, seed or 0)
     named = [parse_path(text, heads, skip=True) for text in path or ()]
-    return partial(named_in_model, checkpoint, texts, list(dict.fromkeys(named)))
+    return partial(named_in_model, subject, texts, list(dict.fromkeys(named)))
 
 
-def head_study(
-    source: str, model: ModelOptions, inputs: InputOptions, tokens: int | None, seed: int | None
+def study_by(
+    by: str,
+    source: str,
+    model: ModelOptions,
+    inputs: InputOptions,
+    tokens: int | None,
+    seed: int | None,
+    stack: str | None,
 ) -> Callable[..., Report]:
-    """The share of every head; a backward pass keeps what every block has made."""
-    checkpoint, texts = opened(source, model, inputs, tokens, seed or 0)
-    with own_precision(checkpoint.body):
-        stacks = find_stacks(checkpoint.body, example_inputs(checkpoint.body, PROBE_TOKENS))
-    require_room(checkpoint, Plan(stacks, (), (), loss=False), texts)
-    return partial(model_heads, checkpoint, stacks, texts)
+    """The output by the heads that it passes, or by attentions and MLPs together: a stream for every pair of counts."""
+    subject, texts = opened(source, model, inputs, tokens, seed or 0, stack)
+    blocks = len(subject.stack.calls)
+    require_room(subject, texts, streams=(1 + blocks) ** 2 if by == STEPS_TOGETHER else blocks)
+    return partial(model_steps if by == STEPS_TOGETHER else model_heads, subject, texts)
 
 
 def opened(
-    source: str, model: ModelOptions, inputs: InputOptions, tokens: int | None, seed: int
-) -> tuple[Checkpoint, Sequence[ModelInput]]:
-    """The model and what it is run on."""
-    checkpoint = loaded(source, model, seed)
-    return checkpoint, inputs_of(checkpoint, inputs.to_read(tokens, seed))
+    source: str,
+    model: ModelOptions,
+    inputs: InputOptions,
+    tokens: int | None,
+    seed: int,
+    stack: str | None = None,
+) -> tuple[PathSubject, Sequence[ModelInput]]:
+    """The model, the stack of it that is asked about, and what it is run on."""
+    model.refuse_tensor_parallel("the paths of a stream")
+    options = model.to_load(seed)
+    if options.dtype in HALF:
+        raise UsageError(
+            f"--dtype {options.dtype} would drown the terms in rounding: float32 or float64."
+        )
+    subject = subject_of(load(source, replace(options, half=False)), stack)
+    single = subject.checkpoint.model.dtype == torch.float32
+    drawn = options.allow_missing  # in another type other weights would be drawn
+    if options.dtype is None and single and not drawn and options.device != "mps":
+        wide = replace(options, dtype="float64")
+        subject = replace(subject, wider=cache(lambda: subject_of(load(source, wide), stack)))
+    return subject, inputs_of(subject.checkpoint, inputs.to_read(tokens, seed))
+
+
+def subject_of(checkpoint: Checkpoint, name: str | None) -> PathSubject:
+    """The first stack, or the one that is named."""
+    require_one_device(checkpoint.model, "following the paths of a stream")
+    with own_precision(checkpoint.body):
+        stacks = find_stacks(checkpoint.body, example_inputs(checkpoint.body, PROBE_TOKENS))
+    named = {stack.name: stack for stack in stacks}
+    if name is not None and name not in named:
+        raise unknown_name("stack", name, named)
+    return PathSubject(checkpoint, stacks, stacks[0] if name is None else named[name])
 
 
 def wanted_steps(given: Sequence[str] | None) -> tuple[str, ...]:
@@ -103,31 +143,21 @@ def wanted_steps(given: Sequence[str] | None) -> tuple[str, ...]:
     return names
 
 
-def loaded(source: str, model: ModelOptions, seed: int) -> Checkpoint:
-    """In float32 where the file is in half precision and nothing is said: terms are differences of larger numbers."""
-    options = model.to_load(seed)
-    checkpoint = load(source, options)
-    if checkpoint.model.dtype in TOLERANCES:
-        return checkpoint
-    if options.dtype is not None:
-        raise UsageError(
-            f"--dtype {options.dtype} would drown the terms in rounding: float32 or float64."
-        )
-    return load(source, replace(options, dtype="float32"))
-
-
 def refuse_other_heads(checkpoint: Checkpoint) -> None:
     name = type(checkpoint.model).__name__
     if name not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values():
         raise InputError(f"--loss needs a next-token model, and {name} is none: leave it out.")
 
 
-def require_room(checkpoint: Checkpoint, plan: Plan, texts: Sequence[ModelInput]) -> None:
-    """Every length is a stream of its own; with the loss each has its own logits too."""
+def require_room(
+    subject: PathSubject, texts: Sequence[ModelInput], streams: int, loss: bool = False
+) -> None:
+    """For so many streams beside the full one; with the loss each has its own logits too."""
+    checkpoint = subject.checkpoint
     longest = max(text.tokens for text in texts)
-    streams = 2 + len(plan.stacks[0].calls)
+    streams += 1
     needed = streams * room_to_run(checkpoint.body, longest, strip_memory=0, heads_at_once=1)
-    if plan.loss:
+    if loss:
         size = torch.finfo(checkpoint.model.dtype).bits // 8
         needed += (
             2 * streams * longest * size * checkpoint.model.config.get_text_config().vocab_size

@@ -23,6 +23,10 @@ Study = Callable[..., Report]
 MODEL_METRICS = ("loss", "full_loss")
 """Of next-token models alone."""
 
+HEAD, STEPS = "head", "steps"
+WAYS = (HEAD, STEPS)
+"""Of --by."""
+
 MOST_SAMPLES = 100_000
 
 DEFAULT_METRICS = ("log10_residual", "stable_rank")
@@ -83,8 +87,8 @@ def refuse_with_single(
     loss: bool,
 ) -> None:
     """What is asked of whole lengths and not of single paths or heads."""
-    if by not in (None, "head"):
-        raise UsageError(f"--by {by} is not known: there is --by head.")
+    if by is not None and by not in WAYS:
+        raise unknown_name("way to take the output apart, --by", by, WAYS)
     given = {"--metric": metric, "--steps": steps, "--loss": loss}
     names = [name for name, value in given.items() if value]
     if names:
@@ -103,6 +107,8 @@ def single_study(
     run: RunOptions,
 ) -> Study:
     """Paths one by one, or by the head that they go through."""
+    if by == STEPS:
+        raise UsageError("--by steps is about MLPs: name a model as SOURCE.")
     networks, identity = networks_of(source, network, run)
     if by is not None:
         return partial(through_heads, networks, skip, identity)
@@ -120,16 +126,18 @@ def count_study(
     skip: bool,
     network: NetworkOptions,
     run: RunOptions,
+    others: Sequence[str],
+    offline: bool,
 ) -> Study:
-    """The number of paths alone, from sizes."""
-    given = [*network.given(), *run.given(), *(["metric"] if metric else [])]
-    idle = [option(name) for name in given if name not in ("layers", "heads")]
+    """The number of paths alone, from sizes; `others`: names of given options of models and their input."""
+    given = [*network.given(), *run.given(), *(["metric"] if metric else []), *others]
+    idle = [option(name) for name in given if name not in ("layers", "heads", "offline")]
     if idle:
         raise UsageError(f"{', '.join(idle)} changes no count: leave it out, or leave out --count.")
     if source is not None:
         if network.given():
             raise UsageError(f"--layers and --heads are those of {source}: leave them out.")
-        layers, heads, identity = sizes_of(source)
+        layers, heads, identity = sizes_of(source, offline)
         return partial(count_paths, layers, heads, skip, identity)
     standard = NetworkSpec()
     layers = standard.layers if network.layers is None else network.layers
@@ -138,7 +146,7 @@ def count_study(
     return partial(count_paths, sizes.layers, sizes.heads, skip, sources.SYNTHETIC)
 
 
-def sizes_of(source: str) -> tuple[int, int, dict[str, object]]:
+def sizes_of(source: str, offline: bool) -> tuple[int, int, Mapping[str, object]]:
     """Layers and heads of a network file, or of a model's config; no weights are read."""
     if Path(source).is_file():
         spec = sources.from_file(source, {}).spec
@@ -146,16 +154,14 @@ def sizes_of(source: str) -> tuple[int, int, dict[str, object]]:
     from attncli.checkpoints.sources import parse
 
     named = parse(source)
-    if named.kind == "folder":
-        from attncli.checkpoints.heads.configs import Config
-
-        config = Config.read(named.path)
-        return config.layers, config.heads, {"kind": "folder", "path": named.name}
     if named.kind == "random":
         return sizes_of_type(named.name, named.sizes)
-    raise UsageError(
-        f"--count reads configs on this machine: give --layers and --heads of {source}."
-    )
+    from attncli.checkpoints.files.local_folder import local_folder
+    from attncli.checkpoints.heads.configs import Config
+
+    local = local_folder(source, offline, config_alone=True)
+    config = Config.read(local.folder)
+    return config.layers, config.heads, local.described()
 
 
 def sizes_of_type(

@@ -54,8 +54,13 @@ def grid(view: View, rows: Sequence[Row]) -> Grid:
     acrosses = view.metrics if view.across is None else distinct(across(row, view) for row in rows)
     cells = {(row.axis(view.down), across(row, view)): row for row in by_layer(rows, view)}
     show = partial(shaded, key=view.heat) if view.heat else cell
+    names = {row.axis(view.down): str(row.keys.get(view.names, "")) for row in rows}
     lines = [
-        [str(down), *(show(cells.get((down, column))) for column in acrosses)] for down in downs
+        [
+            f"{down} {names[down]}".rstrip(),
+            *(show(cells.get((down, column))) for column in acrosses),
+        ]
+        for down in downs
     ]
     header = (view.down, *map(str, acrosses))
     return Grid(view.title, header, tuple(map(tuple, lines)))

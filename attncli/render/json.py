@@ -3,7 +3,10 @@ import json as standard
 from typing import Any
 
 from attncli import __version__
-from attncli.records import SCHEMA_VERSION, Report
+from attncli.records import SCHEMA_VERSION, Report, View
+
+ADDED_TO_VIEWS = ("names", "lowest_drawn")
+"""Fields that the first reports did not have: left out where they are empty, so that those stay as they were."""
 
 
 def json(report: Report) -> str:
@@ -26,7 +29,16 @@ def document(report: Report) -> dict[str, Any]:
         "metrics": {name: dataclasses.asdict(item) for name, item in report.metrics.items()},
         "findings": [dataclasses.asdict(finding) for finding in report.findings],
         "rows": [row.flat() for row in report.rows],
-        "views": [dataclasses.asdict(view) for view in report.views],
+        "views": [fields_of(view) for view in report.views],
         "warnings": report.warnings,
         "verdicts": [dataclasses.asdict(verdict) for verdict in report.verdicts],
+    }
+
+
+def fields_of(view: View) -> dict[str, Any]:
+    every = dataclasses.asdict(view)
+    return {
+        name: value
+        for name, value in every.items()
+        if value not in ("", None) or name not in ADDED_TO_VIEWS
     }

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from attncli.errors import InputError
+from attncli.errors import Imprecise
 from attncli.maths.norms import frobenius_norm, log10_norm
 from attncli.maths.scaled import Scaled
 from attncli.maths.split import Split
@@ -35,7 +35,7 @@ def measured(
     rest = difference(found.output, total(found.terms))
     error = ratio(rest, found.output)
     if not error <= tolerance:
-        raise InputError(
+        raise Imprecise(
             f"{where}: the terms add up to the output within {error:.1g} only, above {tolerance:.1g}: "
             f"the decomposition cannot be trusted and is not reported{advice}."
         )

@@ -6,15 +6,14 @@ from typing import Any
 import torch
 
 from attncli.checkpoints.inputs.texts import ModelInput
-from attncli.checkpoints.loading.load import Checkpoint
-from attncli.checkpoints.paths.run import run_by_head
-from attncli.checkpoints.structure.blocks import Stack
-from attncli.errors import InputError
+from attncli.checkpoints.paths.backwards import run_by_head
+from attncli.errors import Imprecise
 from attncli.records import Definition, Finding, Report, Row, View
 from attncli.studies import Progress, no_progress
 from attncli.studies.model_runs import own_precision
+from attncli.studies.over_texts import counted, over_texts
 from attncli.studies.path_heads import OUTPUT, Door, largest
-from attncli.studies.path_models import TOLERANCES, plain_pass
+from attncli.studies.path_subject import PathSubject, plain_pass
 from attncli.studies.statistics import summary_row
 
 STEP = "attention"
@@ -35,19 +34,18 @@ OWN_METRICS: Mapping[str, Definition] = {
 
 
 def model_heads(
-    checkpoint: Checkpoint,
-    stacks: tuple[Stack, ...],
+    subject: PathSubject,
     texts: Sequence[ModelInput],
     progress: Progress = no_progress,
 ) -> Report:
-    """The share of every head of the first stack, over texts."""
-    found: list[dict[Door, float]] = []
-    errors = []
-    for done, text in enumerate(texts):
-        shares, error = shares_of(checkpoint, stacks, text)
-        found.append(shares)
-        errors.append(error)
-        progress(done + 1, len(texts), "texts")
+    """The share of every head of a stack, over texts."""
+
+    def work(place: int, text: ModelInput) -> tuple[tuple[dict[Door, float], float], bool]:
+        return subject.read(lambda model: shares_of(model, text))
+
+    identity = subject.checkpoint.identity
+    read = over_texts(texts, counted(work, texts, progress), identity, "heads", (Door,))
+    found, errors = [shares for (shares, _), _ in read], [error for (_, error), _ in read]
     rows = (
         *share_rows(found),
         summary_row("completeness_error", "1", errors, "not finite", variant=STEP),
@@ -59,30 +57,26 @@ def model_heads(
         headline=finding.text,
         rows=rows,
         metrics=OWN_METRICS,
-        source={**checkpoint.identity, "stack": stacks[0].name},
-        input={"texts": [{"name": text.name, "tokens": text.tokens} for text in texts]},
         views=(
             View(f"{OUTPUT}{over}", "layer", (OUTPUT,), across="through"),
             View("Is the frozen network the model?", "variant", ("completeness_error",)),
         ),
         findings=(finding,),
-        warnings=checkpoint.warnings,
+        **subject.about(texts, [again for _, again in read]),
     )
 
 
-def shares_of(
-    checkpoint: Checkpoint, stacks: tuple[Stack, ...], text: ModelInput
-) -> tuple[dict[Door, float], float]:
+def shares_of(subject: PathSubject, text: ModelInput) -> tuple[dict[Door, float], float]:
     """Every door's share, and how far the frozen network is from the model itself."""
-    with own_precision(checkpoint.body):
-        state, _ = plain_pass(checkpoint.body, checkpoint.body, text, stacks)
-        output, by_layer = run_by_head(checkpoint.body, stacks[0], text.kwargs)
+    with own_precision(subject.body):
+        state, _ = plain_pass(subject.body, subject, text)
+        output, by_layer = run_by_head(subject.body, subject.stack, text.kwargs)
     error = float(torch.linalg.norm(output - state) / torch.linalg.norm(state))
-    if not error <= TOLERANCES[state.dtype]:
-        raise InputError(
-            f"{text.name}: the frozen network misses the model's output by {error:.1g}."
+    if not error <= subject.tolerance:
+        raise Imprecise(
+            f"{text.name}: the frozen network misses the model's output by {error:.1g}{subject.advice}."
         )
-    layers = [call.layer for call in stacks[0].calls if call.attention]
+    layers = [call.layer for call in subject.stack.calls if call.attention]
     shares: dict[Door, float] = {}
     for layer, heads in zip(layers, by_layer, strict=True):
         for head, share in enumerate(heads.tolist()):

@@ -2,23 +2,23 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from attncli.checkpoints.inputs.texts import ModelInput
-from attncli.checkpoints.loading.load import Checkpoint
 from attncli.checkpoints.paths.run import Found, run_by_length
-from attncli.checkpoints.structure.blocks import Stack, watching_states
-from attncli.errors import InputError
+from attncli.checkpoints.structure.blocks import Stack
 from attncli.maths.path_counts import counts_of_choices
 from attncli.maths.split import Split
 from attncli.records import Definition, Finding, Report, Row, View
 from attncli.studies import Progress, no_progress
 from attncli.studies.model_runs import own_precision
+from attncli.studies.over_texts import counted, over_texts
 from attncli.studies.path_measures import Measured, measured
+from attncli.studies.path_subject import PathSubject, plain_pass
 from attncli.studies.path_terms import Decomposition
 from attncli.studies.path_words import definitions, headline_of
 from attncli.studies.paths import (
@@ -30,9 +30,6 @@ from attncli.studies.paths import (
     length_rows,
 )
 from attncli.studies.statistics import summary_row
-
-TOLERANCES: Mapping[torch.dtype, float] = {torch.float64: 1e-10, torch.float32: 1e-4}
-"""The largest completeness error that is still rounding; half precision would drown the terms."""
 
 STEPS = ("attention", "mlp")
 """What may be counted as a step of a path."""
@@ -52,8 +49,6 @@ LOSSES: Mapping[str, Definition] = {
 class Plan:
     """What is wanted of every text."""
 
-    stacks: tuple[Stack, ...]
-    """All of the model's; the first is decomposed."""
     steps: tuple[str, ...]
     metrics: Sequence[str]
     loss: bool
@@ -70,78 +65,56 @@ class Text(NamedTuple):
 
 
 def model_paths(
-    checkpoint: Checkpoint,
+    subject: PathSubject,
     texts: Sequence[ModelInput],
     plan: Plan,
     progress: Progress = no_progress,
 ) -> Report:
     """One stack of a model, over texts."""
-    found = []
-    for done, text in enumerate(texts):
-        found.append(read(checkpoint, text, plan))
-        progress(done + 1, len(texts), "texts")
+
+    def work(place: int, text: ModelInput) -> tuple[Text, bool]:
+        return subject.read(lambda model: read(model, text, plan))
+
+    made_of = (Text, Measured)
+    identity = subject.checkpoint.identity
+    done = over_texts(texts, counted(work, texts, progress), identity, "paths", made_of)
+    found = [text for text, _ in done]
     rows = [row for step in plan.steps for row in rows_of(found, step)]
     findings = tuple(finding_about(found, step) for step in plan.steps)
-    stack = plan.stacks[0]
-    others = [f"stack {other.name} is not decomposed, {stack.name} is" for other in plan.stacks[1:]]
     return Report(
         study="paths",
         headline=headline_of(findings),
         rows=(*rows, *full_loss_rows(found)),
         metrics={**definitions(plan.metrics), **LOSSES},
-        source={**checkpoint.identity, "stack": stack.name, "blocks": len(stack.calls)},
-        input={"texts": [{"name": text.name, "tokens": text.tokens} for text in texts]},
         views=tuple(views(plan, len(texts))),
         findings=findings,
-        warnings=(*checkpoint.warnings, *others),
+        **subject.about(texts, [again for _, again in done]),
     )
 
 
-def read(checkpoint: Checkpoint, text: ModelInput, plan: Plan) -> Text:
+def read(subject: PathSubject, text: ModelInput, plan: Plan) -> Text:
     """The plain forward pass, and one by length for each kind of step."""
-    model = checkpoint.model if plan.loss else checkpoint.body
+    model = subject.checkpoint.model if plan.loss else subject.body
     found = Text({}, {}, {}, None)
-    with own_precision(checkpoint.body):
-        state, output = plain_pass(model, checkpoint.body, text, plan.stacks)
+    with own_precision(subject.body):
+        state, output = plain_pass(model, subject, text)
         for step in plan.steps:
             parts, after = run_by_length(
                 model,
-                plan.stacks[0],
+                subject.stack,
                 text.kwargs,
                 step == "attention",
                 up_to if plan.loss else None,
             )
             where = f"{text.name}, {step} steps"
             terms = decomposition(parts, state)
-            advice = (
-                ""
-                if model.dtype == torch.float64
-                else "; large terms cancel here: use --dtype float64"
-            )
             found.measured[step] = measured(
-                terms, plan.metrics, where, TOLERANCES[model.dtype], advice
+                terms, plan.metrics, where, subject.tolerance, subject.advice
             )
-            found.counts[step] = counts_of_choices(choices(parts, plan.stacks[0], step))
+            found.counts[step] = counts_of_choices(choices(parts, subject.stack, step))
             if plan.loss:
                 found.losses[step] = losses_of(after.logits, text)
     return found._replace(full_loss=losses_of(output.logits, text)[0] if plan.loss else None)
-
-
-def plain_pass(
-    model: nn.Module, body: nn.Module, text: ModelInput, stacks: tuple[Stack, ...]
-) -> tuple[Tensor, Any]:
-    """The last block's output of the model as it is, against which the terms are held, and what the model returns."""
-    last: list[Tensor] = []
-
-    def keep_last(name: str, index: int, state: Tensor) -> None:
-        if (name, index) == (stacks[0].name, len(stacks[0].calls)):
-            last.append(state[0])
-
-    with torch.no_grad(), watching_states(body, stacks, keep_last):
-        output = model(**text.kwargs)
-    if not bool(torch.isfinite(last[0]).all()):
-        raise InputError(f"{text.name}: the last state is not finite.")
-    return last[0], output
 
 
 def choices(parts: Found, stack: Stack, step: str) -> Sequence[int]:

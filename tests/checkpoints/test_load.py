@@ -459,6 +459,20 @@ def test_random_models_have_an_identity(silence: None) -> None:
     assert json.dumps(dict(one.identity))
 
 
+def test_an_encoder_that_a_model_calls_its_base_is_not_all_of_it(tmp_path: Path) -> None:
+    """DINOv3's base is its encoder, which needs the positions that the whole model makes; its other weights count too."""
+    checkpoint = load("random:dinov3_vit?tiny")
+    assert checkpoint.body is checkpoint.model
+    checkpoint.body(pixel_values=torch.zeros(1, 3, 64, 64))
+    checkpoint.model.save_pretrained(tmp_path)
+    assert load(str(tmp_path)).warnings == ()
+    tensors = load_file(tmp_path / "model.safetensors")
+    del tensors["norm.weight"]
+    save_file(tensors, tmp_path / "model.safetensors", {"format": "pt"})
+    with pytest.raises(InputError, match=r"norm\.weight"):
+        load(str(tmp_path))
+
+
 def test_one_file_is_no_model(tmp_path: Path) -> None:
     save_file({"x": np.ones(1)}, tmp_path / "maps.safetensors")
     with pytest.raises(UsageError, match="one file"):

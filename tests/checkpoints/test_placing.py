@@ -88,8 +88,9 @@ def blank(kind: str, **changes: Any) -> PreTrainedModel:
 
 def test_plans_that_would_break_heads_are_refused() -> None:
     refuse_without_plan(blank("llama", num_hidden_layers=1), "llama")
-    with pytest.raises(UsageError, match="no plan to split 'gpt2'"):
-        refuse_without_plan(blank("gpt2", n_layer=1), "gpt2")
+    for kind in ("gpt2", "gpt_oss"):
+        with pytest.raises(UsageError, match=f"no plan to split the blocks of '{kind}'"):
+            refuse_without_plan(blank(kind, num_hidden_layers=1), kind)
     with pytest.raises(InputError, match=r"splits .* as mla_kv_a_proj"):
         refuse_without_plan(blank("deepseek_v2", num_hidden_layers=1), "deepseek_v2")
     config = LlamaConfig(num_attention_heads=8, num_key_value_heads=2)

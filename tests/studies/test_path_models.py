@@ -92,7 +92,7 @@ def test_an_encoder_decoder_is_decomposed_in_its_first_stack_and_says_so() -> No
         (("--sample", "3", "--loss"), 2, "--loss is about all paths"),
         (("--path", "0,0,5"), 2, "3 numbers from 0 to 4"),
         (("--path", "0,0"), 2, "3 numbers from 0 to 4"),
-        (("--by", "layer"), 2, "there is --by head"),
+        (("--by", "layer"), 2, "there are: head, steps"),
         (("--no-skip",), 2, "--no-skip goes with synthetic networks"),
         (("--layers", "3"), 2, "--layers goes with synthetic networks"),
         (("--dtype", "bfloat16"), 2, "would drown the terms"),
@@ -204,6 +204,21 @@ def test_counts_come_from_the_config_alone(gpt2: str) -> None:
     t5 = values(rows("random:t5?layers=24&heads=128", "--count"), "path_count_share", "SAN+skip")
     assert t5[24] == pytest.approx(0.830, abs=5e-4)
     assert attn("paths", gpt2, "--count", "--layers", "3").code == 2
+
+
+def test_attentions_and_mlps_together_add_up_to_each_kind_apart(gpt2: str) -> None:
+    told = (gpt2, "--random-tokens", "12", "--dtype", "float64")
+    found, apart = rows(*told, "--by", "steps"), rows(*told, "--steps", "attention,mlp")
+    shares = [row for row in found if row["metric"] == "path_output_share"]
+    assert len(shares) == 16
+    for kind, key in (("attention", "attentions"), ("mlp", "mlps")):
+        expected = values(apart, "path_output_share", kind)
+        for length in range(4):
+            own = sum(row["value"] for row in shares if row[key] == length)
+            assert own == pytest.approx(expected[length], abs=1e-12)
+    assert values(found, "completeness_error", "attention and MLP")[0] < 1e-12
+    norms = values(found, "path_norm_share", "attention and MLP")
+    assert sum(norms) == pytest.approx(1.0)
 
 
 def test_heads_of_a_model_and_what_passes_them_add_up(gpt2: str) -> None:

@@ -26,8 +26,8 @@ class Local(NamedTuple):
         return {**named, "commit": self.folder.name}  # the cache names snapshots so
 
 
-def local_folder(text: str, offline: bool = False) -> Local:
-    """The folder that SOURCE names; a hub model is taken from the cache, or fetched there."""
+def local_folder(text: str, offline: bool = False, config_alone: bool = False) -> Local:
+    """The folder that SOURCE names; a hub model, or its config alone, is taken from the cache, or fetched there."""
     source = parse(text)
     if source.kind == "random":
         raise UsageError(
@@ -39,7 +39,9 @@ def local_folder(text: str, offline: bool = False) -> Local:
         if not source.path.is_dir():
             raise InputError(f"{text} is not a folder: give the folder of a saved model.")
         return Local(source.path, source)
-    from attncli.checkpoints.files.hub import fetched  # only hub models need the library for it
+    from attncli.checkpoints.files.hub import fetched, snapshot  # only hub models need the library
 
+    if config_alone:
+        return Local(snapshot(source, source.revision, offline, ("config.json",)), source)
     folder = fetched(source, source.revision, offline, allow_pickle=False, trust_remote_code=False)
     return Local(folder, source)

@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedModel
 
+from attncli.checkpoints.loading.body import body_of
 from attncli.errors import InputError
 
 POOLER = "pooler"
@@ -82,18 +83,20 @@ def is_head(model: PreTrainedModel, name: str) -> bool:
     if POOLER in name.split("."):
         return True
     owner = model.get_submodule(name.rpartition(".")[0])
-    if model.base_model is not model:
-        return all(owner is not module for module in model.base_model.modules())
+    body = body_of(model)
+    if body is not model:
+        return all(owner is not module for module in body.modules())
     return owner is model.get_output_embeddings()  # type: ignore[no-untyped-call]
 
 
 def is_inside(model: PreTrainedModel, name: str) -> bool:
     """Whether the files' weight would belong into the body: the body has a part that bears the name's first word."""
-    own = name.removeprefix(f"{model.base_model_prefix}.")
+    body, prefix = body_of(model), model.base_model_prefix
+    own = name if hasattr(body, prefix) else name.removeprefix(f"{prefix}.")
     first, *rest = own.split(".")
     if POOLER in (first, *rest):
         return False
-    return hasattr(model.base_model, first) if rest else own != name
+    return hasattr(body, first) if rest else own != name
 
 
 def report(where: Path, found: Judgement, prefix: str | None, allow_missing: bool) -> list[str]:

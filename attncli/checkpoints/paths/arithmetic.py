@@ -6,7 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attncli.checkpoints.paths.tensor import PathTensor, refusal, rule
+from attncli.checkpoints.paths.streams import Attention, refusal
+from attncli.checkpoints.paths.tensor import PathTensor, met, rule
 
 
 @rule(F.linear)
@@ -48,8 +49,9 @@ def mixed(maps: Tensor, values: PathTensor) -> PathTensor:
     """P V for every stream, with maps [1, head, query, key]."""
     if maps.dim() != 4 or values.dim() != 4 or maps.shape[:2] != (1, values.shape[1]):
         raise refusal("a product with a stream on its right")
-    result = values.like(values.streams.attended(maps @ values.numbers))
-    return result.moved_on() if values.streams.count_attention else result
+    visible = (maps > 0.0).any(dim=1, keepdim=True)
+    outputs = values.streams.attended(Attention(maps, visible, maps @ values.numbers))
+    return values.like(outputs).after_attention()
 
 
 def with_bias(x: PathTensor, bias: Tensor | None) -> PathTensor:
@@ -61,7 +63,8 @@ def add(x: Any, y: Any, *, alpha: float = 1.0) -> PathTensor:
     if alpha != 1.0:
         y = multiply(y, alpha) if isinstance(y, PathTensor) else y * alpha
     if isinstance(x, PathTensor) and isinstance(y, PathTensor):
-        return same(x, y).like(x.numbers + y.numbers)
+        first, second = met([same(x, y), y])
+        return first.like(first.numbers + second.numbers)
     stream, other = (x, y) if isinstance(x, PathTensor) else (y, x)
     if isinstance(other, int | float):
         if other == 0:
@@ -75,7 +78,10 @@ def add_in_place(x: Any, y: Any, *, alpha: float = 1.0) -> PathTensor:
     """The same numbers are written to, so that every view of them changes as it would."""
     if not isinstance(x, PathTensor):
         raise refusal("writing a stream into something else")
-    x.numbers.copy_(add(x, y, alpha=alpha).numbers)
+    result = add(x, y, alpha=alpha)
+    if result.attended != x.attended and x.streams.tells_apart:
+        raise refusal("writing what comes from an attention into the stream")
+    x.numbers.copy_(result.numbers)
     return x
 
 
@@ -102,17 +108,13 @@ def multiply(x: Any, y: Any) -> PathTensor:
         if x.activated == y.activated:
             raise refusal("a product of two streams of which not just one is a gate")
         stream, gate = (y, x) if x.activated else (x, y)
-        return step_of_mlp(stream.times_frozen(gate.by_stream()[0].detach()))
+        through = stream.times_frozen(gate.by_stream()[0].detach())
+        return through.changed(through.streams.after_mlp)
     stream, other = (x, y) if isinstance(x, PathTensor) else (y, x)
     result = stream.numbers * other
     if result.shape != stream.shape:
         raise refusal("a product that repeats the stream")
     return stream.like(result)
-
-
-def step_of_mlp(x: PathTensor) -> PathTensor:
-    """An MLP's nonlinearity is where a path has gone through it."""
-    return x if x.streams.count_attention else x.moved_on()
 
 
 @rule(torch.div, Tensor.div, Tensor.__truediv__, Tensor.true_divide)

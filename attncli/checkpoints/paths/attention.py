@@ -5,8 +5,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attncli.checkpoints.paths.tensor import PathTensor, refusal
-from attncli.checkpoints.streaming.interface import own_eager
+from attncli.checkpoints.paths.streams import Attention, refusal
+from attncli.checkpoints.paths.tensor import PathTensor
+from attncli.checkpoints.streaming.interface import own_eager, visible_keys
 from attncli.checkpoints.streaming.masks import plain as whole
 from attncli.errors import InputError
 
@@ -24,31 +25,33 @@ def attend(
     **keywords: Any,
 ) -> tuple[Any, None]:
     """In place of a model's eager attention; [batch, head, token, width] in, [batch, token, head, width] out."""
-    if not all(isinstance(side, PathTensor) for side in (query, key, value)):
-        if any(isinstance(side, PathTensor) for side in (query, key, value)):
-            raise refusal("attention to another stack's states")
-        return own_eager(module)(
-            module, query, key, value, whole(attention_mask), scaling=scaling, **keywords
-        )[0], None
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
+    mask = whole(attention_mask)
+    full = [side.full() if isinstance(side, PathTensor) else side for side in (query, key, value)]
+    full = [side[: len(full[0])] for side in full]  # another stack's states stand there many times
     with torch.no_grad():
-        output, weights = own_eager(module)(
-            module,
-            query.full(),
-            key.full(),
-            value.full(),
-            whole(attention_mask),
-            scaling=scaling,
-            **keywords,
-        )
+        output, weights = own_eager(module)(module, *full, mask, scaling=scaling, **keywords)
+    if not isinstance(value, PathTensor):
+        return from_elsewhere(query, key, output), None
     numbers = value.numbers
     repeats = weights.shape[1] // numbers.shape[1]
     values = numbers if repeats == 1 else numbers.repeat_interleave(repeats, dim=1)
-    outputs = value.streams.attended(torch.matmul(weights.to(values.dtype), values))
+    maps = weights.to(values.dtype)
+    visible = visible_keys(mask, maps.shape[-1])
+    outputs = value.streams.attended(Attention(maps, visible, torch.matmul(maps, values)))
     mixed = outputs.transpose(1, 2).contiguous()
     compare(module, mixed[: len(output)].detach(), output)
-    result = value.like(mixed)
-    return result.moved_on() if value.streams.count_attention else result, None
+    return value.like(mixed).after_attention(), None
+
+
+def from_elsewhere(query: Any, key: Any, output: Tensor) -> Tensor:
+    """Another stack's states as a fixed map weighs them: nothing of the stream passes here, so they are a constant."""
+    if isinstance(key, PathTensor):
+        raise refusal("an attention with the stream's keys and another stack's values")
+    if not isinstance(query, PathTensor):
+        return output
+    shape = (query.streams.number, *output.shape[1:])
+    return query.like(query.numbers.new_zeros(shape)).plus_constant(output)
 
 
 def compare(module: nn.Module, ours: Tensor, own: Tensor) -> None:
@@ -56,6 +59,6 @@ def compare(module: nn.Module, ours: Tensor, own: Tensor) -> None:
     apart = float((ours - own).abs().max() / own.abs().max().clamp_min(1e-30))
     if not apart < AGREEMENT * torch.finfo(own.dtype).eps:
         raise InputError(
-            f"attn paths does not understand the attention of {type(module).__name__}: its output is no product of "
+            f"the attention of {type(module).__name__} is not understood: its output is no product of "
             f"weights and values (it differs by {apart:.1g})."
         )

@@ -9,8 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attncli.checkpoints.exact.norms import Understood, is_written_out, understood
-from attncli.checkpoints.paths.arithmetic import step_of_mlp, with_bias
-from attncli.checkpoints.paths.tensor import PathTensor, refusal, rule
+from attncli.checkpoints.paths.arithmetic import with_bias
+from attncli.checkpoints.paths.streams import refusal
+from attncli.checkpoints.paths.tensor import PathTensor, rule
 from attncli.checkpoints.structure.wrapping import around_forwards
 
 ACTIVATIONS = ("transformers.activations", "torch.nn.modules.activation")
@@ -55,8 +56,8 @@ def activated(x: PathTensor, function: Callable[[Tensor], Tensor]) -> PathTensor
     """Every stream times f(x)/x of the full one; where x is 0 so is f(x), and any ratio would do."""
     full = x.by_stream()[0].detach()
     ratio = torch.where(full == 0, torch.zeros_like(full), function(full) / full)
-    result = step_of_mlp(x.times_frozen(ratio))
-    return result.like(result.numbers, activated=True)
+    through = x.times_frozen(ratio).changed(x.streams.after_mlp)
+    return through.like(through.numbers, activated=True)
 
 
 @rule(F.relu, torch.relu, Tensor.relu)

@@ -1,6 +1,7 @@
-"""Sends a stack of blocks through its own code with all path lengths side by side."""
+"""Sends a stack of blocks through its own code with several streams side by side."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -10,7 +11,8 @@ from attncli.checkpoints.exact.run import Arrived
 from attncli.checkpoints.paths import shapes  # noqa: F401  (they enter their rules)
 from attncli.checkpoints.paths.attention import attend
 from attncli.checkpoints.paths.functions import frozen_modules
-from attncli.checkpoints.paths.tensor import PathTensor, Streams, begun
+from attncli.checkpoints.paths.streams import AlongPaths, ByLength, Streams
+from attncli.checkpoints.paths.tensor import PathTensor, begun
 from attncli.checkpoints.streaming.capture import eager_everywhere, in_place_of_eager
 from attncli.checkpoints.structure.blocks import Stack
 from attncli.checkpoints.structure.stream_places import given, replaced, taken
@@ -18,16 +20,16 @@ from attncli.checkpoints.structure.wrapping import around_forwards
 from attncli.errors import InputError
 
 GoOn = Callable[[Tensor], Tensor]
-"""From the streams [length, token, feature] to what the rest of the model is given in their place [batch, token, feature]."""
+"""From the partial streams [length, token, feature] to what the rest of the model is given in their place [batch, token, feature]."""
 
 
 class Found(NamedTuple):
-    """The last block's output, as it is in the full pass and by path length."""
+    """The last block's output, as it is in the full pass and in its parts."""
 
     output: Tensor
     """[token, feature]"""
     terms: Tensor
-    """[length, token, feature]"""
+    """[partial stream, token, feature]"""
     heads: tuple[int, ...]
     """Of each attention, in order."""
 
@@ -41,31 +43,40 @@ def run_by_length(
 ) -> tuple[Found, Any]:
     """One forward pass of the stack; with `go_on`, the rest of the model too, whose output comes second."""
     steps = sum(call.attention for call in stack.calls) if count_attention else len(stack.calls)
-    passage = Passage(stack, Streams(steps + 1, count_attention), go_on)
-    with torch.no_grad():
-        found, output = passed(model, passage, inputs)
+    streams = ByLength(attentions=steps) if count_attention else ByLength(mlps=steps)
+    with torch.no_grad(), frozen_code(model):
+        found, output = passed(model, Passage(stack, streams, go_on), inputs)
     check_steps(found, stack, steps, count_attention)
     return found, output
 
 
-def run_by_head(
-    model: nn.Module, stack: Stack, inputs: Mapping[str, Any]
-) -> tuple[Tensor, list[Tensor]]:
-    """The last block's output Y, and for each attention ⟨C_h, Y⟩/‖Y‖² [head], C_h all paths through that head.
+def run_by_both_lengths(model: nn.Module, stack: Stack, inputs: Mapping[str, Any]) -> Found:
+    """With terms [attentions, MLPs, token, feature] for how many of each a path went through."""
+    attentions = sum(call.attention for call in stack.calls)
+    streams = ByLength(attentions, len(stack.calls))
+    with torch.no_grad(), frozen_code(model):
+        found, _ = passed(model, Passage(stack, streams), inputs)
+    terms = found.terms.reshape(1 + attentions, 1 + len(stack.calls), *found.output.shape)
+    check_steps(found._replace(terms=terms.sum(dim=1)), stack, attentions, count_attention=True)
+    check_steps(found._replace(terms=terms.sum(dim=0)), stack, len(stack.calls), False)
+    return found._replace(terms=terms)
 
-    The frozen network after a head is a linear map G, so ⟨G c_h, Y⟩ = ⟨c_h, G^T Y⟩, and one backward pass gives G^T Y
-    for all heads of all layers.
-    """
-    streams = Streams(0, count_attention=True)
-    with torch.enable_grad():
-        (output, _, _), _ = passed(model, Passage(stack, streams, None), inputs)
-    wanted = output.detach()
-    if len(streams.heads) != sum(call.attention for call in stack.calls):
-        raise InputError(f"stack {stack.name}: a block attends more than once, or not as expected.")
-    back = torch.autograd.grad(output, streams.head_outputs, wanted)
-    whole = float(wanted.square().sum())
-    pairs = zip(streams.head_outputs, back, strict=True)
-    return wanted, [(own.detach() * to_end).sum(dim=(0, 2, 3)) / whole for own, to_end in pairs]
+
+def run_along(
+    model: nn.Module, stack: Stack, inputs: Mapping[str, Any], paths: Sequence[Sequence[int]]
+) -> Found:
+    """What single paths bring to the last block's output; a path chooses 0 or a head from 1 on at every attention."""
+    with torch.no_grad(), frozen_code(model):
+        found, _ = passed(model, Passage(stack, AlongPaths(paths)), inputs)
+    refuse_several_attentions(found, stack)
+    return found
+
+
+@contextmanager
+def frozen_code(model: nn.Module) -> Iterator[None]:
+    """Within, the model's attention, norms and activations take path tensors."""
+    with eager_everywhere(model), in_place_of_eager(attend), frozen_modules(model):
+        yield
 
 
 def passed(model: nn.Module, passage: "Passage", inputs: Mapping[str, Any]) -> tuple[Found, Any]:
@@ -73,18 +84,16 @@ def passed(model: nn.Module, passage: "Passage", inputs: Mapping[str, Any]) -> t
     blocks = {call.module for call in passage.stack.calls}
     output = None
     try:
-        with (
-            eager_everywhere(model),
-            in_place_of_eager(attend),
-            frozen_modules(model),
-            around_forwards(blocks, passage.around),
-        ):
+        with around_forwards(blocks, passage.around):
             output = model(**inputs)
     except Arrived:
         pass
-    except RuntimeError as error:  # torch's word for shapes that do not fit
+    except (
+        RuntimeError,
+        ValueError,
+    ) as error:  # torch's and the models' words for shapes that do not fit
         raise InputError(
-            f"{type(model).__name__} cannot be run with its path lengths as texts of one batch "
+            f"{type(model).__name__} cannot be run with parts of its stream as texts of one batch "
             f"({str(error).splitlines()[0]}): this architecture cannot be decomposed."
         ) from error
     if passage.found is None:
@@ -102,10 +111,21 @@ def check_steps(found: Found, stack: Stack, steps: int, count_attention: bool) -
         )
 
 
+def as_many(value: Any, stream: PathTensor) -> Any:
+    """Another stack's states [1, token, feature] as many times as there are streams: blocks read the batch off them."""
+    states = type(value) is Tensor and value.dim() == 3 and value.is_floating_point()
+    return value.expand(stream.streams.number, -1, -1) if states and len(value) == 1 else value
+
+
+def refuse_several_attentions(found: Found, stack: Stack) -> None:
+    if len(found.heads) != sum(call.attention for call in stack.calls):
+        raise InputError(f"stack {stack.name}: a block attends more than once, or not as expected.")
+
+
 class Passage:
     """From the first block's input to the last one's output, the stream is a path tensor."""
 
-    def __init__(self, stack: Stack, streams: Streams, go_on: GoOn | None) -> None:
+    def __init__(self, stack: Stack, streams: Streams, go_on: GoOn | None = None) -> None:
         self.stack = stack
         self.streams = streams
         self.go_on = go_on
@@ -116,15 +136,17 @@ class Passage:
         stream = taken(args, kwargs)
         if stream is None:
             raise InputError(f"{type(module).__name__} is given no stream of tokens.")
-        if not isinstance(stream, PathTensor):
-            args, kwargs = replaced(args, kwargs, stream, self.begin(stream, module))
-        output = forward(*args, **kwargs)
+        if isinstance(stream, PathTensor):
+            taken_in = stream.entering_block()
+        else:
+            taken_in = self.begin(stream, module)
+        output = self.run(forward, *replaced(args, kwargs, stream, taken_in), taken_in)
         self.done += 1
         if self.done < len(self.stack.calls):
             return output
         state = given(output)
         if not isinstance(state, PathTensor) or state.dim() != 3:
-            raise InputError(f"attn paths lost the stream in {type(module).__name__}.")
+            raise InputError(f"the stream of tokens is lost in {type(module).__name__}.")
         self.found = Found(state.numbers[0], state.numbers[1:], tuple(self.streams.heads))
         if self.go_on is None:
             raise Arrived
@@ -135,12 +157,16 @@ class Passage:
             else rest
         )
 
+    def run(self, forward: Any, args: Any, kwargs: Any, stream: PathTensor) -> Any:
+        """The block itself."""
+        args = tuple(as_many(value, stream) for value in args)
+        kwargs = {name: as_many(value, stream) for name, value in kwargs.items()}
+        return forward(*args, **kwargs)
+
     def begin(self, stream: Tensor, module: nn.Module) -> PathTensor:
         if self.done or stream.dim() != 3 or stream.shape[0] != 1:
             raise InputError(
-                f"attn paths needs one text's states [1, token, feature] through all blocks, which "
+                f"one text's states [1, token, feature] must go through all blocks, which "
                 f"{type(module).__name__} does not take."
             )
-        started = begun(stream, self.streams)
-        started.numbers.requires_grad_(torch.is_grad_enabled())
-        return started
+        return begun(stream, self.streams)

@@ -7,7 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attncli.checkpoints.paths.tensor import PathTensor, refusal, rule
+from attncli.checkpoints.paths.streams import refusal
+from attncli.checkpoints.paths.tensor import PathTensor, met, rule
 
 
 def within_streams(function: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
@@ -112,15 +113,19 @@ def unbind(x: PathTensor, dim: int = 0) -> tuple[PathTensor, ...]:
 
 @rule(torch.cat, torch.concat)
 def cat(tensors: Sequence[Any], dim: int = 0) -> PathTensor:
-    first = next(x for x in tensors if isinstance(x, PathTensor))
-    if not all(isinstance(x, PathTensor) for x in tensors):
-        raise refusal("joining a stream with something else")
-    return first.like(torch.cat([x.numbers for x in tensors], not_first(first.dim(), dim)))
+    parts = joined(tensors)
+    axis = not_first(parts[0].dim(), dim)
+    return parts[0].like(torch.cat([x.numbers for x in parts], axis))
 
 
 @rule(torch.stack)
 def stack(tensors: Sequence[Any], dim: int = 0) -> PathTensor:
-    first = next(x for x in tensors if isinstance(x, PathTensor))
+    parts = joined(tensors)
+    axis = not_first(parts[0].dim() + 1, dim)
+    return parts[0].like(torch.stack([x.numbers for x in parts], axis))
+
+
+def joined(tensors: Sequence[Any]) -> list[PathTensor]:
     if not all(isinstance(x, PathTensor) for x in tensors):
         raise refusal("joining a stream with something else")
-    return first.like(torch.stack([x.numbers for x in tensors], not_first(first.dim() + 1, dim)))
+    return met(tensors)

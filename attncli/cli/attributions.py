@@ -1,0 +1,43 @@
+"""`attn inspect-model --attribute`: from the options to the study."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from attncli.checkpoints.loading.room_needed import room_to_run
+from attncli.cli.model_options import InputOptions, ModelOptions
+from attncli.cli.path_models import opened
+from attncli.errors import UsageError
+from attncli.limits import require_memory
+from attncli.networks.spec import option
+from attncli.records import Report
+from attncli.studies.attribution import attribution
+
+STREAMS = 3
+"""The state itself, what comes from the tokens, what comes from constants."""
+
+
+def attribution_study(
+    source: str,
+    token: str,
+    top: int | None,
+    others: Sequence[str],
+    model: ModelOptions,
+    inputs: InputOptions,
+    tokens: int | None,
+    seed: int,
+) -> Callable[..., Report]:
+    """`others`: names of given options that have nothing to say here."""
+    if others:
+        names = ", ".join(map(option, others))
+        raise UsageError(f"{names} is about heads: leave it out, or drop --attribute.")
+    if source.endswith(".safetensors"):
+        raise UsageError(f"--attribute goes with a model: {source} is a file of maps.")
+    if top is not None and top < 1:
+        raise UsageError(f"--top {top}: it must be at least 1.")
+    subject, texts = opened(source, model, inputs, tokens, seed)
+    body = subject.checkpoint.body
+    longest = max(text.tokens for text in texts)
+    heads = vars(body.config).get("num_attention_heads", 1)
+    needed = STREAMS * room_to_run(body, longest, 0) + room_to_run(body, longest, 0, heads)
+    require_memory(needed, f"a text of {longest} tokens", "cut it with --tokens")
+    return partial(attribution, subject, texts, token, top)

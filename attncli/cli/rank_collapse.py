@@ -5,6 +5,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from attncli.cli.circle import (
+    CollapseTaskOptions,
+    circle_study,
+    refuse_with_the_task,
+    refuse_without_a_task,
+)
 from attncli.cli.groups import grouped
 from attncli.cli.model_options import (
     InputOptions,
@@ -24,6 +30,7 @@ from attncli.cli.options import (
     complete_metric,
     separated,
 )
+from attncli.cli.task_options import TrainingOptions
 from attncli.errors import UsageError, unknown_name
 from attncli.gates import Condition
 from attncli.networks.variants import Switches
@@ -44,6 +51,8 @@ attn rank-collapse bert-base-uncased --with-random-init
 attn rank-collapse ./checkpoint --text-file essays.txt --variants pure --plot
 attn rank-collapse random:bert --random-tokens 128 --exact
 attn rank-collapse net.safetensors --fail-if 'log10_residual[SAN+skip, layer=-1] < -3'
+attn rank-collapse --task circle                    one trained layer, applied again and again
+attn rank-collapse --task circle --as-published --width 32 --save-training runs
 """
 
 DEFAULT_METRICS = ("log10_residual",)
@@ -82,6 +91,8 @@ def rank_collapse(
         bool,
         Option("--sub-blocks", help="Inside a model's blocks too: after the attention of each."),
     ] = False,
+    asked: CollapseTaskOptions,
+    training: TrainingOptions,
     variants: VariantOptions,
     switches: SwitchOptions,
     model_switches: ModelSwitchOptions,
@@ -96,6 +107,9 @@ def rank_collapse(
     After "Attention is not all you need: pure attention loses rank doubly exponentially with depth": self-attention
     without skips drives all tokens to one vector, cubing the distance in every layer. The network is computed with the
     common row and the residual carried apart, so the curve goes on far below the smallest float.
+
+    With --task circle one layer is trained, for every width and seed, to move two points along a circle, and then
+    applied to its own output: in which runs do the points become one, and at which step?
     """
     from attncli.cli.writer import emit, prepare
 
@@ -104,14 +118,23 @@ def rank_collapse(
         raise UsageError(
             f"--output {output.output} would overwrite the network: name another file."
         )
-    default = DEFAULT_METRICS if sweep is None else DEFAULT_SWEEP_METRICS
-    metrics = wanted_metrics(metric or default, conditions)
+    over_sizes = sweep is not None and asked.task is None
+    default = DEFAULT_SWEEP_METRICS if over_sizes else DEFAULT_METRICS
+    metrics = wanted_metrics(metric or default, conditions, of_task=asked.task is not None)
+    refuse_without_a_task(asked, training)
     choose = partial(variants.chosen, switches)
+    flags = {"exact": exact, "with_random_init": with_random_init, "sub_blocks": sub_blocks}
+    for_models = [*(name for name, on in flags.items() if on), *model_switches.given()]
+    for_models += [*model.given(), *inputs.given()]
     from attncli.cli.progress import progress_bar
     from attncli.cli.provenance import with_provenance
 
     with progress_bar(output.shows_progress) as progress:
-        if source is not None and not Path(source).is_file():
+        if asked.task is not None:
+            others = [*for_models, *["remove_outlier"] * variants.remove_outlier]
+            refuse_with_the_task(asked.task, source, network, others)
+            study = circle_study(asked, training, list(choose()), network.width, sweep, run)
+        elif source is not None and not Path(source).is_file():
             fixed = ["--sweep"] * (sweep is not None)
             fixed += ["--remove-outlier"] * variants.remove_outlier
             refuse_for_a_model(source, network, run, *fixed)
@@ -129,9 +152,7 @@ def rank_collapse(
                 sub_blocks,
             )
         else:
-            flags = {"exact": exact, "with_random_init": with_random_init, "sub_blocks": sub_blocks}
-            own = [name for name, on in flags.items() if on]
-            refuse_without_a_model([*own, *model_switches.given(), *model.given(), *inputs.given()])
+            refuse_without_a_model(for_models)
             study = network_study(source, sweep, choose, network, run)
         report = study(metrics=metrics, progress=progress)
     return emit(with_provenance(report), output, conditions)
@@ -141,11 +162,16 @@ def same_file(first: str | Path, second: str | Path) -> bool:
     return Path(first).resolve() == Path(second).resolve()
 
 
-def wanted_metrics(given: Sequence[str], conditions: Sequence[Condition]) -> list[str]:
+def wanted_metrics(
+    given: Sequence[str], conditions: Sequence[Condition], of_task: bool
+) -> list[str]:
     """The columns asked for, and whatever the gates need; unknown names are refused before the work."""
     from attncli.metrics import METRICS
-    from attncli.studies.rank_collapse import OWN_METRICS
 
+    if of_task:
+        from attncli.studies.circle_rows import OWN_METRICS
+    else:
+        from attncli.studies.rank_collapse import OWN_METRICS
     names = separated(given)
     for name in names:
         if name not in METRICS.names():

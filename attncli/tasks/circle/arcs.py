@@ -1,0 +1,21 @@
+"""The two arcs: places of the pair of points at every step."""
+
+import math
+
+import numpy as np
+
+from attncli.maths.scaled import Array
+
+RADIUS = 0.3
+AROUND = 1000
+"""Steps of a whole turn."""
+PAIRS = AROUND // 2 - 1
+"""Steps that are taught: each point walks half of the circle, and the second begins where the first one ends."""
+STEP = 2.0 * RADIUS * math.sin(math.pi / AROUND)
+"""Length of a step."""
+
+
+def places(steps: int) -> Array:
+    """Where the points are [step, point, 2]; beyond what is taught the circle goes on."""
+    angles = 2.0 * math.pi / AROUND * (np.arange(steps)[:, None] + np.array([0, PAIRS]))
+    return RADIUS * np.stack([np.cos(angles), np.sin(angles)], axis=-1)

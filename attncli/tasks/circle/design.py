@@ -1,0 +1,66 @@
+"""What a network is made of: a layer between a linear map into its width and one back to the plane.
+
+    hidden = LN(points W_embed + b)
+    hidden = LN(hidden + Attention(hidden))      the skip where the variant has it
+    hidden = LN(hidden + MLP(hidden))            where the variant has an MLP, with its own skip
+    points = hidden W_readout + b
+
+The released script never removes the layer's skip. What it calls skip adds the network's predictions up: the input of a
+step is the start plus all predictions so far, and in training a batch plus the batch before it. It trains with dropout.
+Its GELU has erf where this one has its usual approximation by tanh.
+"""
+
+from dataclasses import dataclass, replace
+
+from attncli.errors import UsageError
+from attncli.networks.spec import NetworkSpec
+from attncli.networks.variants import VARIANTS, Switches
+
+HEADS = 2
+NORM_EPSILON = 1e-12
+DROPOUT = 0.1
+"""As released."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """One network, whatever its weights."""
+
+    width: int
+    switches: Switches
+    """Of the layer."""
+    running_sum: bool = False
+    """A step's input is the sum of the start and all predictions so far."""
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.width < HEADS or self.width % HEADS:
+            raise UsageError(
+                f"--width {self.width} must be a positive multiple of the {HEADS} heads."
+            )
+
+    @property
+    def spec(self) -> NetworkSpec:
+        """The layer as a synthetic network has it; its norms are applied apart, as they have gains and shifts."""
+        return NetworkSpec(
+            layers=1,
+            tokens=2,
+            width=self.width,
+            heads=HEADS,
+            mlp_width=self.width,
+            activation="gelu",
+            biases=True,
+        )
+
+
+def as_named(width: int, variant: str) -> Design:
+    """What the variant's name says, and nothing else: without dropout."""
+    return Design(width, VARIANTS[variant])
+
+
+def as_published(width: int, variant: str) -> Design:
+    """What the released script runs under that name."""
+    switches = VARIANTS[variant]
+    if switches.mlp != switches.mlp_skip:
+        raise UsageError(f"--as-published has no {variant}: the released MLP keeps its skip.")
+    return Design(width, replace(switches, skip=True), switches.skip, DROPOUT)

@@ -10,13 +10,16 @@ from pathlib import Path
 from typing import TextIO
 
 from attncli.errors import AttnError, LimitError, UsageError
+from attncli.ranks.launch import first
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """Call `write` on a temporary file beside the target and move it there when it is complete.
 
-    Devices and pipes (/dev/stdout, a fifo) are written to directly.
+    Devices and pipes (/dev/stdout, a fifo) are written to directly. Of several processes only the first one writes.
     """
+    if not first():
+        return
     with explained(path):
         if is_stream(path):
             write(path)
@@ -31,6 +34,8 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
 
 def require_writable(path: Path) -> None:
     """Refuse an output that cannot be written before any work is done."""
+    if not first():
+        return
     with explained(path):
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, "it is a folder")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from attncli.cli.files import refusal, silence
 from attncli.errors import AttnError, LimitError
+from attncli.ranks.launch import launch
 
 INTERRUPTED = 130
 BUG = 70
@@ -24,6 +25,10 @@ PARSER_WORDS = {
 def main() -> None:
     """The `attn` command."""
     prepare_environment()
+    if launch().several:
+        from attncli.cli.together import run_together
+
+        sys.exit(run_together(sys.argv[1:], run, complain))
     sys.exit(run(sys.argv[1:]))
 
 

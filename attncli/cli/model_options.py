@@ -10,6 +10,7 @@ import typer
 from attncli.cli.options import NetworkOptions, Option, RunOptions, variant_option
 from attncli.errors import UsageError
 from attncli.networks.variants import Switches, with_mlp_norm, without_norms
+from attncli.ranks.launch import launch
 
 if TYPE_CHECKING:
     from attncli.checkpoints.inputs.texts import InputOptions as Wanted
@@ -43,6 +44,12 @@ class ModelOptions:
         str | None,
         model_option(metavar="auto", help="Spread over devices by accelerate (extra `big`)."),
     ] = None
+    tensor_parallel: Annotated[
+        bool,
+        model_option(
+            "--tensor-parallel", help="Split over the processes of torchrun, heads and all."
+        ),
+    ] = False
     allow_missing: Annotated[
         bool,
         model_option("--allow-missing", help="Weights that the files lack are drawn from --seed."),
@@ -61,8 +68,43 @@ class ModelOptions:
     def to_load(self, seed: int) -> "LoadOptions":
         from attncli.checkpoints.loading.load import LoadOptions
 
-        said = asdict(self) | {"device": self.device or "cpu"}
+        self.refuse_two_ways_to_place()
+        said = asdict(self) | {"device": self.own_device()}
         return LoadOptions(**said, seed=seed)
+
+    def refuse_two_ways_to_place(self) -> None:
+        """One device, several, or a part on each process's own."""
+        ways = {
+            "--device": self.device is not None,
+            "--device-map": self.device_map is not None,
+            "--tensor-parallel": self.tensor_parallel,
+        }
+        given = [name for name, there in ways.items() if there]
+        if len(given) > 1:
+            raise UsageError(f"{' and '.join(given)} exclude each other: leave one out.")
+        several = launch().several
+        if self.tensor_parallel and not several:
+            raise UsageError(
+                "--tensor-parallel splits a model over processes: start them with "
+                "torchrun --nproc-per-node N -m attncli …"
+            )
+        if self.device_map is not None and several:
+            raise UsageError(
+                "--device-map takes all devices for one process: leave it out under torchrun, where --tensor-parallel "
+                "splits a model, or start one process."
+            )
+
+    def refuse_tensor_parallel(self, what: str) -> None:
+        """Where what a split model shows of itself is not understood."""
+        if self.tensor_parallel:
+            raise UsageError(f"--tensor-parallel is not understood with {what}: leave one out.")
+
+    def own_device(self) -> str:
+        """Of several processes on one machine each takes the CUDA device of its number."""
+        here = launch()
+        if self.device == "cuda" and here.several:
+            return f"cuda:{here.local_rank}"
+        return self.device or "cpu"
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Runs of attn by attn: each in a process of its own, so that what kills one of them ends nothing else."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from typing import NamedTuple
 
 from attncli.errors import AttnError
 from attncli.gates.verdicts import FAILED_GATE
+from attncli.ranks.launch import without_launch
 
 OF_MODELS = ("rank-collapse", "inspect-model", "paths")
 """Commands whose first argument is a model."""
@@ -41,6 +43,7 @@ def run_to_file(arguments: Sequence[str], path: Path) -> Run:
     output = ("--format", "json", "--output", str(path), "--no-progress")
     done = subprocess.run(
         [sys.executable, "-m", "attncli", *arguments, *output],
+        env=without_launch(os.environ),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         encoding="utf-8",

@@ -95,24 +95,39 @@ def run_all(
     progress: Callable[[int, int, str], None],
 ) -> "tuple[list[Item], list[int]]":
     """The items in their order, and the exit codes of those that failed."""
-    from attncli.cli.runs import run_to_file
-    from attncli.cli.sweep_items import finished, report_path, steps
+    from attncli.cli.sweep_items import report_path, steps
+    from attncli.ranks.sharing import own_share, shared_out
     from attncli.studies.model_sweep import Item
 
     settings = settings_of(words[0])
-    items, codes = [], []
-    for place, (name, step) in enumerate(zip(names, steps(names), strict=True)):
-        progress(place, len(names), "models")
-        path = report_path(into, words, settings, name)
-        report, failure = finished(path), ""
-        if report is None:
-            run = run_to_file([words[0], name, *words[1:]], path)
-            report = finished(path) if run.finished else None
-            failure = "" if report else f"exit {run.code}: {run.sentence}"
-            codes += [] if report else [run.code]
-            remove_leftovers(path)
-        items.append(Item(name, step, report, failure))
-    return items, codes
+    share = own_share(names)
+
+    def path_of(name: str) -> Path:
+        return report_path(into, words, settings, name)
+
+    def done(item: tuple[int, str, int]) -> "tuple[Item, int]":
+        place, name, step = item
+        progress(share.index(place), len(share), "models")
+        report, failure, code = report_of([words[0], name, *words[1:]], path_of(name))
+        return Item(name, step, report, failure), code
+
+    items = list(zip(range(len(names)), names, steps(names), strict=True))
+    found = shared_out(items, done, lambda item: path_of(item[1]).name)
+    return [item for item, _ in found], [code for _, code in found if code]
+
+
+def report_of(command: Sequence[str], path: Path) -> "tuple[Report | None, str, int]":
+    """The report of an earlier run, or of one that is made now; else what went wrong, and its exit code."""
+    from attncli.cli.runs import run_to_file
+    from attncli.cli.sweep_items import finished
+
+    report = finished(path)
+    if report is not None:
+        return report, "", 0
+    run = run_to_file(command, path)
+    report = finished(path) if run.finished else None
+    remove_leftovers(path)
+    return (report, "", 0) if report else (None, f"exit {run.code}: {run.sentence}", run.code)
 
 
 def settings_of(command: str) -> list[str]:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 from attncli import gates
 from attncli.cli.files import explained, refusal, require_writable, silence, write_whole
 from attncli.cli.options import OutputOptions
+from attncli.cli.together import keep_parts
 from attncli.errors import UsageError
+from attncli.ranks.launch import first
 from attncli.records import Report
 from attncli.render import FORMATS
 
@@ -35,6 +37,7 @@ def prepare(options: OutputOptions) -> list[gates.Condition]:
         raise UsageError(f"--plot would spoil the {name}: give it a file, as in --plot curves.png.")
     if options.plot not in (None, "terminal"):
         require_figure(Path(options.plot))
+    keep_parts(options.output, options.quiet)
     return [gates.parse(text) for text in options.fail_if]
 
 
@@ -158,7 +161,7 @@ def write_all(stream: TextIO, text: str) -> None:
 def append_step_summary(report: Report) -> None:
     """GitHub shows what lies in this file under the job; other steps of the job may have written to it."""
     path = os.environ.get("GITHUB_STEP_SUMMARY")
-    if path:
+    if path and first():
         with explained(Path(path)), open(path, "a", encoding="utf-8") as file:
             file.write(render(report, "markdown", None, plot=False))
 

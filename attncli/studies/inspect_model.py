@@ -11,23 +11,35 @@ from attncli.checkpoints.inputs.repeated import repeated_tokens
 from attncli.checkpoints.inputs.shuffled import shuffled
 from attncli.checkpoints.inputs.texts import ModelInput
 from attncli.checkpoints.loading.load import Checkpoint
-from attncli.checkpoints.streaming import Site
+from attncli.checkpoints.streaming import STRIP_MEMORY, Site
 from attncli.checkpoints.structure.blocks import Stack
+from attncli.metrics.activations._state import Peak
+from attncli.ranks.sharing import own_share
 from attncli.records import Report, Row
 from attncli.studies import Progress, no_progress
 from attncli.studies.head_findings import findings
 from attncli.studies.head_metrics import Metrics
 from attncli.studies.head_roles import Head, heads_of, role_rows
-from attncli.studies.head_rows import Keeps, Observed, head_rows, site_keys, state_rows
-from attncli.studies.head_runs import STRIP_MEMORY, Look, Seen, Wanted, look
+from attncli.studies.head_rows import (
+    RANDOM,
+    SHUFFLED,
+    Keeps,
+    Observed,
+    head_rows,
+    site_keys,
+    state_rows,
+    unsettled_spectra,
+)
+from attncli.studies.head_runs import Look, Seen, Wanted, look
 from attncli.studies.head_views import Ranking, ranked, views
+from attncli.studies.over_texts import over_texts
 from attncli.studies.uniform_null import UniformNull
 
-RANDOM, SHUFFLED = "random_init", "shuffled"
-"""Keys under which the nulls stand beside a number."""
+OWN = "own"
+"""The loop over the texts as they are."""
 
 PERCENT = 100
-"""Steps of the progress bar per attention, so that it moves on long texts."""
+"""Steps of the progress bar, whatever the number of attentions, so that it moves on long texts."""
 
 
 def everything(layer: int, head: int) -> bool:
@@ -60,7 +72,7 @@ class Plan:
 
 @dataclass
 class Meter:
-    """Progress over all passes, in hundredths of an attention."""
+    """Progress over all passes, from shares of single attentions."""
 
     report: Progress
     total: int
@@ -68,7 +80,7 @@ class Meter:
 
     def tick(self, share: float) -> None:
         self.done += share
-        self.report(round(self.done * PERCENT), self.total * PERCENT, "hundredths of a layer")
+        self.report(int(self.done / self.total * PERCENT), PERCENT, "% of all attention")
 
 
 @dataclass
@@ -89,7 +101,7 @@ def inspect_model(
     progress: Progress = no_progress,
 ) -> Report:
     """`twin`: the same architecture with random weights; `also` is shown every strip of the first text."""
-    runs = observe(subject, twin, texts, plan, also, progress)
+    runs = observe(subject, twin, checkpoint.identity, texts, plan, also, progress)
     rows, heads = rows_of(runs, subject, plan)
     told = findings(rows, heads, texts[0].labels) if plan.metrics.roles else ()
     return Report(
@@ -109,6 +121,7 @@ def inspect_model(
 def observe(
     subject: Subject,
     twin: Subject | None,
+    identity: Mapping[str, Any],
     texts: Sequence[ModelInput],
     plan: Plan,
     also: Look | None,
@@ -116,19 +129,21 @@ def observe(
 ) -> Runs:
     """Every forward pass that is needed."""
     mixed = [moved for text in texts if plan.shuffle and (moved := shuffled(text, plan.seed))]
-    passes = len(texts) * (2 if twin else 1) + len(mixed)
+    passes = len(own_share(texts)) * (2 if twin else 1) + len(own_share(mixed))
     meter = Meter(progress, passes * len(subject.sites))
     null = UniformNull()
-    runs = Runs(observe_model(subject, texts, plan, null, meter, also))
+    runs = Runs(observe_model(subject, identity, OWN, texts, plan, null, meter, also))
     if twin is not None:
-        runs.nulls[RANDOM] = observe_model(twin, texts, plan, null, meter)
+        runs.nulls[RANDOM] = observe_model(twin, identity, RANDOM, texts, plan, null, meter)
     if mixed:
-        runs.nulls[SHUFFLED] = observe_model(subject, mixed, plan, null, meter)
+        runs.nulls[SHUFFLED] = observe_model(subject, identity, SHUFFLED, mixed, plan, null, meter)
     return runs
 
 
 def observe_model(
     subject: Subject,
+    identity: Mapping[str, Any],
+    what: str,
     texts: Sequence[ModelInput],
     plan: Plan,
     null: UniformNull,
@@ -141,8 +156,9 @@ def observe_model(
     elsewhere = metrics.on_repeats if found.repeated else ()
     on_text = tuple(name for name in metrics.heads if name not in elsewhere)
     wanted = Wanted(on_text, metrics.states, plan.layers)
-    for index, text in enumerate(texts):
-        seen = look(
+
+    def work(place: int, text: ModelInput) -> Seen:
+        return look(
             subject.body,
             subject.stacks,
             text.kwargs,
@@ -150,10 +166,12 @@ def observe_model(
             null,
             text.name,
             meter.tick,
-            also if index == 0 else None,
+            also if place == 0 else None,
             plan.strip_memory,
         )
-        found.texts.append(seen)
+
+    made_of = (Seen, Site, Peak) if also is None else None  # what is shown is not kept
+    found.texts += over_texts(texts, work, identity, what, made_of)
     return found
 
 
@@ -225,3 +243,4 @@ def described(texts: Sequence[ModelInput], own: Observed) -> dict[str, Any]:
 def warned(runs: Runs, plan: Plan) -> Iterator[str]:
     if plan.shuffle and SHUFFLED not in runs.nulls:
         yield "the model reads no tokens, so there is no shuffled text to compare with."
+    yield from unsettled_spectra(runs.own.texts)

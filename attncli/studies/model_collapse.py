@@ -13,9 +13,11 @@ from attncli.checkpoints.structure.traits import Traits
 from attncli.maths.convergence import regime
 from attncli.metrics import definition
 from attncli.networks.variants import Switches
+from attncli.ranks.sharing import own_share
 from attncli.records import Finding, Report, Row, Scalar, View
 from attncli.studies import Progress, no_progress
-from attncli.studies.model_runs import Place, Subject, run_text
+from attncli.studies.model_runs import Curves, Place, Subject, run_text
+from attncli.studies.over_texts import over_texts
 from attncli.studies.rank_collapse import BEYOND, OWN_METRICS, REGIMES, measured_rows, order_rows
 from attncli.studies.regimes import at_the_end, mean_curves, order_in_words, support
 from attncli.studies.trajectories import RESIDUAL, Ensemble, Trajectory
@@ -60,7 +62,8 @@ def model_collapse(
 ) -> Report:
     """`subjects`: the model itself under "", its random twin under the suffix of that one's variants."""
     wanted = list(dict.fromkeys([RESIDUAL, *metrics]))
-    everywhere = measure(subjects, texts, variants, wanted, sub_blocks, progress)
+    identity = checkpoint.identity
+    everywhere = measure(subjects, identity, texts, variants, wanted, sub_blocks, progress)
     ensembles = {place.stack: found for place, found in everywhere.items() if not place.after}
     both = {name + suffix: variants[name] for suffix in subjects for name in variants}
     findings = tuple(describe(ensembles, both, traits, precision))
@@ -79,6 +82,7 @@ def model_collapse(
 
 def measure(
     subjects: Mapping[str, Subject],
+    identity: Mapping[str, Any],
     texts: Sequence[ModelInput],
     variants: Mapping[str, Switches],
     metrics: Sequence[str],
@@ -86,7 +90,7 @@ def measure(
     progress: Progress,
 ) -> dict[Place, Ensemble]:
     """Per place and variant, one trajectory for each text."""
-    total, done = len(subjects) * len(texts) * len(variants), 0
+    total, done = len(subjects) * len(own_share(texts)) * len(variants), 0
 
     def tick() -> None:
         nonlocal done
@@ -95,8 +99,12 @@ def measure(
 
     found: dict[Place, dict[str, list[Trajectory]]] = {}
     for suffix, subject in subjects.items():
-        for text in texts:
-            ran = run_text(subject, text, variants, metrics, tick, sub_blocks)
+
+        def work(place: int, text: ModelInput, subject: Subject = subject) -> dict[str, Curves]:
+            return run_text(subject, text, variants, metrics, tick, sub_blocks)
+
+        made_of = (Place, Trajectory)
+        for ran in over_texts(texts, work, identity, f"collapse {suffix}", made_of):
             for variant, curves in ran.items():
                 for place, trajectory in curves.items():
                     per_variant = found.setdefault(place, {})

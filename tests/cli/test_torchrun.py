@@ -10,8 +10,8 @@ from typing import Any
 import commands
 import pytest
 import torch
-from commands import attn, attn_program, files_in
-from processes import Process, attn_words, children, environment, outcomes, torchrun, two_ranks
+from commands import attn, files_in
+from processes import Process, attn_words, children, outcomes, torchrun, two_ranks
 from transformers import GPTNeoXConfig, GPTNeoXForCausalLM, LlamaConfig, LlamaForCausalLM
 
 from attncli.checkpoints.inputs.texts import read_text
@@ -33,6 +33,14 @@ MEETING = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_P
 GROUPED = {"num_key_value_heads": 2}
 
 
+torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
 def saved(folder: Path, model_class: Any, config: Any) -> Path:
     """Weights large enough that no two heads are alike."""
     with torch.random.fork_rng(devices=[]), quiet():
@@ -49,11 +57,11 @@ def llama(folder: Path) -> Path:
     return saved(folder / "llama", LlamaForCausalLM, LlamaConfig(**SIZES, **GROUPED))
 
 
-def in_one_process(folder: Path, *arguments: str) -> bytes:
-    """The report FILE that the arguments name; other processes have had the same name for it."""
-    done = attn_program(*arguments, cwd=folder, env=environment())
-    assert done.returncode == 0, done.stderr
-    path = folder / arguments[-1]
+def in_one_process(*arguments: str) -> bytes:
+    """The report FILE that the arguments name; other processes have the same name for it."""
+    done = attn(*arguments)
+    assert done.code == 0, done.err
+    path = Path(arguments[-1])
     found = path.read_bytes()
     path.unlink()
     return found
@@ -72,7 +80,7 @@ def when_begun(folder: Path, process: Process) -> None:
 def test_a_killed_run_leaves_no_report_and_is_gone_on_with(tmp_path: Path) -> None:
     model = str(llama(tmp_path))
     line = ("inspect-model", model, "--random-tokens", "400", "--samples", "24", "-o", "report.json")  # fmt: skip
-    whole = in_one_process(tmp_path, *line)
+    whole = in_one_process(*line)
     process = torchrun(*line, folder=tmp_path)
     when_begun(tmp_path, process)
     os.kill(children(process.pid)[1], signal.SIGKILL)
@@ -96,11 +104,11 @@ def test_a_text_that_fails_on_one_rank_ends_all_with_one_sentence(tmp_path: Path
     model = saved(tmp_path / "model", GPTNeoXForCausalLM, GPTNeoXConfig(**SIZES))
     overflow_at_token_of_second_text(model)
     line = ("rank-collapse", str(model), "--random-tokens", "4", "--samples", "4", "--dtype", "float32", "-o", "r.csv")  # fmt: skip
-    alone = attn_program(*line, cwd=tmp_path)
-    assert (alone.returncode, alone.stdout) == (3, "")
-    assert "seed 1" in alone.stderr
+    alone = attn(*line)
+    assert (alone.code, alone.out) == (3, "")
+    assert "seed 1" in alone.err
     first, second = outcomes(two_ranks(attn_words(*line), tmp_path))
-    assert first == (3, "", alone.stderr)
+    assert first == (3, "", alone.err)
     assert second == (3, "", "")
     assert "r.csv" not in files_in(tmp_path)
 
@@ -129,7 +137,7 @@ def test_a_sweep_is_divided_over_the_ranks(tmp_path: Path) -> None:
     swept = json.loads((tmp_path / "sweep.json").read_bytes())
     done = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
     assert len(done) == 3
-    alone = json.loads(in_one_process(tmp_path, *line))
+    alone = json.loads(in_one_process(*line))
     assert swept.pop("environment").items() >= alone.pop("environment").items()
     assert swept == alone
     assert done == {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
@@ -145,7 +153,7 @@ def test_a_model_split_over_two_processes_is_the_model(tmp_path: Path, command: 
         else saved(tmp_path / "neox", GPTNeoXForCausalLM, GPTNeoXConfig(**SIZES))
     )
     line = (command, str(model), "--random-tokens", "40", "--samples", "2")
-    whole = json.loads(in_one_process(tmp_path, *line, "-o", "report.json"))
+    whole = json.loads(in_one_process(*line, "-o", "report.json"))
     (outcome,) = outcomes([torchrun(*line, "--tensor-parallel", "-o", "report.json", folder=tmp_path)])  # fmt: skip
     assert outcome[0] == 0, outcome[2]
     split = json.loads((tmp_path / "report.json").read_text())

@@ -8,7 +8,7 @@ from processes import outcomes, two_ranks
 SCRIPT = """
 import os, signal, sys
 from attncli.errors import InputError, LimitError
-from attncli.ranks.exchange import LINE, Ended, leave, meet
+from attncli.ranks.exchange import Ended, end, leave, meet
 from attncli.ranks.launch import launch
 from attncli.ranks.sharing import WORK, shared_out
 
@@ -47,7 +47,7 @@ elif rank == 1:
 else:
     print(told(lambda: shared_out(range(2), fails, str)))
 print(leave(0, ""), flush=True)
-LINE.close(7)
+end(7)
 """
 
 SAME = [
@@ -67,7 +67,7 @@ def test_what_one_rank_meets_all_learn(tmp_path: Path) -> None:
     left = "Left(code=3, said='rank 1 has no such file')"
     assert first[1].splitlines() == [*SAME, "Ended 3 rank 1 has no such file", "Left(code=0, said='')"]  # fmt: skip
     assert second[1].splitlines() == [*SAME, left, "Left(code=0, said='')"]
-    assert (first[0], second[0]) == (0, 0)
+    assert (first[0], second[0]) == (7, 7)
     assert first[2] + second[2] == ""
 
 

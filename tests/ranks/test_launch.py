@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from attncli.cli.together import command_of
+from attncli.cli.together import SHARED, command_of, is_shared
 from attncli.ranks.launch import ALONE, OWN, Launch, launch, without_launch
 from attncli.ranks.sharing import own_share, shared_out
 
@@ -57,6 +57,8 @@ def test_shares_are_every_nth_item(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_the_command_of_a_line(line: str, command: str) -> None:
     assert command_of(line.split()) == command
+    assert is_shared(line.split()) == (command in SHARED)
+    assert not is_shared([*line.split(), "--task=circle"])
 
 
 def test_being_one_of_several_costs_no_torch() -> None:

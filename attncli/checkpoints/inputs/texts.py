@@ -18,6 +18,7 @@ from attncli.checkpoints.inputs.tokenizing import Encoded, encode, shown, tokeni
 from attncli.checkpoints.loading.load import Checkpoint
 from attncli.checkpoints.random.dummy_inputs import example_inputs
 from attncli.errors import InputError, UsageError
+from attncli.ranks.launch import launch
 
 WORDS = "input_ids"
 DEFAULT_LENGTH = 128
@@ -115,12 +116,19 @@ def default_text() -> str:
 def read_text(name: str) -> str:
     try:
         if name == "-":
+            refuse_stdin_of_several()
             return sys.stdin.buffer.read().decode()
         return Path(name).read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise InputError(f"{name} is no UTF-8 text: convert it first.") from None
     except OSError as error:
         raise InputError(f"{name} cannot be read: {error.strerror}.") from None
+
+
+def refuse_stdin_of_several() -> None:
+    """Each process would get a part of it."""
+    if launch().several:
+        raise UsageError("--text-file -: several processes cannot read one stdin: give a file.")
 
 
 def paragraphs(text: str, name: str) -> list[str]:

@@ -2,8 +2,11 @@
 
 load           SOURCE → Checkpoint
 architectures  the config's class, without memory for its weights
+filling        the tensors of the files put into it
 strictness     what is missing, unexpected or computed
 precision      dtypes and devices
+placing        models over several devices
+split_layers   models over several processes
 room_needed    what the model and its run take of the memory
 twins          the same architecture with random weights
 quiet          transformers has nothing to say to the user

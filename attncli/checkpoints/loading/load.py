@@ -3,21 +3,24 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import nn
 from transformers import PreTrainedModel
 
 from attncli.checkpoints.files.folders import read_config
-from attncli.checkpoints.files.hashing import FLOATS
 from attncli.checkpoints.files.hub import fetched
-from attncli.checkpoints.files.weights import State, Weights, read_weights, state_sha256
-from attncli.checkpoints.loading.architectures import Architecture, architecture_of, understood
+from attncli.checkpoints.files.weights import Weights, read_weights, state_sha256
+from attncli.checkpoints.loading.architectures import Architecture, architecture_of
+from attncli.checkpoints.loading.body import body_of
+from attncli.checkpoints.loading.filling import fill, refuse_oversize, usable_names
+from attncli.checkpoints.loading.placing import placement, refuse_no_device
 from attncli.checkpoints.loading.precision import (
     checked_device,
     checked_device_map,
     dtype_name,
+    require_accelerate,
     stored_dtype,
     wanted_dtype,
 )
@@ -32,14 +35,11 @@ from attncli.checkpoints.loading.strictness import (
     report,
 )
 from attncli.checkpoints.sources import Source, parse
-from attncli.errors import InputError, UsageError
+from attncli.errors import UsageError
+from attncli.ranks.launch import launch
 
-OVERSIZE = 4
-"""A model with this many times the numbers of its files is of another config; tied weights make it 2 at most."""
 KEPT = ("use_cache", "output_attentions", "output_hidden_states")
 """What configs may ask a forward pass to keep for its caller."""
-SLACK = 1_000_000
-"""Numbers that small checkpoints may lack of what their config describes before the sizes alone are held against it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,12 @@ class LoadOptions:
 
     dtype: str | None = None
     """None: the file's own."""
+    half: bool = True
+    """Whether the file's own may be half precision; else it is float32 then."""
     device: str = "cpu"
     device_map: str | None = None
+    tensor_parallel: bool = False
+    """A part of every layer in each process."""
     revision: str | None = None
     offline: bool = False
     allow_missing: bool = False
@@ -73,7 +77,7 @@ class Checkpoint:
     @property
     def body(self) -> PreTrainedModel:
         """The model without its head: what is run, so that no logits over the vocabulary are made."""
-        return cast(PreTrainedModel, self.model.base_model)
+        return body_of(self.model)
 
 
 def load(source: Source | str, options: LoadOptions | None = None) -> Checkpoint:
@@ -83,6 +87,8 @@ def load(source: Source | str, options: LoadOptions | None = None) -> Checkpoint
     revision = revision_of(source, options)
     device = checked_device(options.device)
     checked_device_map(options.device_map, options.device)
+    if options.tensor_parallel:
+        require_accelerate("--tensor-parallel")
     if source.kind == "random":
         return random_checkpoint(source, options, device)
     if source.kind == "file":
@@ -123,23 +129,33 @@ def folder_checkpoint(folder: Path, options: LoadOptions, device: torch.device) 
     weights = read_weights(folder, options.allow_pickle)
     stored = stored_dtype(weights.dtypes.values())
     dtype = wanted_dtype(options.dtype, stored, device)
+    if options.dtype is None and not options.half:
+        dtype = torch.promote_types(dtype, torch.float32)
     if not options.allow_missing:
         refuse_oversize(folder, blank, weights)
     require_room_for_weights(
-        folder, blank, dtype, in_place=dtype == stored and device.type == "cpu"
+        folder,
+        blank,
+        dtype,
+        in_place=options.device_map is not None or (dtype == stored and device.type == "cpu"),
+        parts=launch().size if options.tensor_parallel else 1,
     )
     loaded, warnings = filled(folder, architecture, blank, weights, dtype, options)
-    model = at_rest(loaded.model, None if options.device_map else device)
+    placed = options.device_map or options.tensor_parallel
+    model = at_rest(loaded.model, None if placed else device)
+    refuse_no_device(model)
     identity = {
         "model_type": model.config.model_type,
         "class": type(model).__name__,
         "parameters": model.num_parameters(),
         "dtype": dtype_name(dtype),
         "dtype_of_file": dtype_name(stored),
-        "device": options.device_map or str(device),
+        "device": options.device_map or str(model.device if placed else device),
         "format": weights.format,
         "weight_sha256": weights.sha256,
     }
+    if options.tensor_parallel:
+        identity["split_over"] = launch().size
     if architecture.remote:
         identity["remote_code"] = True
     return Checkpoint(model, identity, folder, (*architecture.warnings, *warnings))
@@ -154,11 +170,12 @@ def filled(
     options: LoadOptions,
 ) -> tuple[Loaded, list[str]]:
     """The model with its weights, judged."""
+    placing = placement(blank, options.device_map, options.tensor_parallel)
     with weights.opened() as state:
         usable = {name: state[name] for name in usable_names(weights, blank)}
 
         def once(seed: int) -> Loaded:
-            return fill(folder, architecture, usable, dtype, options.device_map, seed)
+            return fill(folder, architecture, usable, dtype, placing, seed)
 
         loaded = once(options.seed)
         refuse_mismatches(folder, loaded)
@@ -166,65 +183,6 @@ def filled(
     judged = judge(loaded, computed)
     prefix = foreign_prefix(weights.dtypes, blank) if judged.missing else None
     return loaded, report(folder, judged, prefix, options.allow_missing)
-
-
-def usable_names(weights: Weights, blank: PreTrainedModel) -> list[str]:
-    """Whole numbers are handed over only under last names that the model gives to whole numbers alone.
-
-    Elsewhere transformers would cast them, and a spoilt type in a header would become wrong weights without a word.
-    """
-    kinds: dict[str, set[bool]] = {}
-    for name, tensor in blank.state_dict().items():
-        kinds.setdefault(last_name(name), set()).add(tensor.is_floating_point())
-    return [
-        name
-        for name, dtype in weights.dtypes.items()
-        if dtype in FLOATS or kinds.get(last_name(name)) == {False}
-    ]
-
-
-def last_name(name: str) -> str:
-    return name.rpartition(".")[2]
-
-
-def fill(
-    folder: Path,
-    architecture: Architecture,
-    state: State,
-    dtype: torch.dtype,
-    device_map: str | None,
-    seed: int,
-) -> Loaded:
-    """transformers places the tensors; whatever stays without one is drawn from the seed."""
-
-    spread: dict[str, Any] = {"device_map": device_map} if device_map else {}
-
-    def place() -> Any:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            return architecture.model_class.from_pretrained(
-                None,
-                config=architecture.config,
-                state_dict=dict(state),
-                dtype=dtype,
-                ignore_mismatched_sizes=True,  # so that they are named, not only refused
-                output_loading_info=True,
-                **spread,
-            )
-
-    model, info = understood(folder, "its weights do not load", place)
-    return Loaded(model, info["missing_keys"], info["unexpected_keys"], info["mismatched_keys"])
-
-
-def refuse_oversize(folder: Path, blank: PreTrainedModel, weights: Weights) -> None:
-    """Before memory is taken for a model that its files could never fill."""
-    wanted = sum(parameter.numel() for parameter in blank.parameters())
-    held = weights.floats()
-    if wanted > OVERSIZE * held + SLACK:
-        raise InputError(
-            f"{folder}: config.json describes a model of {wanted} numbers, the files hold {held}: "
-            "one of them is of another model."
-        )
 
 
 def at_rest(model: PreTrainedModel, device: torch.device | None) -> PreTrainedModel:
@@ -250,6 +208,8 @@ def random_checkpoint(source: Source, options: LoadOptions, device: torch.device
         raise UsageError(
             "--device-map spreads checkpoints: a random model is built on one --device."
         )
+    if options.tensor_parallel:
+        raise UsageError("--tensor-parallel splits checkpoints: a random model is built whole.")
     dtype = wanted_dtype(options.dtype, torch.float32, device)
     with quiet():
         built = random_model(source.name, source.sizes, options.seed, dtype)

@@ -79,6 +79,10 @@ def checked_device_map(text: str | None, device: str) -> str | None:
         raise unknown_name("device map", text, MAPS)
     if device != "cpu":
         raise UsageError("--device and --device-map exclude each other: leave one out.")
-    if importlib.util.find_spec("accelerate") is None:
-        raise UsageError("--device-map needs accelerate: pip install 'attncli[big]'.")
+    require_accelerate("--device-map")
     return text
+
+
+def require_accelerate(option: str) -> None:
+    if importlib.util.find_spec("accelerate") is None:
+        raise UsageError(f"{option} needs accelerate: pip install 'attncli[big]'.")

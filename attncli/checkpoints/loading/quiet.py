@@ -1,4 +1,4 @@
-"""transformers, torch and the hub's client say nothing while a model is loaded: what matters is in the errors and warnings."""
+"""transformers, accelerate, torch and the hub's client say nothing while a model is loaded: what matters is in the errors and warnings."""
 
 import logging
 import warnings
@@ -15,6 +15,9 @@ SILENT = logging.CRITICAL + 1
 def quiet() -> Iterator[None]:
     """No log line, no Python warning, no progress bar; everything is as before afterwards."""
     levels = [(log, log.get_verbosity()) for log in (transformers_logging, hub_logging)]
+    accelerate = logging.getLogger("accelerate")
+    level = accelerate.level
+    accelerate.setLevel(SILENT)
     bars = transformers_logging.is_progress_bar_enabled()
     for log, _ in levels:
         log.set_verbosity(SILENT)
@@ -24,7 +27,8 @@ def quiet() -> Iterator[None]:
             warnings.simplefilter("ignore")
             yield
     finally:
-        for log, level in levels:
-            log.set_verbosity(level)
+        accelerate.setLevel(level)
+        for log, verbosity in levels:
+            log.set_verbosity(verbosity)
         if bars:
             transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call]

@@ -16,14 +16,14 @@ MAPS_ALIVE = 3
 
 
 def require_room_for_weights(
-    folder: Path, blank: nn.Module, dtype: torch.dtype, in_place: bool
+    folder: Path, blank: nn.Module, dtype: torch.dtype, in_place: bool, parts: int = 1
 ) -> None:
-    """Refuse a model whose weights do not fit; in place, they stay in the file and the system pages them."""
+    """Refuse a model whose weights do not fit, or one of its parts; in place, the system pages them from the file."""
     if in_place:
         return
     numbers = sum(weight.numel() for weight in blank.parameters())
     require_memory(
-        numbers * dtype.itemsize,
+        numbers * dtype.itemsize // parts,
         f"{folder} in {dtype_name(dtype)}",
         "choose a narrower --dtype; the file's own takes no memory of its own on the CPU",
     )

@@ -4,6 +4,7 @@ sites       which attention is which: stack, layer, kind
 masks       masks that are evaluated a strip of rows at a time
 interface   models on transformers' attention interface: strips of their own eager function
 watching    all others: their softmax or sdpa calls, one layer at a time
+split_heads heads that are divided over processes, put together again
 capture     the context that puts both around a model
 projections the linear layers that take the heads' outputs
 proof       that what was captured is the model's own attention

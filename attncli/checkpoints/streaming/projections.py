@@ -8,11 +8,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from attncli.checkpoints.streaming.interface import Strip
 from attncli.checkpoints.streaming.sites import Site
+from attncli.checkpoints.streaming.split_heads import group_of
 
 Found = Callable[[Site, Tensor, Tensor], None]
 """found(site, context [batch, query, head, value], projection [head, value, feature])"""
@@ -21,8 +23,10 @@ Found = Callable[[Site, Tensor, Tensor], None]
 class Projections:
     """Collects the outputs of one attention at a time until a linear layer takes them."""
 
-    def __init__(self, found: Found) -> None:
+    def __init__(self, found: Found, group: Any = None) -> None:
         self.found = found
+        self.group = group
+        """The processes that divide heads and layers between them."""
         self.site: Site | None = None
         self.context: Tensor | None = None
 
@@ -43,27 +47,47 @@ class Projections:
         if self.site is None or self.context is None or not args:
             return
         given, context = args[0], self.context
-        width = context.shape[2] * context.shape[3]
-        if not isinstance(given, Tensor) or given.shape[-1] != width:
+        if not isinstance(given, Tensor):
             return
-        if given.numel() != context.numel():
+        own = context if self.group is None else part_of(given, context, self.group)
+        if given.shape[-1] != own.shape[2] * own.shape[3] or given.numel() != own.numel():
             return
-        if torch.equal(given.reshape(context.shape), context.to(given.dtype)):
+        if torch.equal(given.reshape(own.shape), own.to(given.dtype)):
             site, self.site, self.context = self.site, None, None
             self.found(site, context, by_head(module, context.shape[2]))
+
+
+def part_of(given: Tensor, context: Tensor, group: Any) -> Tensor:
+    """The heads that this process computes, where its layer is given these alone."""
+    width, size = context.shape[2] * context.shape[3], dist.get_world_size(group)
+    if given.shape[-1] * size != width:
+        return context
+    return context.chunk(size, dim=2)[dist.get_rank(group)]
 
 
 def by_head(module: nn.Module, heads: int) -> Tensor:
     """[head, value, feature]: the layer's weights, from its input to its output."""
     weight = module.get_parameter("weight").detach()
+    if weight.is_meta:
+        weight = fetched(module)
+    if hasattr(weight, "full_tensor"):  # split over processes
+        weight = weight.full_tensor()
     turned = weight if isinstance(module, Conv1D) else weight.T
     return turned.unflatten(0, (heads, -1))  # type: ignore[no-untyped-call, no-any-return]
+
+
+def fetched(module: nn.Module) -> Tensor:
+    """The weights of a layer for which accelerate has found no room, as its own forward is about to fetch them."""
+    from accelerate.utils import align_module_device
+
+    with align_module_device(module):
+        return module.get_parameter("weight").detach().clone()
 
 
 @contextmanager
 def watching_projections(model: nn.Module, found: Found) -> Iterator[Callable[[Site, Strip], None]]:
     """Within, hand the strips of a streamed forward to what this yields; projections come to `found` as they happen."""
-    watch = Projections(found)
+    watch = Projections(found, group_of(model))
     handles = [
         module.register_forward_pre_hook(watch.before)
         for module in model.modules()

@@ -116,6 +116,53 @@ def test_a_learned_sink() -> None:
     assert on_map(uniform(CAUSAL), CAUSAL)["virtual_sink"].startswith("n/a: all rows sum to 1")
 
 
+@pytest.mark.parametrize("name", ["linearisability", "logit_spread"])
+def test_logits_do_not_show_what_a_learned_sink_takes(name: str) -> None:
+    """The same factor on a whole row is lost in the softmax."""
+    weights, mask = some_map("causal")
+    taken = torch.linspace(0.2, 0.9, len(weights), dtype=torch.float64)[:, None]
+    beside = on_map((1.0 - taken) * weights, mask)[name]
+    assert float(beside) == pytest.approx(float(on_map(weights, mask)[name]), rel=1e-10)
+
+
+def test_pairs_that_the_mask_hides_do_not_count() -> None:
+    """A window of 8: no query sees the earlier copy of its token; here every third does not see the one before."""
+    weights, mask = some_map("causal")
+    i, j = torch.arange(23)[:, None], torch.arange(23)
+    mask = mask & (i - j < 8) & ~((i - j == 1) & (i % 3 == 0))
+    weights = weights * mask
+    found = on_map(weights, mask, period=11)
+    assert float(found["previous_token"]) == pytest.approx(
+        float(weights[(i - j == 1) & mask].mean())
+    )
+    assert found["induction"] == found["duplicate_token"] == "n/a: no query sees such a key"
+
+
+def test_keys_that_no_query_sees_are_not_the_least_attended() -> None:
+    weights, mask = some_map("full")
+    mask[:, 20:] = False
+    weights = weights * mask
+    found = on_map(weights, mask)["received_mass_min"]
+    assert float(found) == pytest.approx(float(weights.sum(0)[:20].min()))
+
+
+def test_long_strips_have_the_distance_that_their_definition_says() -> None:
+    """Longer than the blocks of rows in which distances are added up."""
+    weights, mask = some_map("full", 300)
+    assert float(on_map(weights, mask)["distance"]) == pytest.approx(
+        dense("distance", weights.numpy(), mask.numpy(), 0), rel=1e-10
+    )
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(30, 47), (47, 30)])
+def test_spectra_of_maps_that_are_not_square(queries: int, keys: int) -> None:
+    weights = some_map("full", 47)[0][:queries, :keys]
+    names = [name for name in ON_MAPS if nature(name).of == "spectrum"]
+    found = measured(weights[None, None], names, same_tokens=False)
+    for name in names:
+        assert float(found[name]) == pytest.approx(spectral(name, weights.numpy()), rel=1e-6), name
+
+
 def test_normal_logits_have_the_rank_and_entropy_of_their_variance() -> None:
     """sr → e^{σ²}, entropy → ln n - σ²/2."""
     n, sigma = 1500, 0.7
@@ -135,21 +182,13 @@ def dense(name: str, a: np.ndarray, visible: np.ndarray, period: int) -> float:
     seen = visible.sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         h = -np.where(a > 0, a * np.log(a), 0.0).sum(axis=1)
-    s = np.linalg.svd(a, compute_uv=False)
     columns, times = a.sum(axis=0), visible.sum(axis=0)
 
     def pairs(offset: int, first: int) -> float:
         return float(a[(i - j == offset) & visible & (i >= first)].mean())
 
-    if name in ("s1", "s2_over_s1", "attention_stable_rank", "attention_stable_rank_centred"):
-        if name == "s1":
-            return float(s[0])
-        if name == "s2_over_s1":
-            return float(s[1] / s[0])
-        if name == "attention_stable_rank":
-            return float((s**2).sum() / s[0] ** 2)
-        c = np.linalg.svd(a - 1 / n, compute_uv=False)
-        return float((c**2).sum() / c[0] ** 2)
+    if nature(name).of == "spectrum":
+        return spectral(name, a)
     if name == "offset_share":
         even = [a[(i - j == r) & visible] for r in range(1 - n, n)]
         return float(sum(len(d) * d.mean() ** 2 for d in even if len(d)) / (a**2).sum())
@@ -183,6 +222,13 @@ def dense(name: str, a: np.ndarray, visible: np.ndarray, period: int) -> float:
         "duplicate_token": lambda: pairs(period, period),
         "induction": lambda: pairs(period - 1, period),
     }[name]()  # type: ignore[no-any-return]
+
+
+def spectral(name: str, a: np.ndarray) -> float:
+    even = 1 / a.shape[1] if name.endswith("centred") else 0.0
+    s = np.linalg.svd(a - even, compute_uv=False)
+    known = {"s1": s[0], "s2_over_s1": s[1] / s[0]}
+    return float(known.get(name, (s**2).sum() / s[0] ** 2))
 
 
 def some_map(kind: str, n: int = 23) -> tuple[Tensor, Tensor]:

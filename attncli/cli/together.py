@@ -1,0 +1,113 @@
+"""One command in several processes: the first is heard, and all end with the same exit code."""
+
+import io
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from attncli.cli.files import is_stream
+from attncli.errors import AttnError
+from attncli.ranks.launch import launch
+
+SHARED = ("rank-collapse", "inspect-model", "paths", "sweep")
+"""Commands with texts or models to share out; the first process runs all others alone."""
+BUG, INTERRUPTED = 70, 130
+FINISHED = (0, 1)
+"""Exit codes of runs that have left their report."""
+
+
+def run_together(
+    arguments: Sequence[str],
+    run: Callable[[Sequence[str]], int],
+    complain: Callable[[str, int], int],
+) -> int:
+    """Run the command on this rank, and agree with the others on how it ended."""
+    first = launch().first
+    if not is_shared(arguments):
+        return run(arguments) if first else 0
+    heard = None if first else unheard()
+    code = run_among_others(arguments, run, complain)
+    from attncli.ranks.exchange import LINE, end, leave
+    from attncli.ranks.parts import PARTS
+
+    if code == INTERRUPTED:  # the others are not asked: they are interrupted, too
+        end(code)
+    said = last_sentence(heard) if heard is not None and code else ""
+    ended = leave(code, said)
+    if said and LINE.broken:  # there is nobody left to say it
+        print(f"attn: {said}", file=sys.__stderr__)
+    if first and ended.code and not code:
+        complain(ended.said, ended.code)
+    if ended.code in FINISHED:
+        PARTS.end()
+    end(ended.code)
+
+
+def unheard() -> io.StringIO:
+    """Silence this process; what it would have said is kept, in case that it fails alone."""
+    sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (for the rest of the process)
+    sys.stderr = heard = io.StringIO()
+    return heard
+
+
+def run_among_others(
+    arguments: Sequence[str],
+    run: Callable[[Sequence[str]], int],
+    complain: Callable[[str, int], int],
+) -> int:
+    """The exit code, whatever happens."""
+    # What goes wrong between processes is said here in one sentence, not by torch in forty lines.
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
+    from attncli.ranks.exchange import meet
+
+    try:
+        meet()
+        return run(arguments)
+    except AttnError as error:
+        return complain(str(error), error.exit_code)
+    except Exception:  # --debug
+        traceback.print_exc()
+        return BUG
+
+
+def is_shared(arguments: Sequence[str]) -> bool:
+    """Whether there are texts or models to share out; a training is one piece of work."""
+    trains = any(word.startswith("--task") for word in arguments)
+    return command_of(arguments) in SHARED and not trains
+
+
+def command_of(arguments: Sequence[str]) -> str:
+    """The first word that is neither an option nor the file of --config."""
+    before = ["", *arguments]
+    words = (
+        word
+        for word, last in zip(arguments, before, strict=False)
+        if not word.startswith("-") and last != "--config"
+    )
+    return next(words, "")
+
+
+def last_sentence(heard: io.StringIO) -> str:
+    """What this rank would have said, were it alone."""
+    lines = heard.getvalue().strip().splitlines() or ["no reason was given"]
+    return lines[-1].removeprefix("attn: ")
+
+
+def keep_parts(output: Path | None, quiet: bool) -> None:
+    """Keep the results of texts beside the report until it is there."""
+    arguments = sys.argv[1:]
+    command = command_of(arguments)
+    if output is None or is_stream(output) or not launch().several or not is_shared(arguments):
+        return
+    from importlib.metadata import version
+
+    from attncli.cli.sweep import settings_of
+    from attncli.ranks.parts import PARTS
+
+    versions = [version(name) for name in ("attncli", "torch", "transformers", "numpy")]
+    found = PARTS.begin(output, [*versions, *arguments, *settings_of(command)])
+    if found and launch().first and not quiet:
+        sentence = f"{found} results are left of a run that did not finish: those of this command are not made again"
+        print(f"attn: {sentence} ({PARTS.folder})", file=sys.stderr)

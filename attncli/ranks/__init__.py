@@ -1,0 +1,9 @@
+"""One command in several processes, as torchrun starts them: each takes its share, all end with the same result.
+
+launch    who this process is among the others, from the environment alone: no torch
+exchange  what every rank hands to all others; a rank that fails or is lost ends the others too
+sharing   a loop whose items are divided over the ranks and whose results come back in order
+parts     results of a loop that was not finished, kept beside the report that it was for
+
+Every rank runs the same command on the same files. Only the first one is heard: it alone prints and writes.
+"""

@@ -1,0 +1,68 @@
+"""The loop over texts that all studies of models have: divided over the processes, if there are several."""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from attncli.checkpoints.inputs.texts import ModelInput
+from attncli.ranks.parts import kept_as, no_keep
+from attncli.ranks.sharing import own_share, shared_out
+from attncli.studies import Progress
+
+R = TypeVar("R")
+
+
+def over_texts(
+    texts: Sequence[ModelInput],
+    work: Callable[[int, ModelInput], R],
+    identity: Mapping[str, Any],
+    what: str,
+    made_of: Sequence[type] | None,
+) -> list[R]:
+    """`work` of every text and its place, in order; `what` tells this loop from others of the same study.
+
+    `made_of`: the types of this project that a result is made of, so that it can be kept until the report is there;
+    None where a result is not all that the work leaves.
+    """
+    return shared_out(
+        list(enumerate(texts)),
+        lambda item: work(*item),
+        partial(name_of, f"{what} {identity.get('weight_sha256')} {identity.get('dtype')}"),
+        no_keep if made_of is None else kept_as(*made_of),
+    )
+
+
+def counted(
+    work: Callable[[int, ModelInput], R], texts: Sequence[ModelInput], progress: Progress
+) -> Callable[[int, ModelInput], R]:
+    """The same work, each text of this process told as it is done."""
+    total, done = len(own_share(texts)), 0
+
+    def told(place: int, text: ModelInput) -> R:
+        nonlocal done
+        found = work(place, text)
+        done += 1
+        progress(done, total, "texts")
+        return found
+
+    return told
+
+
+def name_of(model: str, item: tuple[int, ModelInput]) -> str:
+    """The model, the text's place, and what the model is given."""
+    place, text = item
+    digest = hashlib.sha256()
+    for name, tensor in text.kwargs.items():
+        digest.update(name.encode() + as_bytes(tensor))
+    return f"{model} {place} {text.name} {digest.hexdigest()}"
+
+
+def as_bytes(tensor: Tensor) -> bytes:
+    flat = tensor.detach().cpu().contiguous().reshape(-1)
+    return (
+        f"{tensor.dtype} {tuple(tensor.shape)}".encode() + flat.view(torch.uint8).numpy().tobytes()
+    )

@@ -182,9 +182,10 @@ def look(
     observer = Observer(wanted, null, where, tick)
 
     def strip(site: Site, strip: Strip) -> bool:
-        take(site, strip)
-        if also is not None and not observer.again:
-            also(site, strip)
+        if not observer.again:
+            take(site, strip)
+            if also is not None:
+                also(site, strip)
         return observer.strip(site, strip)
 
     outputs = any(nature(name).of == "outputs" for name in wanted.heads)

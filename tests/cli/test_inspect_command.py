@@ -69,6 +69,15 @@ def test_spectra_that_have_not_settled_say_so(tmp_path: Path) -> None:
     assert all("not settled" in note for note in notes)
 
 
+def test_what_heads_write_is_the_same_beside_metrics_that_ask_for_the_maps_again(
+    folder: Path,
+) -> None:
+    alone = rows(str(folder), *IDS, "--metric", "head_contribution")
+    beside = rows(str(folder), *IDS, "--metric", "s1,head_contribution")
+    assert [row for row in beside if row["metric"] == "head_contribution"] == alone
+    assert all(row["value"] is not None for row in alone)
+
+
 def test_one_metric_is_a_grid_of_numbers_with_its_null(folder: Path) -> None:
     out = attn("inspect-model", str(folder), *IDS, "--metric", "sink").out
     lines = out.splitlines()

@@ -70,11 +70,12 @@ def collapse_study(
 def refuse_at_once(text: str) -> None:
     """What is wrong with SOURCE itself, said before anything heavy is imported."""
     from attncli.checkpoints.files.folders import read_config
+    from attncli.checkpoints.files.local_folder import local_folder
     from attncli.checkpoints.sources import parse
 
     source = parse(text)
     if source.kind == "folder":
-        read_config(source.path)
+        read_config(local_folder(source).folder)
 
 
 def loaded_for_ablation(source: str, model: ModelOptions, seed: int) -> "Checkpoint":

@@ -156,10 +156,10 @@ def sizes_of(source: str, offline: bool) -> tuple[int, int, Mapping[str, object]
     named = parse(source)
     if named.kind == "random":
         return sizes_of_type(named.name, named.sizes)
-    from attncli.checkpoints.files.local_folder import local_folder
+    from attncli.checkpoints.files.local_folder import Fetching, local_folder
     from attncli.checkpoints.heads.configs import Config
 
-    local = local_folder(source, offline, config_alone=True)
+    local = local_folder(source, Fetching(offline=offline, config_alone=True))
     config = Config.read(local.folder)
     return config.layers, config.heads, local.described()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from attncli.checkpoints.files.local_folder import Local, local_folder
+from attncli.checkpoints.files.local_folder import Fetching, Local, local_folder
 from attncli.checkpoints.files.tensors import Tensors
 from attncli.checkpoints.heads.census import Census, census
 from attncli.checkpoints.heads.configs import Config
@@ -85,9 +85,8 @@ def checked(metrics: Sequence[str]) -> list[str]:
 
 def located(source: str | Path, offline: bool) -> Local:
     """A path is a folder, whatever it looks like; text is SOURCE."""
-    return local_folder(
-        str(Path(source).absolute() if isinstance(source, Path) else source), offline
-    )
+    text = str(source.absolute()) if isinstance(source, Path) else source
+    return local_folder(text, Fetching(offline=offline))
 
 
 def chosen(what: str, wanted: Sequence[int] | None, count: int) -> list[int]:

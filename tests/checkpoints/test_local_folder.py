@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from family_models import saved
 
-from attncli.checkpoints.files.local_folder import local_folder
+from attncli.checkpoints.files.local_folder import Fetching, local_folder
 from attncli.checkpoints.heads.head import read_head
 from attncli.errors import AttnError, InputError, UsageError
 
@@ -35,7 +35,7 @@ def test_a_head_of_a_model_in_the_cache(cached: Path) -> None:
 
 
 def test_a_hub_model_says_its_commit(cached: Path) -> None:
-    local = local_folder("org/name", offline=True)
+    local = local_folder("org/name", Fetching(offline=True))
     assert local.folder == cached
     assert local.described() == {
         "kind": "hub",
@@ -57,7 +57,7 @@ def test_a_folder_of_the_same_name_is_not_what_is_meant(
 @pytest.mark.parametrize(
     ("text", "kind", "says"),
     [
-        ("./nowhere", InputError, "not a folder"),
+        ("./nowhere", InputError, "there is no folder ./nowhere"),
         ("org/other", InputError, "not in the cache"),
         ("random:bert", UsageError, "no files"),
         ("??", UsageError, "names no model"),
@@ -65,5 +65,5 @@ def test_a_folder_of_the_same_name_is_not_what_is_meant(
 )
 def test_what_is_no_folder(text: str, kind: type[AttnError], says: str, cached: Path) -> None:
     with pytest.raises(kind, match=says) as refused:
-        local_folder(text, offline=True)
+        local_folder(text, Fetching(offline=True))
     assert "\n" not in str(refused.value)

@@ -90,7 +90,7 @@ def test_2_is_a_usage_error_and_says_what_would_do(
     ("source", "said"),
     [
         ("net.safetensors", "there is no file net.safetensors"),
-        ("./nowhere", "there is no folder nowhere"),
+        ("./nowhere", "there is no folder ./nowhere"),
         (".", ". has no config.json"),
         ("/dev/null", "there is no folder /dev/null"),
         ("no-such/model", "no-such/model is not in the cache and the hub was not asked"),
@@ -226,5 +226,5 @@ def test_debug_shows_where_an_error_comes_from() -> None:
     ):
         process = attn_program(*arguments)
         assert process.stderr.startswith("Traceback")
-        assert "InputError: there is no folder nothing" in process.stderr
+        assert "InputError: there is no folder ./nothing" in process.stderr
     assert "Traceback" not in attn_program("rank-collapse", "./nothing").stderr

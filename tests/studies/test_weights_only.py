@@ -172,7 +172,7 @@ def test_no_torch_is_imported(minilm: Path) -> None:
         ({"layers": [2]}, UsageError, "layers 0 … 1"),
         ({"heads": [-1]}, UsageError, "heads 0 … 3"),
         ({"source": "random:bert"}, UsageError, "no files to read"),
-        ({"source": "./nowhere"}, InputError, "not a folder"),
+        ({"source": "./nowhere"}, InputError, "there is no folder"),
         ({"source": "no/where", "offline": True}, InputError, "not in the cache"),
     ],
 )

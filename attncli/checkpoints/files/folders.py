@@ -18,10 +18,6 @@ MOST = (
 
 def read_config(folder: Path) -> dict[str, Any]:
     """What config.json says, refused where it cannot name a model."""
-    if folder.is_file():
-        raise InputError(f"{folder} is a file: give the folder of a saved model.")
-    if not folder.is_dir():
-        raise InputError(f"there is no folder {folder}: give the folder of a saved model.")
     path = folder / "config.json"
     if not path.is_file():
         refuse_gguf(folder)

@@ -1,5 +1,6 @@
 """SOURCE as a folder whose files can be read without building a model."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ class Local(NamedTuple):
 
     folder: Path
     source: Source
+    revision: str | None = None
 
     @property
     def name(self) -> str:
@@ -22,26 +24,52 @@ class Local(NamedTuple):
         """For the report: how it was named, and a hub model's commit."""
         if self.source.kind == "folder":
             return {"kind": "folder", "path": self.source.name}
-        named = {"kind": "hub", "name": self.source.name, "revision": self.source.revision}
+        named = {"kind": "hub", "name": self.source.name, "revision": self.revision}
         return {**named, "commit": self.folder.name}  # the cache names snapshots so
 
 
-def local_folder(text: str, offline: bool = False, config_alone: bool = False) -> Local:
+@dataclass(frozen=True, slots=True)
+class Fetching:
+    """How a hub model comes onto this machine; the defaults trust nothing."""
+
+    revision: str | None = None
+    offline: bool = False
+    allow_pickle: bool = False
+    trust_remote_code: bool = False
+    config_alone: bool = False
+
+
+def local_folder(source: Source | str, how: Fetching = Fetching()) -> Local:
     """The folder that SOURCE names; a hub model, or its config alone, is taken from the cache, or fetched there."""
-    source = parse(text)
+    source = parse(source) if isinstance(source, str) else source
+    revision = revision_of(source, how.revision)
     if source.kind == "random":
         raise UsageError(
-            f"{text} has no files to read weights from: save a random model in a folder and give that."
+            f"random:{source.name} has no files to read weights from: save a random model in a folder and give that."
         )
     if source.kind == "file":
-        raise UsageError(f"{text} is one file: a model is a folder with its config.json.")
+        raise UsageError(f"{source.name} is one file: a model is a folder with its config.json.")
     if source.kind == "folder":
         if not source.path.is_dir():
-            raise InputError(f"{text} is not a folder: give the folder of a saved model.")
+            what = (
+                f"{source.name} is a file"
+                if source.path.is_file()
+                else f"there is no folder {source.name}"
+            )
+            raise InputError(f"{what}: give the folder of a saved model.")
         return Local(source.path, source)
     from attncli.checkpoints.files.hub import fetched, snapshot  # only hub models need the library
 
-    if config_alone:
-        return Local(snapshot(source, source.revision, offline, ("config.json",)), source)
-    folder = fetched(source, source.revision, offline, allow_pickle=False, trust_remote_code=False)
-    return Local(folder, source)
+    if how.config_alone:
+        return Local(snapshot(source, revision, how.offline, ("config.json",)), source, revision)
+    folder = fetched(source, revision, how.offline, how.allow_pickle, how.trust_remote_code)
+    return Local(folder, source, revision)
+
+
+def revision_of(source: Source, asked: str | None) -> str | None:
+    """From the id or from --revision; only the hub has any."""
+    if asked is not None and source.kind != "hub":
+        raise UsageError(f"--revision is for models of the hub: {source.name} has none.")
+    if asked and source.revision and asked != source.revision:
+        raise UsageError(f"two revisions, {source.revision} and {asked}: leave one out.")
+    return asked or source.revision

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from attncli.checkpoints.files.local_folder import Local, local_folder
+from attncli.checkpoints.files.local_folder import Fetching, Local, local_folder
 from attncli.checkpoints.files.tensors import Tensors
 from attncli.checkpoints.heads.configs import Config
 from attncli.checkpoints.heads.projections import (
@@ -53,7 +53,11 @@ def read_head(text: str, offline: bool = False) -> Head:
     spec = SPEC.fullmatch(text)
     if spec is None:
         raise UsageError(f"--module '{text}': write MODEL:LAYER.HEAD, as in ./model:0.3.")
-    local, layer, head = local_folder(spec["model"], offline), int(spec["layer"]), int(spec["head"])
+    local, layer, head = (
+        local_folder(spec["model"], Fetching(offline=offline)),
+        int(spec["layer"]),
+        int(spec["head"]),
+    )
     config = Config.read(local.folder)
     config.refuse_other_logits()
     if layer >= config.layers or head >= config.heads:

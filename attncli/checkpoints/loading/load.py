@@ -10,7 +10,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from attncli.checkpoints.files.folders import read_config
-from attncli.checkpoints.files.hub import fetched
+from attncli.checkpoints.files.local_folder import Fetching, local_folder, revision_of
 from attncli.checkpoints.files.weights import Weights, read_weights, state_sha256
 from attncli.checkpoints.loading.architectures import Architecture, architecture_of
 from attncli.checkpoints.loading.body import body_of
@@ -84,42 +84,24 @@ def load(source: Source | str, options: LoadOptions | None = None) -> Checkpoint
     """The model that SOURCE names."""
     options = options or LoadOptions()
     source = parse(source) if isinstance(source, str) else source
-    revision = revision_of(source, options)
+    revision_of(source, options.revision)
     device = checked_device(options.device)
     checked_device_map(options.device_map, options.device)
     if options.tensor_parallel:
         require_accelerate("--tensor-parallel")
     if source.kind == "random":
         return random_checkpoint(source, options, device)
-    if source.kind == "file":
-        raise UsageError(f"{source.name} is one file: a model is a folder with its config.json.")
     with quiet():
-        if source.kind == "hub":
-            folder = fetched(
-                source, revision, options.offline, options.allow_pickle, options.trust_remote_code
-            )
-            described = {
-                "kind": "hub",
-                "name": source.name,
-                "revision": revision,
-                "commit": folder.name,
-            }
-        else:
-            folder = source.path
-            described = {"kind": "folder", "path": source.name}
-        found = folder_checkpoint(folder, options, device)
+        how = Fetching(
+            options.revision, options.offline, options.allow_pickle, options.trust_remote_code
+        )
+        local = local_folder(source, how)
+        found = folder_checkpoint(local.folder, options, device)
     return replace(
-        found, identity={**described, **found.identity}, warnings=source.warnings + found.warnings
+        found,
+        identity={**local.described(), **found.identity},
+        warnings=source.warnings + found.warnings,
     )
-
-
-def revision_of(source: Source, options: LoadOptions) -> str | None:
-    """From the id or from --revision; only the hub has any."""
-    if options.revision is not None and source.kind != "hub":
-        raise UsageError(f"--revision is for models of the hub: {source.name} has none.")
-    if options.revision and source.revision and options.revision != source.revision:
-        raise UsageError(f"two revisions, {source.revision} and {options.revision}: leave one out.")
-    return options.revision or source.revision
 
 
 def folder_checkpoint(folder: Path, options: LoadOptions, device: torch.device) -> Checkpoint:

@@ -17,7 +17,8 @@ from attncli.checkpoints.structure.blocks import find_stacks
 from attncli.cli.model_options import InputOptions, ModelOptions
 from attncli.cli.models import PROBE_TOKENS
 from attncli.cli.options import separated
-from attncli.cli.path_runs import STEPS as STEPS_TOGETHER
+from attncli.cli.path_options import STEPS as STEPS_TOGETHER
+from attncli.cli.path_options import PathOptions
 from attncli.errors import InputError, UsageError, unknown_name
 from attncli.limits import require_memory
 from attncli.records import Report
@@ -36,36 +37,32 @@ HALF = ("bfloat16", "float16")
 
 def model_study(
     source: str,
+    asked: PathOptions,
     metrics: Sequence[str],
-    steps: Sequence[str] | None,
-    loss: bool,
     model: ModelOptions,
     inputs: InputOptions,
     tokens: int | None,
-    seed: int | None,
-    stack: str | None,
+    seed: int,
 ) -> Callable[..., Report]:
     """Everything is loaded and found out before the first text is read."""
-    wanted = wanted_steps(steps)
-    subject, texts = opened(source, model, inputs, tokens, seed or 0, stack)
-    if loss:
+    wanted = wanted_steps(asked.steps)
+    subject, texts = opened(source, model, inputs, tokens, seed, asked.stack)
+    if asked.loss:
         refuse_other_heads(subject.checkpoint)
-    require_room(subject, texts, 1 + len(subject.stack.calls), loss)
-    return partial(model_paths, subject, texts, Plan(wanted, metrics, loss))
+    require_room(subject, texts, 1 + len(subject.stack.calls), asked.loss)
+    return partial(model_paths, subject, texts, Plan(wanted, metrics, asked.loss))
 
 
 def single_study(
     source: str,
-    path: Sequence[str] | None,
-    sample: int | None,
+    asked: PathOptions,
     model: ModelOptions,
     inputs: InputOptions,
     tokens: int | None,
-    seed: int | None,
-    stack: str | None,
+    seed: int,
 ) -> Callable[..., Report]:
     """Single paths; how many heads each layer has is seen on a short input."""
-    subject, texts = opened(source, model, inputs, tokens, seed or 0, stack)
+    subject, texts = opened(source, model, inputs, tokens, seed, asked.stack)
     body = subject.checkpoint.body
     short = ModelInput("", "", example_inputs(body, PROBE_TOKENS), PROBE_TOKENS)
     with own_precision(body):
@@ -78,26 +75,25 @@ def single_study(
         f"the attention maps of a text of {longest} tokens",
         "cut it with --tokens",
     )
-    if sample is not None:
-        return partial(sampled_in_model, subject, texts, heads, sample, seed or 0)
-    named = [parse_path(text, heads, skip=True) for text in path or ()]
+    if asked.sample is not None:
+        return partial(sampled_in_model, subject, texts, heads, asked.sample, seed)
+    named = [parse_path(text, heads, skip=True) for text in asked.path or ()]
     return partial(named_in_model, subject, texts, list(dict.fromkeys(named)))
 
 
 def study_by(
-    by: str,
     source: str,
+    asked: PathOptions,
     model: ModelOptions,
     inputs: InputOptions,
     tokens: int | None,
-    seed: int | None,
-    stack: str | None,
+    seed: int,
 ) -> Callable[..., Report]:
     """The output by the heads that it passes, or by attentions and MLPs together: a stream for every pair of counts."""
-    subject, texts = opened(source, model, inputs, tokens, seed or 0, stack)
-    blocks = len(subject.stack.calls)
-    require_room(subject, texts, streams=(1 + blocks) ** 2 if by == STEPS_TOGETHER else blocks)
-    return partial(model_steps if by == STEPS_TOGETHER else model_heads, subject, texts)
+    subject, texts = opened(source, model, inputs, tokens, seed, asked.stack)
+    blocks, together = len(subject.stack.calls), asked.by == STEPS_TOGETHER
+    require_room(subject, texts, streams=(1 + blocks) ** 2 if together else blocks)
+    return partial(model_steps if together else model_heads, subject, texts)
 
 
 def opened(

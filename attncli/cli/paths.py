@@ -1,7 +1,8 @@
 """`attn paths`"""
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from attncli.cli.groups import grouped
 from attncli.cli.model_options import (
@@ -11,7 +12,8 @@ from attncli.cli.model_options import (
     refuse_for_a_model,
     refuse_without_a_model,
 )
-from attncli.cli.options import NetworkOptions, Option, OutputOptions, RunOptions, complete_metric
+from attncli.cli.options import NetworkOptions, OutputOptions, RunOptions
+from attncli.cli.path_options import PathOptions
 from attncli.cli.task_options import TrainingOptions, refuse_beside_a_task
 from attncli.cli.task_paths import (
     PathTaskOptions,
@@ -21,6 +23,7 @@ from attncli.cli.task_paths import (
 )
 
 if TYPE_CHECKING:
+    from attncli.gates import Condition
     from attncli.records import Report
 
 EXAMPLES = """
@@ -45,58 +48,9 @@ attn paths --task convex-hull --evaluate frozen --save-training runs
 def paths(
     *,
     source: Source = None,
-    metric: Annotated[
-        list[str] | None,
-        Option(
-            metavar="NAME,…",
-            autocompletion=complete_metric,
-            help="Of each length's term, from `attn list metrics`. [default: log10_residual,stable_rank]",
-        ),
-    ] = None,
-    skip: Annotated[
-        bool, Option("--skip/--no-skip", help="Without skips all paths have the full length.")
-    ] = True,
-    count: Annotated[
-        bool,
-        Option("--count", help="Count paths only: of SOURCE's config, or --layers and --heads."),
-    ] = False,
-    path: Annotated[
-        list[str] | None,
-        Option(
-            metavar="N,N,…",
-            help="One path: for each layer a head from 1 on, or 0 = its skip. Repeatable.",
-        ),
-    ] = None,
-    sample: Annotated[
-        int | None, Option(metavar="N", help="N random paths of every length, and their quantiles.")
-    ] = None,
-    by: Annotated[
-        str | None,
-        Option(
-            metavar="head|steps",
-            help="Share of the output through each head and each skip; or, of a model, by how many attentions and "
-            "how many MLPs.",
-        ),
-    ] = None,
-    steps: Annotated[
-        list[str] | None,
-        Option(
-            metavar="attention,mlp",
-            help="What counts as a step of a model's paths. [default: attention]",
-        ),
-    ] = None,
-    loss: Annotated[
-        bool,
-        Option("--loss", help="Of a next-token model when only paths up to a length are kept."),
-    ] = False,
-    asked: PathTaskOptions,
+    asked: PathOptions,
+    task: PathTaskOptions,
     training: TrainingOptions,
-    stack: Annotated[
-        str | None,
-        Option(
-            metavar="NAME", help="Of a model with several, such as decoder. [default: the first]"
-        ),
-    ] = None,
     model: ModelOptions,
     inputs: InputOptions,
     network: NetworkOptions,
@@ -115,55 +69,71 @@ def paths(
     With --task small networks of attention are trained here first, and what sums of a few random paths of one length do
     alone is measured: of paths with the attention of the full pass, and of sub-networks run on their own.
     """
-    from attncli.cli.models import refuse_at_once
-    from attncli.cli.path_runs import (
-        DEFAULT_METRICS,
-        count_study,
-        length_study,
-        refuse_together,
-        refuse_with_single,
-        single_study,
-        wanted_metrics,
-    )
     from attncli.cli.progress import progress_bar
     from attncli.cli.provenance import with_provenance
     from attncli.cli.writer import emit, prepare
 
     conditions = prepare(output)
-    refuse_together(task=asked.task, count=count, path=path, sample=sample is not None, by=by)
-    if asked.task is None:
-        refuse_without_a_task(asked, training)
-    named = None if source is None or Path(source).is_file() else source
-    of_model = [*["steps"] * bool(steps), *["loss"] * loss, *["stack"] * bool(stack)]
-    of_model += [*model.given(), *inputs.given()]
-    if named is None and asked.task is None:
-        refuse_without_a_model(of_model)
-    single = bool(path) or sample is not None or by is not None
-    if single:
-        refuse_with_single(sample, by, metric, steps, loss)
-    if asked.task is not None:
-        others = [*["metric"] * bool(metric), *["no_skip"] * (not skip), *of_model]
+    asked.refuse_contradictions(task.task)
+    of_models = [*asked.for_models(), *model.given(), *inputs.given()]
+    if task.task is not None:
+        others = [*["metric"] * bool(asked.metric), *["no_skip"] * (not asked.skip), *of_models]
         refuse_beside_a_task(source, [*others, *without_sizes(network)])
-        study = task_study(asked, training, network, run, conditions)
-    elif count:
-        study = count_study(source, metric, skip, network, run, of_model, model.offline)
-    elif named is not None:
-        refuse_for_a_model(named, network, run, *["--no-skip"] * (not skip))
-        refuse_at_once(named)
-        from attncli.cli import path_models
-
-        where = (model, inputs, network.tokens, run.seed, stack)
-        if by is not None:
-            study = path_models.study_by(by, named, *where)
-        elif single:
-            study = path_models.single_study(named, path, sample, *where)
-        else:
-            metrics = wanted_metrics(metric or DEFAULT_METRICS, conditions, of_model=True)
-            study = path_models.model_study(named, metrics, steps, loss, *where)
-    elif single:
-        study = single_study(source, skip, path, sample, by, network, run)
+        study = task_study(task, training, network, run, conditions)
     else:
-        study = length_study(source, metric, skip, network, run, conditions)
+        refuse_without_a_task(task, training)
+        if source is None or Path(source).is_file():
+            refuse_without_a_model(of_models)
+        elif not asked.count:
+            refuse_for_a_model(source, network, run, *["--no-skip"] * (not asked.skip))
+        if asked.count:
+            from attncli.cli.path_counts import count_study
+
+            study = count_study(source, asked, network, run, of_models, model.offline)
+        elif source is None or Path(source).is_file():
+            study = network_study(source, asked, network, run, conditions)
+        else:
+            study = model_study(source, asked, model, inputs, network, run, conditions)
     with progress_bar(output.shows_progress) as progress:
         report: Report = study(progress=progress)
     return emit(with_provenance(report), output, conditions)
+
+
+def network_study(
+    source: str | None,
+    asked: PathOptions,
+    network: NetworkOptions,
+    run: RunOptions,
+    conditions: "Sequence[Condition]",
+) -> "Callable[..., Report]":
+    """Of synthetic networks, made here or in a file."""
+    from attncli.cli import path_runs
+
+    if asked.of_single_paths:
+        return path_runs.single_study(source, asked, network, run)
+    return path_runs.length_study(source, asked, network, run, conditions)
+
+
+def model_study(
+    source: str,
+    asked: PathOptions,
+    model: ModelOptions,
+    inputs: InputOptions,
+    network: NetworkOptions,
+    run: RunOptions,
+    conditions: "Sequence[Condition]",
+) -> "Callable[..., Report]":
+    """Of a trained model; what is wrong with the words is said before torch is imported."""
+    from attncli.cli.models import refuse_at_once
+    from attncli.cli.path_runs import DEFAULT_METRICS, wanted_metrics
+
+    refuse_at_once(source)
+    metrics = wanted_metrics(asked.metric or DEFAULT_METRICS, conditions, of_model=True)
+    from attncli.cli import path_models
+
+    where = (model, inputs, network.tokens, run.seed or 0)
+    if asked.by is not None:
+        return path_models.study_by(source, asked, *where)
+    if asked.of_single_paths:
+        return path_models.single_study(source, asked, *where)
+    return path_models.model_study(source, asked, metrics, *where)

@@ -53,11 +53,11 @@ class Observed:
         reason = next((value for value in values if isinstance(value, str)), None)
         return reason if reason is not None else [v for v in values if isinstance(v, Tensor)]
 
-    def moving(self, site: Site, metric: str) -> "Tensor | None":
-        """[head]: by how much the last round moved a metric of the spectrum; None for others."""
+    def short(self, site: Site, metric: str) -> "Tensor | None":
+        """[head]: by how much of themselves the singular values behind a metric may be too small; None for others."""
         if nature(metric).of != "spectrum":
             return None
-        return torch.stack([seen.moved[site] for seen in self.texts]).amax(dim=0)
+        return torch.stack([seen.short[site] for seen in self.texts]).amax(dim=0)
 
 
 def site_keys(sites: Sequence[Site], stacks: Sequence[Stack]) -> dict[Site, dict[str, Scalar]]:
@@ -113,9 +113,9 @@ def head_rows(
                     **{name: means(null.found(site, metric)) for name, null in nulls.items()},
                 }
                 numbers = observed.numbers.get(site, range(len(found[0])))
-                moving = observed.moving(site, metric)
+                short = observed.short(site, metric)
                 for row in site_rows(metric, site, found, beside, keys[site], keeps, numbers):
-                    yield row if moving is None else unsettled(row, moving, numbers)
+                    yield row if short is None else unsettled(row, short, numbers)
 
 
 def site_rows(
@@ -149,24 +149,23 @@ def site_rows(
             )
 
 
-def unsettled(row: Row, moving: "Tensor", numbers: Sequence[int]) -> Row:
+def unsettled(row: Row, short: "Tensor", numbers: Sequence[int]) -> Row:
     """Says of a number that its iteration had not come to rest."""
-    share = float(moving[numbers.index(row.head)])
+    share = float(short[numbers.index(row.head)])
     if share <= STILL:
         return row
-    return replace(
-        row, note=f"not settled: the last of {ROUNDS} rounds moved s1 or s2 by {share:.1%}"
-    )
+    note = f"not settled after {ROUNDS} rounds: s1 or s2 may be {share:.1%} too small"
+    return replace(row, note=note)
 
 
 def unsettled_spectra(texts: Sequence[Seen]) -> Iterator[str]:
     """A warning where iterations ran out of rounds; tables do not show the notes of single numbers."""
-    shares = [share for seen in texts for moved in seen.moved.values() for share in moved.tolist()]
-    moving = [share for share in shares if share > STILL]
-    if moving:
+    shares = [share for seen in texts for short in seen.short.values() for share in short.tolist()]
+    unsettled = [share for share in shares if share > STILL]
+    if unsettled:
         yield (
-            f"singular values of {len(moving)} of {len(shares)} maps had not settled after {ROUNDS} rounds (the last "
-            f"moved s1 or s2 by up to {max(moving):.1%}): they are lower bounds, and their rows say so."
+            f"singular values of {len(unsettled)} of {len(shares)} maps had not settled after {ROUNDS} rounds: s1 or s2 "
+            f"may be up to {max(unsettled):.1%} too small, and their rows say so."
         )
 
 

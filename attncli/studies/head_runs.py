@@ -54,8 +54,8 @@ class Seen:
     heads: dict[Site, Values] = field(default_factory=dict)
     nulls: dict[Site, Values] = field(default_factory=dict)
     """The same of even attention over the same visible keys."""
-    moved: dict[Site, Tensor] = field(default_factory=dict)
-    """[head]: by how much of themselves the singular values were still moving when they were taken."""
+    short: dict[Site, Tensor] = field(default_factory=dict)
+    """[head]: by how much of themselves the singular values may be too small."""
     states: dict[tuple[str, int], dict[str, float]] = field(default_factory=dict)
     """By stack and state; 0 is the first block's input."""
     peaks: dict[tuple[str, int], Peak] = field(default_factory=dict)
@@ -106,8 +106,8 @@ class Observer:
         if self.site is not None:
             totals = self.totals
             self.seen.heads[self.site] = totals.values()
-            if (moved := totals.moved()) is not None:
-                self.seen.moved[self.site] = moved
+            if (short := totals.short()) is not None:
+                self.seen.short[self.site] = short
             even = self.null.of(
                 self.spans, self.wanted.heads, totals.same_tokens, self.wanted.period
             )

@@ -15,6 +15,7 @@ from transformers.masking_utils import eager_mask
 
 from attncli.checkpoints.streaming import Site, Strip, prove, streaming
 from attncli.checkpoints.streaming import masks as masks_module
+from attncli.checkpoints.streaming.interface import precise, visible_keys
 from attncli.checkpoints.streaming.masks import RowwiseMask, rowwise_mask
 from attncli.checkpoints.streaming.scores import LastSoftmax
 from attncli.errors import InputError
@@ -143,14 +144,42 @@ def test_scores_are_what_the_softmax_made_the_weights_of(name: str) -> None:
 
 
 def test_scores_are_not_believed_where_the_weights_were_changed_after_the_softmax() -> None:
-    scores = torch.randn(1, 2, 3, 4)
+    scores = torch.randn(1, 2, 4, 4)
     with LastSoftmax() as softmax:
         weights = torch.nn.functional.softmax(scores, dim=-1)
     assert softmax.scores_of(weights) is scores
     assert softmax.scores_of(weights[..., 1:]) is None
     assert softmax.scores_of(weights.clone()) is None
+    assert softmax.scores_of(weights.transpose(2, 3)) is None
     weights.mul_(0.5)
     assert softmax.scores_of(weights) is None
+
+
+def test_scores_are_not_believed_where_they_are_rounder_than_the_weights() -> None:
+    scores = torch.randn(1, 2, 3, 4, dtype=torch.bfloat16)
+    with LastSoftmax() as softmax:
+        weights = scores.softmax(dim=-1, dtype=torch.float32)
+    assert softmax.scores_of(weights) is None
+
+
+@pytest.mark.parametrize("hidden", [torch.finfo(torch.float32).min, -torch.inf])
+def test_a_key_is_visible_that_any_head_sees_and_to_a_row_without_any_all_are(
+    hidden: float,
+) -> None:
+    """Eager attention spreads evenly over the keys where every one is hidden."""
+    mask = torch.full((1, 2, 3, 4), hidden)
+    mask[0, 0, 0, 1] = mask[0, 1, 0, 2] = mask[0, :, 2, 3] = 0.0
+    visible = visible_keys(mask, 4)
+    assert visible is not None
+    assert visible[0, 0].int().tolist() == [[0, 1, 1, 0], [1, 1, 1, 1], [0, 0, 0, 1]]
+    assert visible_keys(torch.zeros(1, 1, 3, 4), 4) is not None
+    assert visible_keys(None, 4) is None
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_made_precise(dtype: torch.dtype) -> None:
+    assert precise(torch.ones(2, dtype=dtype)).dtype == torch.float32
+    assert precise(torch.ones(2, dtype=torch.float64)).dtype == torch.float64
 
 
 def test_maps_that_come_once_more_are_the_same() -> None:

@@ -94,6 +94,24 @@ def test_heads_are_ranked(folder: Path) -> None:
     assert len(lines) == 6
 
 
+def test_heads_are_ranked_from_the_smallest_number(folder: Path) -> None:
+    found = rows(str(folder), *IDS, "--metric", "sink", "--sort", "sink:rising")
+    values = [row["value"] for row in found]
+    assert values == sorted(values)
+    assert values[0] < values[-1]
+
+
+def test_a_text_that_does_not_fit_is_refused_before_it_is_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """64 MiB of it are the strips'."""
+    monkeypatch.setattr("attncli.limits.available_memory", lambda: 60 * 2**20)
+    outcome = attn("inspect-model", str(folder), *IDS)
+    assert outcome.code == 4
+    assert "a text of 20 tokens needs about" in outcome.err
+    assert attn("inspect-model", str(folder), *IDS, "--strip-memory", "2").code == 0
+
+
 def test_layers_and_heads_are_chosen_in_several_ways(folder: Path) -> None:
     def heads(*arguments: str) -> list[tuple[int, int]]:
         found = rows(str(folder), *IDS, "--metric", "sink", *arguments)
@@ -127,6 +145,19 @@ def same(new: float | None, old: float | None) -> bool:
     if new is None or old is None:
         return new is old
     return new == pytest.approx(old, rel=1e-5, abs=1e-6)
+
+
+def test_layers_and_heads_of_saved_maps_are_chosen(folder: Path, tmp_path: Path) -> None:
+    file = str(tmp_path / "maps.safetensors")
+    attn("inspect-model", str(folder), *IDS, "--metric", "sink", "--heads", "1-2", "--save-maps", file)  # fmt: skip
+    found = rows(file, "--metric", "sink", "--layers", "1", "--heads", "2,5")
+    assert [(row["layer"], row["head"]) for row in found] == [(1, 2)]
+
+
+def test_layers_and_heads_of_weights_are_chosen(folder: Path) -> None:
+    found = rows(str(folder), "--weights-only", "--metric", "weights", "--layers", "1", "--heads", "0,4-5")  # fmt: skip
+    heads = [(row.get("layer"), row.get("head")) for row in found if row["metric"] == "qk_trace"]
+    assert heads == [(1, 0), (1, 4), (1, 5)]
 
 
 def test_saved_maps_are_as_other_programs_expect_them(folder: Path, tmp_path: Path) -> None:
@@ -181,6 +212,9 @@ def test_files_that_hold_no_attention_are_refused(
         (("--metric", "sink", "--sort", "entropy"), "add --metric entropy"),
         (("--sort", "sink:up"), "write sink or sink:rising"),
         (("--weights-only", "--tokens", "4"), "--tokens needs a run"),
+        (("--strip-memory", "0"), "--strip-memory 0: it must be at least 1 MiB."),
+        (("--weights-only", "--sort", "sink"), "--sort needs a run"),
+        (("--weights-only", "--heads", "1.0"), "name layers and heads apart"),
     ],
 )
 def test_what_cannot_be_is_refused(arguments: tuple[str, ...], said: str, folder: Path) -> None:

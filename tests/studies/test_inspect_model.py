@@ -19,11 +19,12 @@ from attncli.checkpoints.loading.load import Checkpoint
 from attncli.checkpoints.loading.twins import random_twin
 from attncli.checkpoints.streaming import Site, prove
 from attncli.checkpoints.structure.blocks import find_stacks
+from attncli.errors import InputError
 from attncli.metrics.attention import ATTENTION, nature
 from attncli.metrics.attention._totals import measured
 from attncli.records import Report, Row
 from attncli.studies.head_metrics import DEFAULT_HEADS, choose
-from attncli.studies.head_runs import Seen, Wanted, look
+from attncli.studies.head_runs import Observer, Seen, Wanted, look
 from attncli.studies.inspect_model import Plan, Subject, inspect_model
 from attncli.studies.roles import INDUCTION, MIXED, SINK, role_of
 from attncli.studies.uniform_null import UniformNull
@@ -152,6 +153,27 @@ def test_contributions_add_up_to_what_the_attention_writes() -> None:
         assert torch.allclose(found[attention] + bias, written[0], rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.parametrize("wrong", [torch.nan, torch.inf])
+def test_states_that_are_not_finite_are_refused_with_their_place(wrong: float) -> None:
+    observer = Observer(Wanted(), UniformNull(), "text 1", lambda share: None)
+    state = torch.ones(1, 3, 4)
+    state[0, 1, 2] = wrong
+    with pytest.raises(InputError, match="text 1: the state after layer 2 of h is not finite"):
+        observer.state("h", 2, state)
+
+
+def test_the_length_is_that_of_the_longest_attention() -> None:
+    """Of an encoder over 11 tokens, though the decoder over 9 comes last."""
+    assert seen_of(*TINY["t5"](), ("sink",)).tokens == 11
+
+
+def test_cross_attention_over_as_many_keys_has_no_distance_either() -> None:
+    model, inputs = TINY["t5"]()
+    inputs = {"input_ids": inputs["input_ids"][:, :9], "decoder_input_ids": inputs["decoder_input_ids"]}  # fmt: skip
+    for site, values in seen_of(model, inputs, ("distance",)).heads.items():
+        assert isinstance(values["distance"], str) == (site.kind == "cross")
+
+
 # --- whole reports
 
 
@@ -226,6 +248,9 @@ def test_repeated_tokens_are_all_different_and_none_is_special() -> None:
     assert len(set(ids[:16].tolist())) == 16
     assert 0 not in ids
     assert repeated_tokens(TINY["vit"]()[0], 0) is None
+    both = repeated_tokens(TINY["t5"]()[0], 0)
+    assert both is not None
+    assert set(both.kwargs) == {"input_ids", "decoder_input_ids"}
 
 
 def test_nulls_stand_beside_every_number() -> None:
@@ -250,6 +275,19 @@ def test_a_shuffle_keeps_the_tokens_and_the_ends() -> None:
     assert (int(found[0]), int(found[-1])) == (0, 49)
     assert sorted(found.tolist()) == ids[0].tolist()
     assert found.tolist() != ids[0].tolist()
+
+
+def test_what_goes_with_the_tokens_is_shuffled_with_them() -> None:
+    """In the order of the seed, always the same; what has another length stays."""
+    ids, other = torch.arange(50)[None], torch.arange(49)[None]
+    inputs = {"input_ids": ids, "token_type_ids": 100 + ids, "decoder_input_ids": other}
+    text = ModelInput("text", "text", inputs, 50)
+    found = [shuffled(text, seed) for seed in (0, 0, 1)]
+    first, again, moved = (each.kwargs for each in found if each is not None)
+    assert torch.equal(first["token_type_ids"], 100 + first["input_ids"])
+    assert torch.equal(first["decoder_input_ids"], other)
+    assert torch.equal(first["input_ids"], again["input_ids"])
+    assert not torch.equal(first["input_ids"], moved["input_ids"])
 
 
 def test_massive_activations_are_found_where_they_are() -> None:

@@ -2,7 +2,8 @@
 
 Block Krylov: in every round each strip A_i gives A_i^T (A_i V) to the sum A^T A V, which is one more product with A and
 with A^T. The squares of the singular values are then found in the space of all blocks V so far, where V^T A^T A V needs
-nothing beyond these sums. They are lower bounds; rounds go on until they stand still.
+nothing beyond these sums. They are lower bounds; what is left of A^T A v - θ v says how close, and rounds go on until
+that is little.
 """
 
 from typing import TYPE_CHECKING
@@ -17,9 +18,9 @@ BLOCK = 16
 ROUNDS = 6
 """At most; each asks for all strips once more."""
 STILL = 1e-3
-"""Relative change of the two largest values below which they are taken."""
+"""How far below the true ones, as a part of themselves, the two largest values may be when they are taken."""
 LEAST = 1e-4
-"""Of the largest value: a change is relative to no less than that, as smaller values are rounding."""
+"""Of the largest value: errors are parts of no less than that, as smaller values are rounding."""
 NOISE = 1e-10
 """Of random directions, where a map of low rank has no more of its own."""
 SEED = 0
@@ -43,8 +44,8 @@ class Spectrum:
         self.received = rows.weights.new_zeros((*self.lead, self.keys)).double()
         self.square = rows.weights.new_zeros(self.lead).double()
         self.values: Tensor | None = None
-        self.moved = torch.zeros(self.lead, dtype=torch.float64, device=start.device)
-        """[batch, head]: by how much of itself the last round moved one of the two largest values."""
+        self.short = torch.zeros(self.lead, dtype=torch.float64, device=start.device)
+        """[batch, head]: how far below the true ones, as a part of itself, one of the two largest values may be."""
 
     def noise(self, like: "Tensor", columns: int) -> "Tensor":
         import torch
@@ -67,21 +68,42 @@ class Spectrum:
 
     def next_round(self) -> bool:
         """All strips have been added: whether they are needed once more."""
-        before = self.values
         self.products.append(self.running)
-        self.values = self.top(self.within())
+        self.find()
         room = self.keys - sum(block.shape[-1] for block in self.blocks)
         if room == 0:  # nothing is left out, so these are the singular values themselves
-            self.moved.zero_()
+            self.short.zero_()
+        small = self.keys <= ROUNDS * BLOCK  # and the whole space costs next to nothing
+        settled = bool((self.short <= STILL).all()) and not small
+        if room == 0 or settled or len(self.products) == ROUNDS:
             return False
-        if before is not None:
-            least = self.values.clamp_min(LEAST * self.values[..., :1]).clamp_min(NOISE)
-            self.moved = ((self.values - before).abs() / least).amax(dim=-1)
-            if bool((self.moved <= STILL).all()) or len(self.products) == ROUNDS:
-                return False
         self.blocks.append(self.fresh(min(BLOCK, room)))
         self.running = self.running.new_zeros(self.blocks[-1].shape)
         return True
+
+    def find(self) -> None:
+        """The two largest values in the space of all blocks, and how far below the true ones they may be.
+
+        With r = A^T A v - θ v there is an eigenvalue within |r| of θ, and within |r|² / gap where θ stands alone.
+        """
+        import torch
+
+        squares, vectors = (found.flip(-1) for found in torch.linalg.eigh(self.within()))
+        squares = squares.clamp_min(0.0)
+        self.values = squares.new_zeros((*self.lead, 2))
+        self.values[..., : squares.shape[-1]] = squares[..., :2].sqrt()
+        if squares.shape[-1] < 3:
+            return
+        top, chosen = squares[..., :2], vectors[..., :2]
+        left = (
+            torch.cat(self.products, -1) @ chosen
+            - torch.cat(self.blocks, -1) @ chosen * top[..., None, :]
+        )
+        rest = left.norm(dim=-2)
+        gap = (top - squares[..., 1:3]).clamp_min(NOISE * top[..., :1] + NOISE)
+        error = torch.minimum(rest, rest.square() / gap)
+        least = top.clamp_min(LEAST**2 * top[..., :1]).clamp_min(NOISE)
+        self.short = (error / (2.0 * least)).amax(dim=-1)
 
     def fresh(self, columns: int) -> "Tensor":
         """The last products as directions that the blocks do not have, orthogonal to eleven digits."""
@@ -104,15 +126,6 @@ class Spectrum:
         inner = basis.transpose(-2, -1) @ torch.cat(self.products, dim=-1)
         return (inner + inner.transpose(-2, -1)) / 2
 
-    def top(self, inner: "Tensor", count: int = 2) -> "Tensor":
-        """The largest singular values [batch, head, count], 0 where a map has fewer."""
-        import torch
-
-        squares = torch.linalg.eigvalsh(inner).flip(-1)[..., :count].clamp_min(0.0)
-        found: Tensor = squares.new_zeros((*squares.shape[:-1], count))
-        found[..., : squares.shape[-1]] = squares.sqrt()
-        return found
-
     def centred(self) -> tuple["Tensor", "Tensor"]:
         """s1 and ‖·‖_F² of A - 11^T / n, n the number of keys."""
         import torch
@@ -125,4 +138,5 @@ class Spectrum:
         inner = inner + self.queries * even[..., :, None] * even[..., None, :]
         total = self.received.sum(dim=-1)
         square = self.square - 2.0 * total / self.keys + self.queries / self.keys
-        return self.top(inner, 1)[..., 0], square.clamp_min(0.0)
+        largest = torch.linalg.eigvalsh(inner)[..., -1].clamp_min(0.0).sqrt()
+        return largest, square.clamp_min(0.0)

@@ -109,11 +109,11 @@ class Totals:
         """Every metric that was asked for, once all strips have been added."""
         return {name: self.value(name) for name in self.functions}
 
-    def moved(self) -> "Tensor | None":
-        """[head]: by how much of itself the last round for a spectrum still moved it; None where none was wanted."""
+    def short(self) -> "Tensor | None":
+        """[head]: by how much of themselves singular values may be too small; None where none was wanted."""
         if "spectrum" not in self.sums:
             return None
-        found: Tensor = self.sums["spectrum"].moved.amax(dim=0)
+        found: Tensor = self.sums["spectrum"].short.amax(dim=0)
         return found
 
     def value(self, name: str) -> "Tensor | str":

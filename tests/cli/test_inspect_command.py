@@ -110,6 +110,7 @@ def test_a_text_that_does_not_fit_is_refused_before_it_is_read(
     assert outcome.code == 4
     assert "a text of 20 tokens needs about" in outcome.err
     assert attn("inspect-model", str(folder), *IDS, "--strip-memory", "2").code == 0
+    assert attn("inspect-model", str(folder), *IDS, "--strip-memory", "70").code == 4
 
 
 def test_layers_and_heads_are_chosen_in_several_ways(folder: Path) -> None:

@@ -15,13 +15,13 @@ SITE = Site("h", 2, "self", "full", "h.2.attn")
 
 
 def seen(
-    metric: str, values: Sequence[float], even: float = 0.0, moved: Sequence[float] = ()
+    metric: str, values: Sequence[float], even: float = 0.0, short: Sequence[float] = ()
 ) -> Seen:
     """Of one attention."""
     return Seen(
         heads={SITE: {metric: torch.tensor(values, dtype=torch.float64)}},
         nulls={SITE: {metric: torch.tensor([even], dtype=torch.float64)}},
-        moved={SITE: torch.tensor(moved, dtype=torch.float64)} if moved else {},
+        short={SITE: torch.tensor(short, dtype=torch.float64)} if short else {},
     )
 
 
@@ -46,10 +46,10 @@ def test_heads_keep_their_true_numbers() -> None:
 
 
 def test_the_head_and_the_text_that_had_not_settled_are_told() -> None:
-    texts = [seen("s1", [1, 2], moved=[0.0, 0.25]), seen("s1", [1, 2], moved=[5e-4, 0.0])]
+    texts = [seen("s1", [1, 2], short=[0.0, 0.25]), seen("s1", [1, 2], short=[5e-4, 0.0])]
     settled, moving = rows_of("s1", Observed(texts, numbers={SITE: (3, 5)}), [3, 5])
     assert settled.note is None
-    assert moving.note == "not settled: the last of 6 rounds moved s1 or s2 by 25.0%"
+    assert moving.note == "not settled after 6 rounds: s1 or s2 may be 25.0% too small"
     (warning,) = unsettled_spectra(texts)
     assert warning.startswith("singular values of 1 of 4 maps had not settled")
 

@@ -19,7 +19,7 @@ ROUNDS = 6
 """At most; each asks for all strips once more."""
 STILL = 1e-3
 """How far below the true ones, as a part of themselves, the two largest values may be when they are taken."""
-LEAST = 1e-2
+LEAST = 2e-2
 """Of the largest value: errors are parts of no less than that, as squares of much smaller values drown in float32."""
 NOISE = 1e-10
 """Of random directions, where a map of low rank has no more of its own."""

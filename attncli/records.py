@@ -15,7 +15,11 @@ NOT_APPLICABLE = "n/a: "
 Scalar = str | int | float
 
 FOUND_KEYS = frozenset(
-    {"uniform", "random_init", "shuffled", "token", "feature", "role", "mark", "word"}
+    {
+        *("uniform", "random_init", "shuffled"),
+        *("token", "feature", "over_median", "largest", "text"),
+        *("role", "mark", "word"),
+    }
 )
 """Keys that say what was found at a row's place, where all others say which place it is: the same number under even
 attention, with random weights or on shuffled text; where a maximum lies; a head's role and its letter; a token's word."""

@@ -71,6 +71,8 @@ class HeadOptions:
             return None
         if self.top is not None and self.top < 1:
             raise UsageError(f"--top {self.top}: it must be at least 1.")
+        if not metrics:
+            raise UsageError("--top and --sort need a metric of heads: add one with --metric.")
         name, _, way = (self.sort or metrics[0]).partition(":")
         if name not in metrics:
             raise UsageError(
@@ -88,6 +90,8 @@ def numbers(option: str, texts: list[str]) -> list[int]:
         match = RANGE.fullmatch(part)
         if match is None:
             raise UsageError(f"{option} '{part}': write numbers and ranges, as in 0,3-5.")
-        first = int(match[1])
-        found += range(first, int(match[2] or first) + 1)
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            raise UsageError(f"{option} '{part}': a range rises, as in {last}-{first}.")
+        found += range(first, last + 1)
     return found

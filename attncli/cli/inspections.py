@@ -1,6 +1,6 @@
 """From MODEL and the options to a study of its heads."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,7 @@ from attncli.limits import require_memory
 from attncli.studies import Progress
 from attncli.studies.head_metrics import choose
 from attncli.studies.inspect_model import Plan, Subject, inspect_model
-from attncli.studies.kept_maps import KeptMaps, bytes_needed
+from attncli.studies.kept_maps import KeptMaps, Shape, bytes_needed
 from attncli.studies.model_runs import own_precision
 
 if TYPE_CHECKING:
@@ -108,7 +108,9 @@ def maps_study(asked: Asked, heads: HeadOptions, others: Sequence[str]) -> Study
         raise UsageError(
             f"{', '.join(refused)} goes with a model: {asked.source} is a file of maps."
         )
-    return partial(inspect_maps, MapFile(parse(asked.source).path), asked.plan(heads))
+    file, plan = MapFile(parse(asked.source).path), asked.plan(heads)
+    refuse_absent({saved.site: saved.heads for saved in file.maps}, plan)
+    return partial(inspect_maps, file, plan)
 
 
 def model_study(
@@ -121,7 +123,7 @@ def model_study(
     checkpoint = load(asked.source, model.to_load(asked.seed))
     texts = inputs_of(checkpoint, inputs.to_read(asked.tokens, asked.seed))
     subject = proved(checkpoint.body)
-    refuse_absent(subject, plan)
+    refuse_absent({site: range(shape.heads) for site, shape in subject.shapes.items()}, plan)
     for text in texts:
         require_room_to_run(subject.body, text.tokens, plan.strip_memory)
     twin = None
@@ -131,7 +133,7 @@ def model_study(
     if asked.save_maps is None and not asked.draws_maps:
         return study
     kept = KeptMaps(plan.layers, plan.keeps)
-    announce(kept, subject, texts[0].tokens, asked.save_maps, say)
+    announce(kept, at_length(subject.shapes, texts[0].tokens), asked.save_maps, say)
 
     def with_maps(progress: Progress) -> "Report":
         report = study(also=kept.take, progress=progress)
@@ -144,12 +146,24 @@ def model_study(
     return with_maps
 
 
-def announce(kept: KeptMaps, subject: Subject, tokens: int, path: Path | None, say: Say) -> None:
+def at_length(shapes: Mapping[Site, Shape], tokens: int) -> dict[Site, Shape]:
+    """The same attentions on a text; images and sounds have as many patches as they had when they were proved."""
+
+    def side(length: int) -> int:
+        return tokens if length == PROBE_TOKENS else length
+
+    return {
+        site: Shape(shape.heads, side(shape.queries), side(shape.keys))
+        for site, shape in shapes.items()
+    }
+
+
+def announce(kept: KeptMaps, shapes: Mapping[Site, Shape], path: Path | None, say: Say) -> None:
     """The size of the maps is said, and refused where there is no room for it, before the work."""
-    count, size = bytes_needed(subject.heads, kept, tokens)
+    count, size = bytes_needed(shapes, kept)
     if count == 0:
         raise UsageError("--layers and --heads leave no head whose map could be kept.")
-    what = f"the maps of {count} head{'s' if count > 1 else ''} over {tokens} tokens"
+    what = f"the maps of {count} head{'s' if count > 1 else ''} over {max(shape.queries for shape in shapes.values())} tokens"
     require_memory(2 * size, what, "choose fewer with --layers and --heads")
     if path is not None:
         require_writable(path)
@@ -159,31 +173,34 @@ def announce(kept: KeptMaps, subject: Subject, tokens: int, path: Path | None, s
 def proved(body: "PreTrainedModel") -> Subject:
     """The model's blocks and attention, the capture proved on a short input."""
     short = example_inputs(body, PROBE_TOKENS)
-    counted: dict[Site, int] = {}
+    shapes: dict[Site, Shape] = {}
 
-    def count(site: Site, strip: Strip) -> None:
-        counted[site] = strip.weights.shape[1]
+    def take_shape(site: Site, strip: Strip) -> None:
+        shapes[site] = Shape(strip.weights.shape[1], strip.queries, strip.keys)
 
     with own_precision(body):
         proof = prove(body, short)
         stacks = find_stacks(body, short)
-        with torch.no_grad(), streaming(body, count):
+        with torch.no_grad(), streaming(body, take_shape):
             body(**short)
-    return Subject(body, stacks, proof.sites, counted)
+    return Subject(body, stacks, proof.sites, shapes)
 
 
-def refuse_absent(subject: Subject, plan: Plan) -> None:
+def refuse_absent(heads: Mapping[Site, Sequence[int]], plan: Plan) -> None:
     """Layers that are asked for must attend, and heads must be there."""
-    present = {site.layer for site in subject.sites}
+    present = {site.layer for site in heads}
     missing = sorted((plan.layers or frozenset()) - present)
     if missing:
         there = ", ".join(map(str, sorted(present)))
         raise UsageError(f"layer {missing[0]} has no attention: there is some in {there}.")
-    chosen = (
-        plan.keeps(site.layer, head)
-        for site, count in subject.heads.items()
-        for head in range(count)
-    )
-    if not any(chosen):
-        most = max(subject.heads.values())
-        raise UsageError(f"--heads names no head of the model: they are 0 … {most - 1}.")
+    chosen = {
+        (site.layer, head)
+        for site, own in heads.items()
+        if plan.layers is None or site.layer in plan.layers
+        for head in own
+    }
+    if not any(plan.keeps(*each) for each in chosen):
+        numbers = sorted(head for _, head in chosen)
+        raise UsageError(
+            f"--heads names no head of the model: they are {numbers[0]} … {numbers[-1]}."
+        )

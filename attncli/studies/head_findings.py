@@ -15,6 +15,14 @@ COLLAPSED = 0.05
 """1 - cosine below which tokens are called one and the same direction."""
 IDLE = 0.1
 """A head that writes less than this part of an equal share is called idle."""
+SOUGHT = {
+    "sink_max": "sinks",
+    "entropy_normalised": "even heads",
+    "head_contribution": "idle heads",
+    "max_activation": "massive activations",
+    "token_cosine_gap": "collapsed states",
+}
+"""The metrics that findings are told from, and what they would show."""
 NAMED = 3
 """How many heads a sentence names."""
 
@@ -27,9 +35,9 @@ class Weighed(NamedTuple):
 
 
 def findings(
-    rows: Sequence[Row], heads: Sequence[Head], labels: Sequence[str]
+    rows: Sequence[Row], heads: Sequence[Head], labels: Sequence[Sequence[str]]
 ) -> tuple[Finding, ...]:
-    """`labels`: the tokens of the first text, where they are known."""
+    """`labels`: the tokens of every text, where they are known."""
     states = [row for row in rows if row.head is None and row.value is not None]
     found = [
         *massive(states, labels),
@@ -41,33 +49,44 @@ def findings(
         *players(heads),
     ]
     ordered = sorted(found, key=lambda weighed: -weighed.weight)
-    return tuple(weighed.finding for weighed in ordered) or (
-        Finding("nothing", "no sinks, idle or even heads, massive activations or collapsed states"),
-    )
+    return tuple(weighed.finding for weighed in ordered) or tuple(nothing(rows))
+
+
+def nothing(rows: Sequence[Row]) -> Iterator[Finding]:
+    """What was looked for and is not there; not what was never measured."""
+    measured = {row.metric for row in rows if row.value is not None}
+    absent = [words for metric, words in SOUGHT.items() if metric in measured]
+    if absent:
+        yield Finding("nothing", f"no {', '.join(absent)}")
 
 
 def of_metric(rows: Sequence[Row], metric: str) -> list[Row]:
     return [row for row in rows if row.metric == metric]
 
 
-def massive(states: Sequence[Row], labels: Sequence[str]) -> Iterator[Weighed]:
-    """Layers with an activation above both limits."""
+def largest(row: Row) -> float:
+    """Of an activation over all texts; the row's value is their mean."""
+    return float(row.keys.get("largest", row.value or 0.0))
+
+
+def massive(states: Sequence[Row], labels: Sequence[Sequence[str]]) -> Iterator[Weighed]:
+    """Layers with an activation above both limits, on some text."""
     found = [
         row
         for row in of_metric(states, "max_activation")
-        if (row.value or 0.0) > MASSIVE and float(row.keys.get("over_median", 0.0)) > RATIO
+        if largest(row) > MASSIVE and float(row.keys.get("over_median", 0.0)) > RATIO
     ]
     if not found:
         return
-    top = max(found, key=lambda row: row.value or 0.0)
-    token = int(top.keys["token"])
-    word = f" ({labels[token]!r})" if token < len(labels) else ""
+    top = max(found, key=largest)
+    token, words = int(top.keys["token"]), labels[int(top.keys.get("text", 0))]
+    word = f" ({words[token]!r})" if token < len(words) else ""
     layers = [row.layer or 0 for row in found]
     yield Weighed(
         90.0,
         Finding(
             "massive activations",
-            f"after layers {min(layers)} to {max(layers)}; largest {number(top.value or 0.0)} at token {token}{word}, "
+            f"after layers {min(layers)} to {max(layers)}; largest {number(largest(top))} at token {token}{word}, "
             f"feature {top.keys['feature']}, after layer {top.layer}: "
             f"{float(top.keys['over_median']):,.0f} × the median{nulls_beside(top)}",
         ),

@@ -10,11 +10,12 @@ from torch import Tensor
 
 from attncli.checkpoints.streaming import Site
 from attncli.checkpoints.structure.blocks import Stack
+from attncli.metrics.activations._state import Peak
 from attncli.metrics.attention import nature
 from attncli.metrics.attention._spectrum import ROUNDS, STILL
 from attncli.records import Row, Scalar
 from attncli.studies.head_runs import Seen
-from attncli.studies.statistics import summary_row
+from attncli.studies.statistics import UNRESOLVED, summary_row
 
 UNIFORM, RANDOM, SHUFFLED = "uniform", "random_init", "shuffled"
 
@@ -196,7 +197,7 @@ def state_rows(
     observed: Observed,
     nulls: Mapping[str, Observed],
 ) -> Iterator[Row]:
-    """States of every stack; the largest activation with the place where the first text has it."""
+    """States of every stack; the largest activation with the place where it is largest."""
     places = list(dict.fromkeys(place for seen in observed.texts for place in seen.states))
     several = len({stack for stack, _ in places}) > 1
     for metric in metrics:
@@ -204,12 +205,18 @@ def state_rows(
             values = [seen.states[stack, layer][metric] for seen in observed.texts]
             keys: dict[str, Any] = {"stack": stack} if several else {}
             if metric == "max_activation":
-                peak = observed.texts[0].peaks[stack, layer]._asdict()
-                keys |= {name: value for name, value in peak.items() if value is not None}
+                keys |= peak_keys([seen.peaks[stack, layer] for seen in observed.texts], values)
             for name, null in nulls.items():
                 others = [seen.states[stack, layer][metric] for seen in null.texts]
                 keys |= {name: math.fsum(others) / len(others)} if finite(others) else {}
-            yield summary_row(metric, units[metric], values, "", keys=keys, layer=layer)
+            yield summary_row(metric, units[metric], values, UNRESOLVED, keys=keys, layer=layer)
+
+
+def peak_keys(peaks: Sequence[Peak], values: Sequence[float]) -> dict[str, Scalar]:
+    """Where the largest of all texts is; which text that is, and how large, where there are several."""
+    text = max(range(len(values)), key=lambda index: values[index])
+    place = {name: value for name, value in peaks[text]._asdict().items() if value is not None}
+    return place | ({"text": text, "largest": values[text]} if len(values) > 1 else {})
 
 
 def finite(values: Sequence[float]) -> bool:

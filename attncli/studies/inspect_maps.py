@@ -22,7 +22,7 @@ def inspect_maps(file: MapFile, plan: Plan, progress: Progress = no_progress) ->
     own = Observed([seen], numbers={saved.site: saved.heads for saved in maps})
     rows = list(rows_of(own, plan))
     heads = heads_of(rows) if plan.metrics.roles else []
-    told = findings(rows, heads, file.labels) if plan.metrics.roles else ()
+    told = findings(rows, heads, [file.labels]) if plan.metrics.roles else ()
     rows = [*role_rows(heads), *rows]
     identity: dict[str, Any] = {"kind": "maps", "path": str(file.path), "model": file.model}
     return Report(

@@ -32,6 +32,7 @@ from attncli.studies.head_rows import (
 )
 from attncli.studies.head_runs import Look, Seen, Wanted, look
 from attncli.studies.head_views import Ranking, ranked, views
+from attncli.studies.kept_maps import Shape
 from attncli.studies.over_texts import over_texts
 from attncli.studies.uniform_null import UniformNull
 
@@ -53,8 +54,8 @@ class Subject:
     body: PreTrainedModel
     stacks: tuple[Stack, ...]
     sites: tuple[Site, ...]
-    heads: Mapping[Site, int] = field(default_factory=dict)
-    """How many each attention has."""
+    shapes: Mapping[Site, Shape] = field(default_factory=dict)
+    """Of each attention's maps on the short input that proved it."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ def inspect_model(
     """`twin`: the same architecture with random weights; `also` is shown every strip of the first text."""
     runs = observe(subject, twin, checkpoint.identity, texts, plan, also, progress)
     rows, heads = rows_of(runs, subject, plan)
-    told = findings(rows, heads, texts[0].labels) if plan.metrics.roles else ()
+    told = findings(rows, heads, [text.labels for text in texts]) if plan.metrics.roles else ()
     return Report(
         study="inspect-model",
         headline=headline(checkpoint.identity, runs.own, heads, [f.about for f in told]),

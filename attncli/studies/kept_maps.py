@@ -3,7 +3,7 @@
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,6 +16,14 @@ from attncli.studies.head_rows import Keeps
 
 MOST_CELLS = 200
 """Of the side of a picture; longer texts are drawn coarser."""
+
+
+class Shape(NamedTuple):
+    """Of one attention's maps."""
+
+    heads: int
+    queries: int
+    keys: int
 
 
 @dataclass
@@ -100,11 +108,12 @@ def coarser(cells: NDArray[np.float32]) -> NDArray[np.float32]:
     return result
 
 
-def bytes_needed(heads_of: Mapping[Site, int], chosen: KeptMaps, tokens: int) -> tuple[int, int]:
+def bytes_needed(shapes: Mapping[Site, Shape], chosen: KeptMaps) -> tuple[int, int]:
     """How many heads will be kept, and in how many bytes with their masks."""
     kept = [
-        sum(chosen.keeps(site.layer, head) for head in range(heads))
-        for site, heads in heads_of.items()
+        (sum(chosen.keeps(site.layer, head) for head in range(shape.heads)), shape)
+        for site, shape in shapes.items()
         if chosen.layers is None or site.layer in chosen.layers
     ]
-    return sum(kept), sum((4 * heads + 1) * tokens**2 for heads in kept if heads)
+    cells = sum((4 * heads + 1) * shape.queries * shape.keys for heads, shape in kept if heads)
+    return sum(heads for heads, _ in kept), cells

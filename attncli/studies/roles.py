@@ -22,7 +22,7 @@ class Role:
         """At the threshold, and twice as much as even attention or half of what it leaves."""
         if even is None or not self.beats_even:
             return value >= self.threshold
-        return value >= max(self.threshold, min(2.0 * even, (1.0 + even) / 2.0))
+        return value > even and value >= max(self.threshold, min(2.0 * even, (1.0 + even) / 2.0))
 
 
 PREVIOUS = Role("previous-token", "P", "previous_token", 0.5)

@@ -1,6 +1,7 @@
 """`attn inspect-model` as it is typed: the screen, choices, maps that are saved and read back, refusals."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -213,6 +214,10 @@ def test_files_that_hold_no_attention_are_refused(
         (("--metric", "sink", "--sort", "entropy"), "add --metric entropy"),
         (("--sort", "sink:up"), "write sink or sink:rising"),
         (("--weights-only", "--tokens", "4"), "--tokens needs a run"),
+        (("--layers", "3-1"), "--layers '3-1': a range rises, as in 1-3."),
+        (("--weights-only", "--layers", "3-1"), "a range rises"),
+        (("--metric", "states", "--top", "2"), "--top and --sort need a metric of heads"),
+        (("--layers", "1", "--heads", "0.4"), "--heads names no head of the model"),
         (("--strip-memory", "0"), "--strip-memory 0: it must be at least 1 MiB."),
         (("--weights-only", "--sort", "sink"), "--sort needs a run"),
         (("--weights-only", "--heads", "1.0"), "name layers and heads apart"),
@@ -231,6 +236,23 @@ def test_maps_take_no_options_of_models(tmp_path: Path) -> None:
     outcome = attn("inspect-model", str(file), "--with-random-init", "--text", "x")
     assert outcome.code == 2
     assert "--with-random-init, --text goes with a model" in outcome.err
+
+
+def test_layers_and_heads_that_no_saved_map_has_are_refused(folder: Path, tmp_path: Path) -> None:
+    file = str(tmp_path / "maps.safetensors")
+    attn("inspect-model", str(folder), *IDS, "--heads", "0.0", "--save-maps", file)
+    assert "layer 9 has no attention" in attn("inspect-model", file, "--layers", "9").err
+    assert "--heads names no head" in attn("inspect-model", file, "--heads", "3").err
+
+
+@pytest.mark.parametrize("model", ["random:vit?layers=1", "random:bert?layers=1"])
+def test_the_size_that_is_announced_is_that_of_the_file(model: str, tmp_path: Path) -> None:
+    """Images have as many patches as they have, whatever a text's length."""
+    file = tmp_path / "maps.safetensors"
+    said = attn("inspect-model", model, "--metric", "sink", "--save-maps", str(file)).err
+    found = re.search(r": ([\d.]+) MB", said)
+    assert found is not None
+    assert float(found[1]) == pytest.approx(file.stat().st_size / 1e6, rel=0.05)
 
 
 def test_gates_see_the_model_and_not_its_nulls(folder: Path) -> None:

@@ -39,8 +39,21 @@ def place(metric: str, value: float) -> dict[str, Scalar]:
 
 def told(rows: Sequence[Row]) -> dict[str, str]:
     """The findings in their order."""
-    found = findings(rows, heads_of(rows), ["<s>", "dog"])
+    found = findings(rows, heads_of(rows), [["<s>", "dog"]])
     return {finding.about: finding.text for finding in found}
+
+
+def test_what_was_never_measured_is_not_said_to_be_absent() -> None:
+    assert told([Row("sink_max", 0.1, "1", layer=0, head=0)]) == {"nothing": "no sinks"}
+    assert told([]) == {}
+
+
+def test_one_text_with_massive_activations_is_enough() -> None:
+    """Their mean may be small; the word is that of the text that has them."""
+    keys = {"token": 1, "feature": 7, "over_median": 4000.0, "text": 1, "largest": 9000.0}
+    row = Row("max_activation", 90.0, "1", layer=2, n=100, keys=keys)
+    (found,) = findings([row], [], [["<s>", "dog"], ["<s>", "cat"]])
+    assert found.text.startswith("after layers 2 to 2; largest 9,000 at token 1 ('cat'), feature 7")
 
 
 def test_massive_activations_have_their_layers_and_their_largest_place() -> None:

@@ -59,9 +59,11 @@ def state(value: float, token: int = 0, over_median: float | None = None) -> See
     return Seen(states={("h", 1): {"max_activation": value}}, peaks={("h", 1): peak})
 
 
-def test_states_have_the_mean_of_the_texts_and_the_place_of_the_first() -> None:
-    own = Observed([state(300.0, 4, 2000.0), state(100.0, 1)])
+def test_states_have_the_mean_of_the_texts_and_the_place_of_the_largest() -> None:
+    own = Observed([state(100.0, 1), state(300.0, 4, 2000.0)])
     null = Observed([state(3.0), state(5.0)])
     (row,) = state_rows(["max_activation"], {"max_activation": "1"}, own, {"shuffled": null})
     assert (row.layer, row.head, row.value) == (1, None, 200.0)
-    assert row.keys == {"token": 4, "feature": 7, "over_median": 2000.0, "shuffled": 4.0}
+    place = {"token": 4, "feature": 7, "over_median": 2000.0, "text": 1, "largest": 300.0}
+    assert row.keys == {**place, "shuffled": 4.0}
+    assert row.coordinates == {"layer": 1}  # results of a row do not tell it from others

@@ -224,6 +224,12 @@ def test_heads_that_are_built_get_the_roles_they_were_built_for() -> None:
     assert {"sinks", "even heads", "induction heads", "previous-token heads"} <= set(about)
 
 
+def test_a_single_token_shows_no_role() -> None:
+    played = role_of({"self_attention": 1.0}, {"self_attention": 1.0})
+    assert played is not None
+    assert played.role is MIXED
+
+
 def test_a_large_vocabulary_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The config is asked once for its special tokens, not once for every token that there is."""
     model, asked = hand_built(), 0

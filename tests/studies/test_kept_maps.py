@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from attncli.checkpoints.streaming import Site, Strip
-from attncli.studies.kept_maps import MOST_CELLS, KeptMaps, bytes_needed, coarser
+from attncli.studies.kept_maps import MOST_CELLS, KeptMaps, Shape, bytes_needed, coarser
 
 SITE = Site("h", 2, "self", "sliding", "h.2.attn")
 OTHER = Site("h", 0, "self", "full", "h.0.attn")
@@ -43,9 +43,12 @@ def test_chosen_heads_are_put_together_from_strips() -> None:
 
 
 def test_heads_and_bytes_are_counted_before_the_run() -> None:
-    """Two heads of 7 × 7 numbers, and one mask."""
+    """Two heads of 7 × 9 numbers, and one mask."""
     chosen = KeptMaps({2}, lambda layer, head: head in (1, 3))
-    assert bytes_needed({OTHER: 4, SITE: 4}, chosen, 7) == (2, 2 * 4 * 49 + 49)
+    assert bytes_needed({OTHER: Shape(4, 7, 7), SITE: Shape(4, 7, 9)}, chosen) == (
+        2,
+        (2 * 4 + 1) * 63,
+    )
 
 
 def test_long_maps_are_drawn_by_the_largest_weight_of_each_square() -> None:

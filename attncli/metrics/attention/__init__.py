@@ -58,9 +58,13 @@ def measure(
 
 
 @cache
+def function(name: str) -> Callable[..., Any]:
+    """Asked for at every attention, so the folder is walked once for each name."""
+    return ATTENTION[name]
+
+
 def nature(name: str) -> Nature:
-    """Asked for at every strip, so the folder is walked once."""
-    found: Nature = ATTENTION[name].nature  # type: ignore[attr-defined]
+    found: Nature = function(name).nature  # type: ignore[attr-defined]
     return found
 
 

@@ -13,7 +13,7 @@ TINY = 2e-38
 HIDDEN = 1000.0
 """Scores this far below the best of their row have the weight 0, in float64 too, and may be infinite."""
 
-CACHED = 2**17
+CACHED = 2**18
 """Numbers that are worked on at a time, so that they stay in the processor's cache."""
 
 

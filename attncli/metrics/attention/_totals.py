@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from attncli.metrics.attention import ATTENTION, nature
+from attncli.metrics.attention import function, nature
 from attncli.metrics.attention._columns import Columns
 from attncli.metrics.attention._offsets import Offsets, along_diagonals
 from attncli.metrics.attention._outputs import Outputs
@@ -26,7 +26,7 @@ class Totals:
     """What the metrics asked for need of one attention of one text, added up strip by strip."""
 
     def __init__(self, names: Iterable[str], same_tokens: bool = True) -> None:
-        self.functions = {name: ATTENTION[name] for name in names}
+        self.functions = {name: function(name) for name in names}
         self.same_tokens = same_tokens
         """Whether queries and keys are the same tokens, so that places can be compared."""
         self.sums: dict[str, Any] = {}
@@ -48,9 +48,9 @@ class Totals:
         if self.repeating:
             return
         self.period = rows.period
-        for name, function in self.functions.items():
+        for name, metric in self.functions.items():
             if nature(name).of == "rows" and not self.impossible(name):
-                self.add_rows(name, function(rows))
+                self.add_rows(name, metric(rows))
         if "virtual_sink" in self.functions:
             self.least_row = min(self.least_row, float(rows.sums.min()))
         if "columns" in self.kinds:
@@ -61,8 +61,8 @@ class Totals:
     def add_outputs(self, outputs: Outputs) -> None:
         """What the heads of the whole attention hand on, once all strips have been added."""
         self.sums["outputs"] = {
-            name: function(outputs)
-            for name, function in self.functions.items()
+            name: metric(outputs)
+            for name, metric in self.functions.items()
             if nature(name).of == "outputs"
         }
 

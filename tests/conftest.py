@@ -1,6 +1,11 @@
 """Harsher rules than users meet: floating errors raise, and property tests are the same in every run."""
 
+import os
 from collections.abc import Iterator
+
+# Before torch and numpy are imported, here and in every process that a test starts: threads that wait for each other on
+# busy cores cost several times what they save on models this small.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import pytest

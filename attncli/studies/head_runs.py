@@ -120,13 +120,11 @@ class Observer:
 
     def state(self, stack: str, index: int, state: Tensor) -> None:
         """A state [batch of one, token, feature]."""
-        values = state[0].detach()
-        largest = float(values.abs().max())
-        if not largest < float("inf"):
+        whole = State(state[0].detach())
+        if not whole.largest < float("inf"):
             raise InputError(
                 f"{self.where}: the state after layer {index} of {stack} is not finite."
             )
-        whole = State(values)
         self.seen.states[stack, index] = measured_state(whole, self.wanted.states)
         self.seen.peaks[stack, index] = whole.peak()
 

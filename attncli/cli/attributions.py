@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from attncli.checkpoints.loading.room_needed import room_to_run
-from attncli.cli.model_options import InputOptions, ModelOptions
+from attncli.checkpoints.sources import Source
+from attncli.cli.model_options import InputOptions, ModelOptions, refuse_without_a_model
 from attncli.cli.path_models import opened
 from attncli.errors import UsageError
 from attncli.limits import require_memory
@@ -17,7 +18,7 @@ STREAMS = 3
 
 
 def attribution_study(
-    source: str,
+    source: Source,
     token: str,
     top: int | None,
     others: Sequence[str],
@@ -30,8 +31,7 @@ def attribution_study(
     if others:
         names = ", ".join(map(option, others))
         raise UsageError(f"{names} is about heads: leave it out, or drop --attribute.")
-    if source.endswith(".safetensors"):
-        raise UsageError(f"--attribute goes with a model: {source} is a file of maps.")
+    refuse_without_a_model(source, [] if source.is_model else ["attribute"])
     if top is not None and top < 1:
         raise UsageError(f"--top {top}: it must be at least 1.")
     subject, texts = opened(source, model, inputs, tokens, seed)

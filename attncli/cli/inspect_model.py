@@ -114,28 +114,33 @@ def inspect_model(
         "strip_memory": strip_memory is not None,
     }
     others = [name for name, given in own.items() if given]
-    if not weights_only:
-        from attncli.cli.models import refuse_at_once
+    from attncli.cli import sources
+    from attncli.cli.models import refuse_at_once
 
-        refuse_at_once(source)
+    asker = "attn inspect-model --weights-only" if weights_only else "attn inspect-model"
+    subject = sources.named(source, asker, output.output, save_maps)
+    if not weights_only:
+        refuse_at_once(subject)
     if attribute is not None:
         from attncli.cli.attributions import attribution_study
 
         others += [*["metric"] * bool(names), *["weights_only"] * weights_only]
         others += [name for name in heads.given() if name != "top"]
-        study = attribution_study(source, attribute, heads.top, others, model, inputs, tokens, seed)
+        study = attribution_study(
+            subject, attribute, heads.top, others, model, inputs, tokens, seed
+        )
     elif weights_only:
         from attncli.cli.weights_study import weights_study
 
         others += [*["tokens"] * (tokens is not None)]
         others += [name for name in (*model.given(), *inputs.given()) if name != "offline"]
-        study = weights_study(source, names, heads, model.offline, others)
+        study = weights_study(subject, names, heads, model.offline, others)
     else:
         from attncli.cli.inspections import Asked, study_of
 
         draws_maps = output.plot is not None and bool(heads.heads)
         asked = Asked(
-            source,
+            subject,
             names,
             with_random_init,
             with_shuffled_text,

@@ -14,7 +14,7 @@ from attncli.checkpoints.loading.load import load
 from attncli.checkpoints.loading.room_needed import require_room_to_run
 from attncli.checkpoints.loading.twins import random_twin
 from attncli.checkpoints.random.dummy_inputs import example_inputs
-from attncli.checkpoints.sources import parse
+from attncli.checkpoints.sources import Source
 from attncli.checkpoints.streaming import STRIP_MEMORY, Site, Strip, prove, streaming
 from attncli.checkpoints.structure.blocks import find_stacks
 from attncli.cli.files import require_writable, write_whole
@@ -46,7 +46,7 @@ Say = Callable[[str], None]
 class Asked:
     """What the command line says beside the options of the model and its input."""
 
-    source: str
+    source: Source
     metric: Sequence[str]
     with_random_init: bool
     with_shuffled_text: bool
@@ -84,7 +84,7 @@ def study_of(
     asked: Asked, heads: HeadOptions, model: ModelOptions, inputs: InputOptions, say: Say
 ) -> Study:
     """Of a model, or of the maps that one has left."""
-    if asked.source.endswith(".safetensors"):
+    if asked.source.kind == "maps":
         return maps_study(asked, heads, [*model.given(), *inputs.given()])
     return model_study(asked, heads, model, inputs, say)
 
@@ -108,7 +108,7 @@ def maps_study(asked: Asked, heads: HeadOptions, others: Sequence[str]) -> Study
         raise UsageError(
             f"{', '.join(refused)} goes with a model: {asked.source} is a file of maps."
         )
-    file, plan = MapFile(parse(asked.source).path), asked.plan(heads)
+    file, plan = MapFile(asked.source.path), asked.plan(heads)
     refuse_absent({saved.site: saved.heads for saved in file.maps}, plan)
     return partial(inspect_maps, file, plan)
 

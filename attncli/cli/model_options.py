@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from attncli.checkpoints.sources import WORDS
+from attncli.checkpoints.sources import Source as Named
 from attncli.cli.options import NetworkOptions, Option, RunOptions, variant_option
 from attncli.errors import UsageError
 from attncli.networks.variants import Switches, with_mlp_norm, without_norms
@@ -183,7 +185,9 @@ Source = Annotated[
 """Of the commands that take models and synthetic networks alike."""
 
 
-def refuse_for_a_model(source: str, network: NetworkOptions, run: RunOptions, *others: str) -> None:
+def refuse_for_a_model(
+    source: Named, network: NetworkOptions, run: RunOptions, *others: str
+) -> None:
     """What only a synthetic network can be given; `others` are further such options that were."""
     from attncli.networks.spec import option
 
@@ -193,10 +197,11 @@ def refuse_for_a_model(source: str, network: NetworkOptions, run: RunOptions, *o
         raise UsageError(f"{', '.join(fixed)} goes with synthetic networks: {source} is a model.")
 
 
-def refuse_without_a_model(given: Iterable[str]) -> None:
-    """What a synthetic network does not have: names of options that were given."""
+def refuse_without_a_model(source: Named, given: Iterable[str]) -> None:
+    """What only a model has: names of options that were given."""
     from attncli.networks.spec import option
 
     names = ", ".join(map(option, given))
     if names:
-        raise UsageError(f"{names} goes with a model: name one as SOURCE.")
+        what = f"{source} is {WORDS[source.kind].what}" if source.is_file else "name one as SOURCE"
+        raise UsageError(f"{names} goes with a model: {what}.")

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from attncli.checkpoints.sources import Source
 from attncli.cli.model_options import InputOptions, ModelOptions
 from attncli.errors import InputError, LimitError
 from attncli.networks.variants import Switches
@@ -24,7 +25,7 @@ PROBE_TOKENS = 12
 
 
 def collapse_study(
-    source: str,
+    source: Source,
     variants: Mapping[str, Switches],
     model: ModelOptions,
     inputs: InputOptions,
@@ -67,18 +68,16 @@ def collapse_study(
     )
 
 
-def refuse_at_once(text: str) -> None:
-    """What is wrong with SOURCE itself, said before anything heavy is imported."""
+def refuse_at_once(source: Source) -> None:
+    """What is wrong with a model's folder itself, said before anything heavy is imported."""
     from attncli.checkpoints.files.folders import read_config
     from attncli.checkpoints.files.local_folder import local_folder
-    from attncli.checkpoints.sources import parse
 
-    source = parse(text)
     if source.kind == "folder":
         read_config(local_folder(source).folder)
 
 
-def loaded_for_ablation(source: str, model: ModelOptions, seed: int) -> "Checkpoint":
+def loaded_for_ablation(source: Source, model: ModelOptions, seed: int) -> "Checkpoint":
     """In float64 unless the user says otherwise or it does not fit: what is left of a collapsed state is small."""
     from attncli.checkpoints.loading.load import load
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 
+from attncli.checkpoints.sources import Source
 from attncli.cli import sources
 from attncli.cli.options import NetworkOptions, RunOptions
 from attncli.cli.path_options import PathOptions
@@ -14,7 +14,7 @@ from attncli.studies.paths import count_paths
 
 
 def count_study(
-    source: str | None,
+    source: Source,
     asked: PathOptions,
     network: NetworkOptions,
     run: RunOptions,
@@ -26,7 +26,7 @@ def count_study(
     idle = [option(name) for name in given if name not in ("layers", "heads", "offline")]
     if idle:
         raise UsageError(f"{', '.join(idle)} changes no count: leave it out, or leave out --count.")
-    if source is not None:
+    if source.kind != "synthetic":
         if network.given():
             raise UsageError(f"--layers and --heads are those of {source}: leave them out.")
         layers, heads, identity = sizes_of(source, offline)
@@ -38,16 +38,13 @@ def count_study(
     return partial(count_paths, sizes.layers, sizes.heads, asked.skip, sources.SYNTHETIC)
 
 
-def sizes_of(source: str, offline: bool) -> tuple[int, int, Mapping[str, object]]:
+def sizes_of(source: Source, offline: bool) -> tuple[int, int, Mapping[str, object]]:
     """Layers and heads of a network file, or of a model's config; no weights are read."""
-    if Path(source).is_file():
+    if source.kind == "network":
         spec = sources.from_file(source, {}).spec
         return spec.layers, spec.heads, sources.identity(source)
-    from attncli.checkpoints.sources import parse
-
-    named = parse(source)
-    if named.kind == "random":
-        return sizes_of_type(named.name, named.sizes)
+    if source.kind == "random":
+        return sizes_of_type(source.name, source.sizes)
     from attncli.checkpoints.files.local_folder import Fetching, local_folder
     from attncli.checkpoints.heads.configs import Config
 

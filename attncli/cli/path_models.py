@@ -12,6 +12,7 @@ from attncli.checkpoints.loading.load import Checkpoint, load
 from attncli.checkpoints.loading.placing import require_one_device
 from attncli.checkpoints.loading.room_needed import room_to_run
 from attncli.checkpoints.random.dummy_inputs import example_inputs
+from attncli.checkpoints.sources import Source
 from attncli.checkpoints.streaming import prove
 from attncli.checkpoints.structure.blocks import find_stacks
 from attncli.cli.model_options import InputOptions, ModelOptions
@@ -36,7 +37,7 @@ HALF = ("bfloat16", "float16")
 
 
 def model_study(
-    source: str,
+    source: Source,
     asked: PathOptions,
     metrics: Sequence[str],
     model: ModelOptions,
@@ -54,7 +55,7 @@ def model_study(
 
 
 def single_study(
-    source: str,
+    source: Source,
     asked: PathOptions,
     model: ModelOptions,
     inputs: InputOptions,
@@ -82,7 +83,7 @@ def single_study(
 
 
 def study_by(
-    source: str,
+    source: Source,
     asked: PathOptions,
     model: ModelOptions,
     inputs: InputOptions,
@@ -97,7 +98,7 @@ def study_by(
 
 
 def opened(
-    source: str,
+    source: Source,
     model: ModelOptions,
     inputs: InputOptions,
     tokens: int | None,

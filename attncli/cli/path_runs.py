@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from attncli.checkpoints.sources import Source
 from attncli.cli import sources
 from attncli.cli.options import NetworkOptions, RunOptions, separated
 from attncli.cli.path_options import STEPS, PathOptions
@@ -26,7 +27,7 @@ DEFAULT_METRICS = ("log10_residual", "stable_rank")
 
 
 def length_study(
-    source: str | None,
+    source: Source,
     asked: PathOptions,
     network: NetworkOptions,
     run: RunOptions,
@@ -39,9 +40,9 @@ def length_study(
 
 
 def networks_of(
-    source: str | None, network: NetworkOptions, run: RunOptions
+    source: Source, network: NetworkOptions, run: RunOptions
 ) -> tuple[Sequence[Network], dict[str, object]]:
-    if source is None:
+    if source.kind == "synthetic":
         return sources.generated(sources.spec_from(network), run), dict(sources.SYNTHETIC)
     saved = sources.from_file(source, network.given() | run.given())
     return [saved], sources.identity(source)
@@ -65,7 +66,7 @@ def wanted_metrics(
 
 
 def single_study(
-    source: str | None, asked: PathOptions, network: NetworkOptions, run: RunOptions
+    source: Source, asked: PathOptions, network: NetworkOptions, run: RunOptions
 ) -> Study:
     """Paths one by one, or by the head that they go through."""
     if asked.by == STEPS:

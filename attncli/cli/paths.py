@@ -1,7 +1,6 @@
 """`attn paths`"""
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attncli.cli.groups import grouped
@@ -23,6 +22,7 @@ from attncli.cli.task_paths import (
 )
 
 if TYPE_CHECKING:
+    from attncli.checkpoints.sources import Source as Named
     from attncli.gates import Condition
     from attncli.records import Report
 
@@ -76,31 +76,34 @@ def paths(
     conditions = prepare(output)
     asked.refuse_contradictions(task.task)
     of_models = [*asked.for_models(), *model.given(), *inputs.given()]
+    from attncli.cli import sources
+
+    subject = sources.named(source, "attn paths", output.output)
     if task.task is not None:
         others = [*["metric"] * bool(asked.metric), *["no_skip"] * (not asked.skip), *of_models]
         refuse_beside_a_task(source, [*others, *without_sizes(network)])
         study = task_study(task, training, network, run, conditions)
     else:
         refuse_without_a_task(task, training)
-        if source is None or Path(source).is_file():
-            refuse_without_a_model(of_models)
+        if not subject.is_model:
+            refuse_without_a_model(subject, of_models)
         elif not asked.count:
-            refuse_for_a_model(source, network, run, *["--no-skip"] * (not asked.skip))
+            refuse_for_a_model(subject, network, run, *["--no-skip"] * (not asked.skip))
         if asked.count:
             from attncli.cli.path_counts import count_study
 
-            study = count_study(source, asked, network, run, of_models, model.offline)
-        elif source is None or Path(source).is_file():
-            study = network_study(source, asked, network, run, conditions)
+            study = count_study(subject, asked, network, run, of_models, model.offline)
+        elif subject.is_model:
+            study = model_study(subject, asked, model, inputs, network, run, conditions)
         else:
-            study = model_study(source, asked, model, inputs, network, run, conditions)
+            study = network_study(subject, asked, network, run, conditions)
     with progress_bar(output.shows_progress) as progress:
         report: Report = study(progress=progress)
     return emit(with_provenance(report), output, conditions)
 
 
 def network_study(
-    source: str | None,
+    source: "Named",
     asked: PathOptions,
     network: NetworkOptions,
     run: RunOptions,
@@ -115,7 +118,7 @@ def network_study(
 
 
 def model_study(
-    source: str,
+    source: "Named",
     asked: PathOptions,
     model: ModelOptions,
     inputs: InputOptions,

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from attncli.cli.circle import (
@@ -36,6 +35,7 @@ from attncli.gates import Condition
 from attncli.networks.variants import Switches
 
 if TYPE_CHECKING:
+    from attncli.checkpoints.sources import Source as Named
     from attncli.records import Report
 
 Choose = Callable[..., dict[str, Switches]]
@@ -114,10 +114,6 @@ def rank_collapse(
     from attncli.cli.writer import emit, prepare
 
     conditions = prepare(output)
-    if source is not None and output.output is not None and same_file(source, output.output):
-        raise UsageError(
-            f"--output {output.output} would overwrite the network: name another file."
-        )
     over_sizes = sweep is not None and asked.task is None
     default = DEFAULT_SWEEP_METRICS if over_sizes else DEFAULT_METRICS
     metrics = wanted_metrics(metric or default, conditions, of_task=asked.task is not None)
@@ -126,22 +122,24 @@ def rank_collapse(
     flags = {"exact": exact, "with_random_init": with_random_init, "sub_blocks": sub_blocks}
     for_models = [*(name for name, on in flags.items() if on), *model_switches.given()]
     for_models += [*model.given(), *inputs.given()]
+    from attncli.cli import sources
     from attncli.cli.progress import progress_bar
     from attncli.cli.provenance import with_provenance
 
+    subject = sources.named(source, "attn rank-collapse", output.output)
     with progress_bar(output.shows_progress) as progress:
         if asked.task is not None:
             others = [*for_models, *["remove_outlier"] * variants.remove_outlier]
             refuse_with_the_task(asked.task, source, network, others)
             study = circle_study(asked, training, list(choose()), network.width, sweep, run)
-        elif source is not None and not Path(source).is_file():
+        elif subject.is_model:
             fixed = ["--sweep"] * (sweep is not None)
             fixed += ["--remove-outlier"] * variants.remove_outlier
-            refuse_for_a_model(source, network, run, *fixed)
+            refuse_for_a_model(subject, network, run, *fixed)
             from attncli.cli.models import collapse_study
 
             study = collapse_study(
-                source,
+                subject,
                 model_switches.applied(choose()),
                 model,
                 inputs,
@@ -152,14 +150,10 @@ def rank_collapse(
                 sub_blocks,
             )
         else:
-            refuse_without_a_model(for_models)
-            study = network_study(source, sweep, choose, network, run)
+            refuse_without_a_model(subject, for_models)
+            study = network_study(subject, sweep, choose, network, run)
         report = study(metrics=metrics, progress=progress)
     return emit(with_provenance(report), output, conditions)
-
-
-def same_file(first: str | Path, second: str | Path) -> bool:
-    return Path(first).resolve() == Path(second).resolve()
 
 
 def wanted_metrics(
@@ -184,7 +178,7 @@ def wanted_metrics(
 
 
 def network_study(
-    source: str | None,
+    source: "Named",
     sweep: str | None,
     choose: Choose,
     network: NetworkOptions,
@@ -196,13 +190,13 @@ def network_study(
 
 
 def curve_study(
-    source: str | None, choose: Choose, network: NetworkOptions, run: RunOptions
+    source: "Named", choose: Choose, network: NetworkOptions, run: RunOptions
 ) -> "Callable[..., Report]":
     """The study of one network over its layers, generated or from a file."""
     from attncli.cli import sources
     from attncli.studies.rank_collapse import rank_collapse
 
-    if source is None:
+    if source.kind == "synthetic":
         networks = sources.generated(sources.spec_from(network), run)
         return partial(rank_collapse, networks, choose(), source=sources.SYNTHETIC)
     saved = sources.from_file(source, network.given() | run.given())
@@ -211,7 +205,7 @@ def curve_study(
 
 
 def sweep_study(
-    source: str | None,
+    source: "Named",
     text: str,
     choose: Choose,
     network: NetworkOptions,
@@ -222,7 +216,7 @@ def sweep_study(
     from attncli.cli.sweeps import parse_sweep
     from attncli.studies.sweep import SWEPT, at, sweep
 
-    if source is not None:
+    if source.kind != "synthetic":
         raise UsageError(f"--sweep makes its own networks: leave {source} out.")
     parameter, points = parse_sweep(text, SWEPT)
     spec = sources.spec_from(network, without=parameter)

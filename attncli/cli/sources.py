@@ -1,12 +1,13 @@
-"""From SOURCE and the network options to networks."""
+"""What each command takes as its SOURCE; from SOURCE and the network options to networks."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from attncli.checkpoints.sources import MODELS, SAVED_MODELS, Kind, Source, parse, require
 from attncli.cli.options import NetworkOptions, RunOptions
-from attncli.errors import InputError, UsageError
+from attncli.errors import UsageError
 from attncli.networks.spec import NetworkSpec, option
 from attncli.networks.weights import GeneratedNetwork
 
@@ -14,6 +15,18 @@ if TYPE_CHECKING:
     from attncli.networks.files import FileNetwork
 
 SYNTHETIC: Mapping[str, Any] = {"kind": "synthetic"}
+
+TAKES: Mapping[str, tuple[Kind, ...]] = {
+    "attn rank-collapse": ("synthetic", "network", *MODELS),
+    "attn paths": ("synthetic", "network", *MODELS),
+    "attn inspect-model": ("maps", *MODELS),
+    "attn inspect-model --weights-only": SAVED_MODELS,
+    "attn approximate --module": SAVED_MODELS,
+    "attn approximate --pattern": ("pattern", "maps", "fit", "weights", *MODELS),
+    "attn check": ("report",),
+    "attn compare": ("report",),
+}
+"""Which kinds a command can do something with."""
 
 
 def spec_from(options: NetworkOptions, without: str | None = None) -> NetworkSpec:
@@ -28,23 +41,27 @@ def generated(spec: NetworkSpec, run: RunOptions) -> Sequence[GeneratedNetwork]:
     return [GeneratedNetwork(spec, seed) for seed in run.all_seeds()]
 
 
-def from_file(source: str, refused: Mapping[str, Any]) -> "FileNetwork":
+def named(text: str | None, asker: str, *outputs: Path | None) -> Source:
+    """What SOURCE is, refused where this command cannot take it, or would write over it."""
+    source = parse(text)
+    require(source, TAKES[asker], asker)
+    for output in outputs:
+        if source.is_file and output is not None and output.resolve() == source.path.resolve():
+            raise UsageError(f"{output} is what is read: name another file to write to.")
+    return source
+
+
+def from_file(source: Source, refused: Mapping[str, Any]) -> "FileNetwork":
     """A saved network; it fixes its own sizes, kinds and seed, so options that would change them are refused."""
-    path = Path(source)
-    if not path.is_file():
-        raise InputError(
-            f"there is no file {source}: give a network written by `attn generate network -o FILE`, "
-            "or nothing for the built-in default."
-        )
     if refused:
         names = ", ".join(map(option, refused))
         raise UsageError(f"{names} cannot be changed: {source} fixes it.")
     from attncli.networks.files import FileNetwork
 
-    return FileNetwork(path)
+    return FileNetwork(source.path)
 
 
-def identity(path: str) -> dict[str, Any]:
-    with open(path, "rb") as file:
+def identity(source: Source) -> dict[str, Any]:
+    with source.path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return {"kind": "network file", "path": path, "sha256": digest}
+    return {"kind": "network file", "path": source.name, "sha256": digest}

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from attncli.checkpoints.sources import Source
 from attncli.cli.head_options import HEAD, HeadOptions, numbers
 from attncli.cli.options import separated
 from attncli.errors import UsageError
@@ -16,7 +17,7 @@ GROUP = "weights"
 
 
 def weights_study(
-    source: str, metric: Sequence[str], heads: HeadOptions, offline: bool, others: Sequence[str]
+    source: Source, metric: Sequence[str], heads: HeadOptions, offline: bool, others: Sequence[str]
 ) -> "Callable[..., Report]":
     """`others`: names of options that are given and need a run."""
     from attncli.studies.weights_only import weights_only

@@ -14,6 +14,7 @@ from attncli.checkpoints.files.tensors import Tensors
 from attncli.checkpoints.heads.census import Census, census
 from attncli.checkpoints.heads.configs import Config
 from attncli.checkpoints.heads.head_products import NORMALISED, HeadProducts, head_products
+from attncli.checkpoints.sources import Source
 from attncli.errors import Unresolved, UsageError, unknown_name
 from attncli.maths.factored import Factored
 from attncli.metrics.weights import SCALE_FREE, WEIGHTS, definition, product_of
@@ -41,7 +42,7 @@ CENSUS = {
 
 
 def weights_only(
-    source: str | Path,
+    source: Source | str | Path,
     metrics: Sequence[str] = (),
     layers: Sequence[int] | None = None,
     heads: Sequence[int] | None = None,
@@ -83,10 +84,10 @@ def checked(metrics: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(metrics)) or WEIGHTS.names()
 
 
-def located(source: str | Path, offline: bool) -> Local:
+def located(source: Source | str | Path, offline: bool) -> Local:
     """A path is a folder, whatever it looks like; text is SOURCE."""
-    text = str(source.absolute()) if isinstance(source, Path) else source
-    return local_folder(text, Fetching(offline=offline))
+    named = str(source.absolute()) if isinstance(source, Path) else source
+    return local_folder(named, Fetching(offline=offline))
 
 
 def chosen(what: str, wanted: Sequence[int] | None, count: int) -> list[int]:

@@ -51,7 +51,7 @@ def snapshot(
 ) -> Path:
     """Downloaded, or found in the cache; every way to fail is one sentence."""
     name = f"{source.name}@{revision}" if revision else source.name
-    local = f", or ./{source.name} for the folder on this machine" if source.warnings else ""
+    local = f", or ./{source.name} for what lies on this machine" if source.warnings else ""
     try:
         return Path(
             snapshot_download(

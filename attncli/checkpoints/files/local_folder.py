@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from attncli.checkpoints.sources import Source, parse
+from attncli.checkpoints.sources import SAVED_MODELS, Source, parse, require
 from attncli.errors import InputError, UsageError
 
 
@@ -43,20 +43,10 @@ def local_folder(source: Source | str, how: Fetching = Fetching()) -> Local:
     """The folder that SOURCE names; a hub model, or its config alone, is taken from the cache, or fetched there."""
     source = parse(source) if isinstance(source, str) else source
     revision = revision_of(source, how.revision)
-    if source.kind == "random":
-        raise UsageError(
-            f"random:{source.name} has no files to read weights from: save a random model in a folder and give that."
-        )
-    if source.kind == "file":
-        raise UsageError(f"{source.name} is one file: a model is a folder with its config.json.")
+    require(source, SAVED_MODELS, "reading weights")
     if source.kind == "folder":
         if not source.path.is_dir():
-            what = (
-                f"{source.name} is a file"
-                if source.path.is_file()
-                else f"there is no folder {source.name}"
-            )
-            raise InputError(f"{what}: give the folder of a saved model.")
+            raise InputError(f"there is no folder {source.name}: give the folder of a saved model.")
         return Local(source.path, source)
     from attncli.checkpoints.files.hub import fetched, snapshot  # only hub models need the library
 

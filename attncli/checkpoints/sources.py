@@ -53,12 +53,12 @@ class Words(NamedTuple):
 WORDS: Mapping[Kind, Words] = {
     "synthetic": Words("nothing (the built-in network)"),
     "hub": Words("a model of the hub", OF_MODELS),
-    "folder": Words("a model's folder", OF_MODELS),
+    "folder": Words("a folder", OF_MODELS),
     "random": Words("a model with random weights", OF_MODELS),
     "network": Words("a network file", "attn rank-collapse and attn paths"),
     "maps": Words("a file of attention maps", "attn inspect-model and attn approximate --pattern"),
     "fit": Words("a fitted module", "attn approximate --verify"),
-    "pattern": Words("a file of one matrix", "attn approximate --pattern"),
+    "pattern": Words("a file of matrices", "attn approximate --pattern"),
     "weights": Words("a safetensors file without maps, a network or a fit"),
     "report": Words("a saved report", "attn check and attn compare"),
     "pickle": Words("a pickle or archive"),
@@ -81,7 +81,7 @@ class Source:
     @property
     def path(self) -> Path:
         """Where a folder or file lies."""
-        return Path(self.name).expanduser()
+        return located(self.name)
 
     @property
     def is_model(self) -> bool:
@@ -118,7 +118,7 @@ def require(source: Source, kinds: Sequence[Kind], asker: str) -> None:
     """What is of another kind is refused by what it is, what the asker takes, and who reads it."""
     if source.kind in kinds:
         return
-    takes = f"{asker} takes {listed([WORDS[kind].what for kind in kinds])}"
+    takes = f"{asker} takes {listed(kinds)}"
     if source.kind == "synthetic":
         raise UsageError(f"there is no SOURCE: {takes}.")
     sentence = f"{source} is {WORDS[source.kind].what}: {takes}{advice(source)}."
@@ -130,14 +130,17 @@ def advice(source: Source) -> str:
     if source.kind in ("weights", "pickle"):
         return "; a model is the folder with its config.json"
     if source.kind == "random":
-        return "; save the model in a folder and give that"
+        return "; it has no files: save the model in a folder and give that"
     readers = WORDS[source.kind].readers
     return f"; {readers} read{'' if ' and ' in readers else 's'} it" if readers else ""
 
 
-def listed(words: Sequence[str]) -> str:
-    """`a, b or c`"""
-    *first, last = words
+def listed(kinds: Sequence[Kind]) -> str:
+    """`a, b or c`; all ways to name a model are one."""
+    model = "a model (org/name, ./dir or random:ARCH)"
+    if "random" not in kinds:
+        model = "a saved model (org/name or ./dir)"
+    *first, last = dict.fromkeys(model if kind in MODELS else WORDS[kind].what for kind in kinds)
     return f"{', '.join(first)} or {last}" if first else last
 
 
@@ -174,12 +177,22 @@ def plain(value: str) -> Size:
 
 def path_source(text: str) -> Source:
     """A file by its content; a folder, or what is not there, as a folder unless it is called like a file."""
-    path = Path(text).expanduser()
+    path = located(text)
     if path.is_file():
         return Source(kind_of(path), text)
     if text.lower().endswith(ENDINGS) and not path.is_dir():
         raise InputError(f"there is no file {text}: {GRAMMAR}.")
     return Source("folder", text)
+
+
+def located(text: str) -> Path:
+    """A path as a shell reads it: ~ is a home at the beginning alone."""
+    if not text.startswith("~"):
+        return Path(text)
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise InputError(f"{text}: there is no such home: write ./{text} or the whole path.") from None  # fmt: skip
 
 
 def hub_source(text: str) -> Source:

@@ -80,9 +80,9 @@ def approximate(
     from attncli.cli.provenance import with_provenance
     from attncli.cli.writer import emit, prepare
 
-    conditions = prepare(output)
-    check_gates([condition.metric for condition in conditions])
     save = runs.module_file(output)
+    conditions = prepare(output, save)
+    check_gates([condition.metric for condition in conditions])
     refuse_contradictions(module, sweep, frontier, verify, save, search)
     with progress_bar(output.shows_progress) as progress:
         report: Report

@@ -13,6 +13,7 @@ from attncli.cli.generate import save as save_tensors
 from attncli.cli.options import OutputOptions
 from attncli.cli.pattern_options import DrawOptions, PatternOptions, SearchOptions
 from attncli.cli.sweeps import parse_sweep
+from attncli.cli.writer import TENSORS
 from attncli.errors import UsageError
 from attncli.fits import FitRequest
 from attncli.fits._files import SavedFit, metadata, read_fits, tensors
@@ -59,7 +60,7 @@ def solved(
 def module_file(output: OutputOptions) -> Path | None:
     """-o FILE.safetensors is for the module; any other file is for the report."""
     path = output.output
-    return path if path is not None and path.suffix == ".safetensors" else None
+    return path if path is not None and path.suffix.lower() == TENSORS else None
 
 
 def write_fits(

@@ -85,12 +85,12 @@ def check(
     Needs no model: any --format shows the report again. Without gates, the verdicts in the report stand.
     """
     from attncli import gates
+    from attncli.cli import sources
     from attncli.cli.writer import prepare, write
-    from attncli.reports import read
 
     conditions, changes = prepare(output), baseline.changes()
     old = baseline.read()
-    report = read(source)
+    report = sources.report(source, "attn check")
     verdicts = gates.decide(report, conditions)
     if old is not None:
         verdicts += gates.decide_changes(report, old, changes, str(baseline.baseline))

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from attncli.cli.config_file import ConfigFile
+from attncli.cli.foreign_code import refuse
 from attncli.cli.settings import CHECKS
 from attncli.errors import UsageError, unknown_name
 
 KEYS = ("command", "report", "fail-if", "baseline", "fail-on")
 EXAMPLE = """[checks.collapse] with command = "rank-collapse ./checkpoint" and fail-if = ["…"]"""
+
+APART = "run that command by itself with -o report.json, and let the check read the report"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,7 @@ def words(file: ConfigFile, name: str, command: list[str]) -> tuple[str, ...]:
     except ValueError as error:
         where = file.where(CHECKS, name, "command")
         raise UsageError(f"{where}: cannot read the command: {str(error).lower()}.") from None
+    refuse(found, file.where(CHECKS, name, "command"), APART)
     return tuple(found[1:] if found[:1] == ["attn"] else found)
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from attncli.cli.model_options import InputOptions
 from attncli.cli.pattern_options import DEFAULT_LENGTH, PatternOptions
+from attncli.cli.sources import named
 from attncli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ def choose(options: PatternOptions, inputs: InputOptions, offline: bool, seed: i
     """Runs every model that a pattern names once, on the one text that is given."""
     from attncli.patterns._heads import model_head
 
+    for text in options.chosen:
+        refuse_other_files(text)
     heads = [head for head in map(model_head, dict.fromkeys(options.chosen)) if head is not None]
     if not heads:
         if inputs.given():
@@ -75,6 +78,14 @@ def choose(options: PatternOptions, inputs: InputOptions, offline: bool, seed: i
         maps |= found
         warnings += told
     return Chosen(options, maps, models, tuple(warnings))
+
+
+def refuse_other_files(text: str) -> None:
+    """Files that hold no pattern, by what they are."""
+    from attncli.patterns._files import is_file, path_in
+
+    if is_file(text) and path_in(text).is_file():
+        named(str(path_in(text)), "attn approximate --pattern")
 
 
 def maps_of(

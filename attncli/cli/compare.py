@@ -49,15 +49,20 @@ def compare(
     Every number that both have, sorted by its change in spreads of both; rows that one of them lacks are said, and so
     is whether the weights are the same. Reports need no model.
     """
+    from attncli.cli import sources
     from attncli.cli.provenance import with_provenance
     from attncli.cli.writer import emit, prepare
-    from attncli.reports import read
     from attncli.studies.compare import compare as study
 
     conditions = prepare(output)
     if top < 0:
         raise UsageError(f"--top must be 0 or more, not {top}.")
-    load = read if by is None else partial(measured, command_line(by))
+    load = partial(sources.report, asker="attn compare")
+    if by is not None:
+        words = command_line(by)
+        for text in (old, new):
+            sources.named(text, f"attn {words[0]}")
+        load = partial(measured, words)
     report = study(load(old), load(new), (old, new), top)
     return emit(with_provenance(report), output, conditions)
 

@@ -54,6 +54,12 @@ def is_stream(path: Path) -> bool:
     return path.exists() and not stat.S_ISREG(path.stat().st_mode)
 
 
+def needs_no_ending(path: Path) -> bool:
+    """Devices and pipes, and what the system calls this process's own files, such as /dev/stdout."""
+    names = (str(path), os.readlink(path) if path.is_symlink() else "")
+    return is_stream(path) or any(name.startswith(("/dev/", "/proc/")) for name in names)
+
+
 @contextlib.contextmanager
 def temporary_beside(path: Path) -> Iterator[Path]:
     """An empty file in the target's folder with the permissions of a new file, removed unless it was moved away."""

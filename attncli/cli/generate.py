@@ -45,15 +45,15 @@ def generate_network(
     The file holds every part, so that all variants can be computed from it; switches such as --no-skip say which
     variant is meant, and `attn rank-collapse` then computes that one.
     """
-    from attncli.cli.files import require_writable
     from attncli.cli.sources import spec_from
+    from attncli.cli.writer import require_tensor_file
     from attncli.limits import require_memory
     from attncli.networks.files import metadata, tensors
     from attncli.networks.weights import GeneratedNetwork
 
     source = GeneratedNetwork(spec_from(network), checked_seed(seed))
     variant = next(iter(switches.chosen())) if switches.given else "paper"
-    require_writable(output)
+    require_tensor_file(output)
     spec = source.spec
     size = spec.layers * spec.layer_bytes + 8 * spec.tokens * spec.width
     require_memory(2 * size, "Writing this network", "lower --layers, --tokens or --width")
@@ -83,14 +83,14 @@ def generate_maps(
     """Attention maps with known answers: one layer for every --map, [head, query, key] in float64."""
     import numpy as np
 
-    from attncli.cli.files import require_writable
+    from attncli.cli.writer import require_tensor_file
     from attncli.limits import require_memory
     from attncli.maps import MAPS
     from attncli.registry import call_spec
 
     if tokens < 1 or heads < 1:
         raise UsageError("--tokens and --heads must be at least 1.")
-    require_writable(output)
+    require_tensor_file(output)
     size = 8 * len(map) * heads * tokens**2
     require_memory(2 * size, "Holding these maps", "lower --tokens, --heads or the number of maps")
     layers = {}

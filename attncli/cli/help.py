@@ -13,12 +13,18 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
+from attncli.errors import UsageError
+
 NAMES_WIDTH = 34
 WIDEST = 110
 
 
 class Command(TyperCommand):
     """A command whose help is laid out here."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        refuse_repeats(self, ctx, args)
+        return super().parse_args(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         formatter.write(page(self, ctx))
@@ -27,8 +33,30 @@ class Command(TyperCommand):
 class Group(TyperGroup):
     """A group of commands, likewise."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        refuse_repeats(self, ctx, args)
+        return super().parse_args(ctx, args)
+
     def format_help(self, ctx: Any, formatter: Any) -> None:
         formatter.write(page(self, ctx))
+
+
+def refuse_repeats(command: Any, ctx: Any, args: list[str]) -> None:
+    """An option that holds one value and stands there twice: one of the two would vanish without a word."""
+    if ctx.resilient_parsing:  # a line that is still being typed
+        return
+    _, _, found = command.make_parser(ctx).parse_args(args=list(args))
+    seen = set()
+    for parameter in found:
+        single = parameter.param_type_name == "option" and not parameter.multiple
+        if single and not parameter.is_eager and parameter.name in seen:
+            raise UsageError(f"{'/'.join(names_of(parameter))} is given twice: leave one out.")
+        seen.add(parameter.name)
+
+
+def names_of(option: Any) -> list[str]:
+    """`--output`, or both `--skip` and `--no-skip`."""
+    return [option.opts[0], *option.secondary_opts[:1]]
 
 
 def page(command: Any, ctx: Any) -> str:

@@ -105,7 +105,7 @@ def inspect_model(
     from attncli.cli.provenance import with_provenance
     from attncli.cli.writer import emit, prepare
 
-    conditions = prepare(output)
+    conditions = prepare(output, save_maps)
     names = separated(metric or [])
     own = {
         "with_random_init": with_random_init,

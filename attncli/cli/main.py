@@ -6,14 +6,28 @@ import sys
 from collections.abc import Sequence
 
 from attncli.cli.files import refusal, silence
-from attncli.errors import AttnError, LimitError
+from attncli.errors import AttnError, LimitError, UsageError
 from attncli.ranks.launch import launch
 
 INTERRUPTED = 130
 BUG = 70
 """EX_SOFTWARE: none of the codes that mean something about the input."""
 
-PICTURES = (".png", ".svg", ".pdf", ".jpg", ".jpeg", ".gif", ".webp", ".eps")
+PICTURES = (
+    ".png",
+    ".svg",
+    ".pdf",
+    ".jpg",
+    ".jpeg",
+    ".gif",
+    ".webp",
+    ".eps",
+    ".ps",
+    ".bmp",
+    ".tif",
+    ".tiff",
+)
+PAGES = (".html", ".htm", ".xml", ".yaml", ".yml", ".txt", ".md", ".csv")
 """Endings that make the word after --plot its target; the writer says which of them it can draw."""
 
 PARSER_WORDS = {
@@ -52,6 +66,8 @@ def prepare_environment() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code."""
     debug = "--debug" in arguments
+    if list(arguments).count("--debug") > 1:
+        return complain("--debug is given twice: leave one out.", UsageError.exit_code)
     arguments = with_plot_target([part for part in arguments if part != "--debug"])
     arguments = with_config_first(arguments)
     try:
@@ -134,7 +150,7 @@ def with_plot_target(arguments: Sequence[str]) -> list[str]:
     """`--plot FILE.png` draws to a file, a bare `--plot` in the terminal: an optional value, which typer lacks."""
     result: list[str] = []
     for part in arguments:
-        if result and result[-1] == "--plot=terminal" and part.lower().endswith(PICTURES):
+        if result and result[-1] == "--plot=terminal" and part.lower().endswith(PICTURES + PAGES):
             result[-1] = f"--plot={part}"
         else:
             result.append("--plot=terminal" if part == "--plot" else part)

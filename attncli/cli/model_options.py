@@ -142,11 +142,18 @@ class InputOptions:
     ] = field(default_factory=list)
     text_file: Annotated[
         str | None,
-        input_option(metavar="FILE", help="Texts apart by blank lines; - is stdin."),
+        input_option(
+            metavar="FILE",
+            help="Texts apart by blank lines, or .jsonl, .json, .csv with a 'text'; - is stdin.",
+        ),
     ] = None
     token_ids: Annotated[
-        str | None, input_option(metavar="ID,ID,…", help="Instead of a text; no tokenizer needed.")
-    ] = None
+        list[str],
+        input_option(
+            metavar="ID,ID,…|@FILE",
+            help="Instead of a text; no tokenizer needed. A file has JSON lists, or a text in each line. Repeatable.",
+        ),
+    ] = field(default_factory=list)
     random_tokens: Annotated[
         int | None,
         input_option(metavar="N", help="Random ids from --seed; images or sounds where it is one."),
@@ -165,7 +172,7 @@ class InputOptions:
         return Wanted(
             tuple(self.text),
             self.text_file,
-            self.token_ids,
+            tuple(self.token_ids),
             self.random_tokens,
             1 if self.samples is None else self.samples,
             tokens,

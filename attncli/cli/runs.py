@@ -42,7 +42,14 @@ def run_to_file(arguments: Sequence[str], path: Path) -> Run:
     """Run a command line that writes its report there, whole or not at all."""
     output = ("--format", "json", "--output", str(path), "--no-progress")
     done = subprocess.run(
-        [sys.executable, "-m", "attncli", *arguments, *output],
+        [
+            sys.executable,
+            "-P",
+            "-m",
+            "attncli",
+            *arguments,
+            *output,
+        ],  # nothing of this folder is imported
         env=without_launch(os.environ),
         stdin=subprocess.DEVNULL,
         capture_output=True,

@@ -12,6 +12,7 @@ from typing import Any
 import typer
 
 from attncli.cli.config_file import ConfigFile, config_file
+from attncli.cli.foreign_code import refuse_setting
 from attncli.cli.main import PARSER_WORDS
 from attncli.errors import UsageError, unknown_name
 
@@ -49,6 +50,8 @@ def settings(root: Any) -> list[Setting]:
     commands = dict(leaves(root, ()))
     found = list(from_file(file, file.values, root, ())) if file else []
     found += from_environment(os.environ, commands)
+    for one in found:
+        refuse_setting(one.option.opts[0], one.value, one.where)
     return list({(one.command, one.option.name): one for one in found}.values())
 
 

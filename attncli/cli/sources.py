@@ -5,7 +5,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attncli.checkpoints.sources import MODELS, SAVED_MODELS, Kind, Source, parse, require
+from attncli.checkpoints.sources import (
+    MODELS,
+    SAVED_MODELS,
+    Kind,
+    Source,
+    parse,
+    path_source,
+    require,
+)
 from attncli.cli.options import NetworkOptions, RunOptions
 from attncli.errors import UsageError
 from attncli.networks.spec import NetworkSpec, option
@@ -13,6 +21,7 @@ from attncli.networks.weights import GeneratedNetwork
 
 if TYPE_CHECKING:
     from attncli.networks.files import FileNetwork
+    from attncli.records import Report
 
 SYNTHETIC: Mapping[str, Any] = {"kind": "synthetic"}
 
@@ -49,6 +58,18 @@ def named(text: str | None, asker: str, *outputs: Path | None) -> Source:
         if source.is_file and output is not None and output.resolve() == source.path.resolve():
             raise UsageError(f"{output} is what is read: name another file to write to.")
     return source
+
+
+def report(text: str, asker: str) -> "Report":
+    """A saved report: always a file (`-` is stdin), whatever it is called; another kind is refused by what it is."""
+    from attncli.reports import read
+
+    path = Path(text)
+    if path.is_file() or path.is_dir():
+        source = path_source(text)
+        if source.kind != "other":
+            require(source, TAKES[asker], asker)
+    return read(text)
 
 
 def from_file(source: Source, refused: Mapping[str, Any]) -> "FileNetwork":

@@ -1,5 +1,6 @@
 """The items of a sweep: which models, in which order, and the files where their reports lie."""
 
+import contextlib
 import glob
 import hashlib
 import json
@@ -8,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from attncli import __version__
+from attncli.checkpoints.sources import parse, spelled
 from attncli.errors import InputError, UsageError
 from attncli.records import Report
 
@@ -19,21 +21,28 @@ def models(
     given: Sequence[str], patterns: Sequence[str], revisions: str | None = None
 ) -> list[str]:
     """Those named, then what the patterns find, numbers in their own order: checkpoint-900 before checkpoint-1000."""
+    for text in given:
+        refuse_no_source(text)
     found = list(given) if revisions is None else at_revisions(given, revisions)
     for pattern in patterns:
         matches = sorted(glob.glob(pattern, recursive=True), key=by_numbers)
         if not matches:
             raise UsageError(f"--glob '{pattern}' matches nothing: quote it, and look at `ls {pattern}`.")  # fmt: skip
-        found += map(local, matches)
+        found += map(spelled, matches)
     if not found:
         raise UsageError("there is nothing to sweep: give --model A --model B or --glob PATTERN.")
     return list(dict.fromkeys(found))
 
 
+def refuse_no_source(text: str) -> None:
+    """Words that name nothing, such as `--no-skip`; what is not there is told as a failed item."""
+    with contextlib.suppress(InputError):
+        parse(text)
+
+
 def at_revisions(given: Sequence[str], pattern: str) -> list[str]:
     """Each hub model at every revision that matches."""
     from attncli.checkpoints.files.revisions import revisions
-    from attncli.checkpoints.sources import parse
 
     found = []
     for text in given:
@@ -43,12 +52,6 @@ def at_revisions(given: Sequence[str], pattern: str) -> list[str]:
         matching = sorted(revisions(source.name, pattern), key=by_numbers)
         found += [f"{source.name}@{revision}" for revision in matching]
     return found
-
-
-def local(path: str) -> str:
-    """As SOURCE wants a folder: `runs/a` could be a name on the hub."""
-    is_plain = Path(path).is_dir() and not path.startswith((".", "/"))
-    return f"./{path}" if is_plain else path
 
 
 def by_numbers(path: str) -> list[tuple[int, str]]:

@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from attncli import gates
-from attncli.cli.files import explained, refusal, require_writable, silence, write_whole
+from attncli.cli.files import (
+    explained,
+    needs_no_ending,
+    refusal,
+    require_writable,
+    silence,
+    write_whole,
+)
 from attncli.cli.options import OutputOptions
 from attncli.cli.together import keep_parts
 from attncli.errors import UsageError
@@ -19,20 +26,35 @@ from attncli.render import FORMATS
 if TYPE_CHECKING:
     from rich.console import Console
 
-SUFFIXES = {".json": "json", ".jsonl": "jsonl", ".csv": "csv", ".md": "markdown"}
+SUFFIXES = {
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".csv": "csv",
+    ".md": "markdown",
+    ".txt": "table",
+}
 TELLING = ("table", "markdown", "github")
 """Formats that show the verdicts to a person, who need not read them twice."""
+OTHER_SUFFIXES = {".xml": "junit"}
+"""Of formats that hold the verdicts alone: nobody should lose the numbers by an ending."""
+TENSORS = ".safetensors"
 FIGURES = (".png", ".svg", ".pdf")
 FULL_WIDTH = 10_000
 """Wider than any table: on a pipe nothing is cut or wrapped."""
 
 
-def prepare(options: OutputOptions) -> list[gates.Condition]:
-    """Everything about the output that can be refused before the work: format, gates, paths, the plot's library."""
+def prepare(options: OutputOptions, *tensors: Path | None) -> list[gates.Condition]:
+    """Everything about the output that can be refused before the work: format, gates, paths, the plot's library.
+
+    `tensors`: files that the command writes beside the report, or in the place of --output.
+    """
+    for path in tensors:
+        if path is not None:
+            require_tensor_file(path)
     name = chosen_format(options)
     FORMATS[name]
-    if options.output is not None:
-        require_report_file(options.output, options.plot)
+    if options.output is not None and options.output not in tensors:
+        require_report_file(options, options.output)
     if options.plot == "terminal" and name not in ("table", "markdown"):
         raise UsageError(f"--plot would spoil the {name}: give it a file, as in --plot curves.png.")
     if options.plot not in (None, "terminal"):
@@ -71,12 +93,33 @@ def chosen_format(options: OutputOptions) -> str:
     return SUFFIXES.get(options.output.suffix.lower(), "table") if options.output else "table"
 
 
-def require_report_file(path: Path, plot: str | None) -> None:
-    if path.suffix.lower() in FIGURES:
+def require_report_file(options: OutputOptions, path: Path) -> None:
+    """The ending says the format, so one that says none is a slip; devices and pipes have no endings."""
+    ending = path.suffix.lower()
+    if ending in FIGURES:
         raise UsageError(f"--output {path} is for the report: draw a figure with --plot {path}.")
-    if plot is not None and path.resolve() == Path(plot).resolve():
+    if ending == TENSORS:
+        raise UsageError(f"--output {path} is for the report, which is no tensors: end it in {endings()}.")  # fmt: skip
+    if options.plot is not None and path.resolve() == Path(options.plot).resolve():
         raise UsageError(f"--output and --plot both name {path}: give them different files.")
     require_writable(path)
+    if options.format is None and ending not in SUFFIXES and not needs_no_ending(path):
+        format = OTHER_SUFFIXES.get(ending, "table")
+        raise UsageError(
+            f"--output {path} does not say in which format: end it in {endings()}, or add --format {format}."
+        )
+
+
+def endings() -> str:
+    *first, last = SUFFIXES
+    return f"{', '.join(first)} or {last}"
+
+
+def require_tensor_file(path: Path) -> None:
+    """Readers tell safetensors by the ending."""
+    require_writable(path)
+    if path.suffix.lower() != TENSORS and not needs_no_ending(path):
+        raise UsageError(f"cannot write {path}: it holds tensors, so it must end in {TENSORS}.")
 
 
 def require_figure(path: Path) -> None:

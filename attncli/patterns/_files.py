@@ -32,6 +32,13 @@ def is_file(text: str) -> bool:
     return SPEC.fullmatch(text) is not None
 
 
+def path_in(text: str) -> Path:
+    """The file that a text names which is one."""
+    spec = SPEC.fullmatch(text)
+    assert spec is not None
+    return Path(spec["path"])
+
+
 def read_pattern(text: str, length: int | None, causal: bool) -> csr_array:
     """The pattern in a file, checked; weights as they stand there."""
     spec = SPEC.fullmatch(text)

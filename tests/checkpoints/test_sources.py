@@ -3,12 +3,17 @@
 import contextlib
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import save
 
-from attncli.checkpoints.sources import Source, parse
+from attncli.checkpoints.sources import WORDS, Kind, Source, parse, spelled
 from attncli.errors import InputError, UsageError
+
+ONES = np.ones((1, 2, 2))
 
 
 @pytest.mark.parametrize(
@@ -65,12 +70,86 @@ def test_what_fits_no_form_is_refused_with_the_grammar(text: str, says: str) -> 
     assert "\n" not in str(refused.value)
 
 
-def test_a_safetensors_file_is_a_file_if_it_is_there(tmp_path: Path) -> None:
+HERE: Mapping[str, bytes] = {
+    "net.safetensors": save({"x": ONES}, {"format": "attn-network"}),
+    "maps.safetensors": save({"x": ONES}, {"format": "attn-maps"}),
+    "others-maps.safetensors": save({"decoder.layers.3.cross_attention": ONES}),
+    "fit.safetensors": save({"w_q": ONES}, {"format": "attn-fit"}),
+    "model.safetensors": save({"layers.0.attention.query.weight": ONES}),
+    "no-ending": save({"x": ONES}, {"format": "attn-network"}),
+    "report.json": b'{\n  "schema_version": 1}',
+    "a-report": b'{"schema_version": 1}',
+    "maps.npz": b"PK\x03\x04",
+    "mask.npy": b"\x93NUMPY",
+    "graph.mtx": b"%%MatrixMarket",
+    "table.csv": b"1,2",
+    "model.bin": b"PK\x03\x04",
+    "gpt2": b"",
+    "notes": b"hello",
+}
+KINDS: Mapping[str, Kind] = {
+    "net.safetensors": "network",
+    "maps.safetensors": "maps",
+    "others-maps.safetensors": "maps",
+    "fit.safetensors": "fit",
+    "model.safetensors": "weights",
+    "./no-ending": "network",
+    "no-ending": "hub",
+    "report.json": "report",
+    "./a-report": "report",
+    "maps.npz": "pattern",
+    "mask.npy": "pattern",
+    "graph.mtx": "pattern",
+    "table.csv": "pattern",
+    "model.bin": "pickle",
+    "gpt2": "hub",
+    "./gpt2": "other",
+    "./notes": "other",
+    "./folder": "folder",
+    "folder": "hub",
+    "./not-there": "folder",
+    "random:bert": "random",
+}
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a file of every kind in it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    for name, content in HERE.items():
+        (tmp_path / name).write_bytes(content)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("text", "kind"), KINDS.items())
+def test_what_a_file_is_its_content_says(text: str, kind: Kind, here: Path) -> None:
+    assert parse(text).kind == kind
+
+
+def test_no_kind_was_forgotten() -> None:
+    assert {"synthetic", *KINDS.values()} == set(WORDS)
+
+
+def test_a_file_that_is_not_there_or_cannot_be_read_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "maps.safetensors"
     with pytest.raises(InputError, match="there is no file"):
         parse(str(path))
-    path.write_bytes(b"")
-    assert parse(str(path)) == Source("file", str(path))
+    for broken in (b"", b"hello", b"\x05" + bytes(7) + b"{", b"\x02" + bytes(7) + b"[]"):
+        path.write_bytes(broken)
+        with pytest.raises(InputError, match="cannot be read as safetensors"):
+            parse(str(path))
+
+
+@pytest.mark.parametrize("name", ["--no-skip", "random:x", "~x", ".hidden", "plain", "a.safetensors", "-.npz", "runs/a"])  # fmt: skip
+def test_a_path_as_source_is_written_means_that_path(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    Path(name).parent.mkdir(exist_ok=True)
+    Path(name).write_bytes(HERE["net.safetensors"])
+    source = parse(spelled(name))
+    assert not source.name.startswith("-")
+    assert source.kind in ("network", "pattern")
+    assert source.path.resolve() == tmp_path / name
 
 
 def test_gguf_is_refused_by_name() -> None:
@@ -96,6 +175,9 @@ def test_a_folder_that_shadows_a_hub_id_is_reported(
 def test_home_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/someone")
     assert parse("~/model").path == Path("/home/someone/model")
+    assert parse("./~x").path == Path("./~x")
+    with pytest.raises(InputError, match="~nobody-here/x: there is no such home"):
+        parse("~nobody-here/x")
 
 
 @pytest.mark.parametrize("text", ["bert", "@", "random:a?b=c", "./", "\0", "a\nb", "-x", "é/è"])

@@ -47,8 +47,8 @@ FLAGS = (
 )  # fmt: skip
 COMMANDS = (
     ("rank-collapse", "--layers", "1", "--tokens", "3", "--width", "4", "--heads", "2", "--seeds", "1"),
-    ("generate", "network", "--layers", "1", "--tokens", "3", "--width", "4", "--heads", "2", "-o", "n"),
-    ("generate", "maps", "--tokens", "3", "-o", "m", "--map", "uniform"),
+    ("generate", "network", "--layers", "1", "--tokens", "3", "--width", "4", "--heads", "2", "-o", "n.safetensors"),
+    ("generate", "maps", "--tokens", "3", "-o", "m.safetensors", "--map", "uniform"),
     ("list",),
     ("generate",),
     (),
@@ -95,7 +95,7 @@ def is_civil(outcome: Outcome) -> None:
 @example(["rank-collapse", "--metric", "a\nb"])
 @example(["rank-collapse", "--\n"])
 @example(["rank-collapse", "a\nb"])
-@example(["generate", "maps", "--map", "a\nb", "-o", "m"])
+@example(["generate", "maps", "--map", "a\nb", "-o", "m.safetensors"])
 @example(["list", "a\nb"])
 @example(["a\nb"])
 def test_no_command_line_is_met_with_a_traceback(arguments: list[str]) -> None:
@@ -183,7 +183,10 @@ def test_no_file_is_met_with_a_traceback(content: bytes) -> None:
         (b"", "cannot be read as safetensors"),
         (b"no such thing as a network", "cannot be read as safetensors"),
         (WHOLE[:-8], "cannot be read as safetensors"),
-        (save({"x": np.zeros(3)}), "is not a network file"),
+        (
+            save({"x": np.zeros(3)}),
+            "is a safetensors file without maps, a network or a fit: attn rank-collapse takes",
+        ),
         (with_tensor("layers.1.w_o", None), "tensor layers.1.w_o is missing"),
         (with_tensor("layers.0.relative_bias", None), "tensor layers.0.relative_bias is missing"),
         (

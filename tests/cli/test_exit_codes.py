@@ -66,10 +66,13 @@ def test_1_is_the_verdict_that_is_printed(gates: tuple[str, ...], code: int, for
         (["rank-collapse", "--sweep", "tokens=2:8", "--tokens", "3"], "leave it out"),
         (["rank-collapse", "--plot=x.jpg"], "must end in .png, .svg or .pdf"),
         (["generate", "netwrk"], "Did you mean 'network'?"),
-        (["generate", "maps", "-o", "x"], "--map"),
-        (["generate", "maps", "--map", "unifrm", "-o", "x"], "did you mean 'uniform'?"),
-        (["generate", "maps", "--map", "window:0", "-o", "x"], "size must be"),
-        (["generate", "maps", "--map", "iid", "--tokens", "0", "-o", "x"], "at least 1"),
+        (["generate", "maps", "-o", "x.safetensors"], "--map"),
+        (["generate", "maps", "--map", "unifrm", "-o", "x.safetensors"], "did you mean 'uniform'?"),
+        (["generate", "maps", "--map", "window:0", "-o", "x.safetensors"], "size must be"),
+        (
+            ["generate", "maps", "--map", "iid", "--tokens", "0", "-o", "x.safetensors"],
+            "at least 1",
+        ),
         (["list", "metrcs"], "did you mean 'metrics'?"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -114,8 +117,8 @@ def test_3_is_also_a_network_that_leaves_float_range() -> None:
     "arguments",
     [
         ["rank-collapse"],
-        ["generate", "maps", "--map", "iid", "-o", "x"],
-        ["generate", "network", "-o", "x"],
+        ["generate", "maps", "--map", "iid", "-o", "x.safetensors"],
+        ["generate", "network", "-o", "x.safetensors"],
     ],
 )
 def test_4_is_said_before_the_work(

@@ -9,6 +9,7 @@ import os
 import resource
 import signal
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,11 @@ COMMANDS = pytest.mark.parametrize(
 )
 
 
+def called(command: tuple[str, ...], name: str = "out") -> str:
+    """With the ending that the command's files have."""
+    return f"{name}.txt" if command is REPORT else f"{name}.safetensors"
+
+
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -32,11 +38,12 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_file_is_written_and_nothing_beside_it(
     command: tuple[str, ...], tmp_path: Path
 ) -> None:
-    outcome = attn(*command, "-o", "out")
+    out = called(command)
+    outcome = attn(*command, "-o", out)
     assert (outcome.code, outcome.out) == (0, "")
-    assert files_in(tmp_path) == ["out"]
+    assert files_in(tmp_path) == [out]
     assert outcome.err.count("\n") == 1
-    assert outcome.err.endswith("→ out\n")
+    assert outcome.err.endswith(f"→ {out}\n")
 
 
 @COMMANDS
@@ -44,8 +51,9 @@ def test_a_new_file_has_the_permissions_of_a_new_file(
     command: tuple[str, ...], tmp_path: Path
 ) -> None:
     (tmp_path / "usual").touch()
-    attn(*command, "-o", "out")
-    usual, ours = (stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("usual", "out"))
+    out = called(command)
+    attn(*command, "-o", out)
+    usual, ours = (stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("usual", out))
     assert oct(ours) == oct(usual)
 
 
@@ -77,12 +85,13 @@ def test_an_unwritable_folder_is_a_usage_error(command: tuple[str, ...], tmp_pat
 def test_a_full_disk_is_4_and_keeps_the_file_that_was_there(
     command: tuple[str, ...], tmp_path: Path
 ) -> None:
-    (tmp_path / "out").write_text("before")
-    process = attn_program(*command, "-o", "out", preexec_fn=limited_file_size)
+    out = called(command)
+    (tmp_path / out).write_text("before")
+    process = attn_program(*command, "-o", out, preexec_fn=limited_file_size)
     assert process.returncode == 4
-    assert process.stderr == "attn: cannot write out: the disk is full.\n"
-    assert files_in(tmp_path) == ["out"]
-    assert (tmp_path / "out").read_text() == "before"
+    assert process.stderr == f"attn: cannot write {out}: the disk is full.\n"
+    assert files_in(tmp_path) == [out]
+    assert (tmp_path / out).read_text() == "before"
 
 
 def test_a_full_disk_under_a_figure_is_4(tmp_path: Path) -> None:
@@ -153,10 +162,11 @@ def test_stdout_by_name_is_stdout(tmp_path: Path) -> None:
 @COMMANDS
 def test_a_link_stays_a_link(command: tuple[str, ...], tmp_path: Path) -> None:
     """`-o FILE` is that file, also where FILE is a link to it."""
+    link = called(command, "link")
     (tmp_path / "real").write_text("before")
-    (tmp_path / "link").symlink_to("real")
-    assert attn(*command, "-o", "link").code == 0
-    assert (tmp_path / "link").is_symlink()
+    (tmp_path / link).symlink_to("real")
+    assert attn(*command, "-o", link).code == 0
+    assert (tmp_path / link).is_symlink()
     assert (tmp_path / "real").stat().st_size > 100
 
 
@@ -167,6 +177,69 @@ def test_a_network_is_not_overwritten_by_its_own_report(tmp_path: Path) -> None:
         outcome = attn("rank-collapse", "net.safetensors", *options)
         assert (outcome.code, outcome.err.count("\n")) == (2, 1)
         assert (tmp_path / "net.safetensors").read_bytes() == before
+
+
+WRITERS: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "rank-collapse": (REPORT, "-o"),
+    "paths": (("paths", "--count"), "-o"),
+    "inspect-model": (("inspect-model", "./no-such-model"), "-o"),
+    "inspect-model --save-maps": (("inspect-model", "./no-such-model"), "--save-maps"),
+    "approximate": (("approximate", "--length", "4"), "-o"),
+    "check": (("check", "no-such-report.json"), "--output"),
+    "compare": (("compare", "no-such-report.json", "nor-this.json"), "-o"),
+    "sweep": (("sweep", "rank-collapse", "--model", "./no-such-model"), "-o"),
+    "ci": (("ci",), "-o"),
+    "generate maps": (MAPS, "-o"),
+    "generate network": (NETWORK, "-o"),
+    "rank-collapse --plot": (REPORT, "--plot"),
+    "check --plot": (("check", "no-such-report.json"), "--plot"),
+}
+"""Every command that writes a file that is named."""
+
+
+@pytest.mark.parametrize("ending", [".yaml", ".xml", ".html", "", ".jsn", ".json.gz", ".parquet", ".", ".JSON~"])  # fmt: skip
+@pytest.mark.parametrize("writer", WRITERS)
+def test_an_ending_that_names_no_format_is_refused_before_the_work(
+    writer: str, ending: str, tmp_path: Path
+) -> None:
+    """With what there is; nothing is run and nothing is written."""
+    command, option = WRITERS[writer]
+    outcome = attn(*command, f"{option}=x{ending}" if option == "--plot" else option, *[f"x{ending}"] * (option != "--plot"))  # fmt: skip
+    assert (outcome.code, outcome.out) == (2, "")
+    assert f"x{ending}" in outcome.err
+    assert ".png" in outcome.err if option == "--plot" else " in ." in outcome.err
+    assert outcome.err.count("\n") == 1
+    assert not files_in(tmp_path)
+
+
+def test_no_writer_was_forgotten() -> None:
+    """Every option of every command that takes the name of a file to write stands above."""
+    found = set()
+    for line in (Path(__file__).parent / "options.txt").read_text().splitlines():
+        *words, option = line.removeprefix("attn ").removesuffix(" required").split()
+        if option.startswith(("--output", "--save-maps")):
+            found.add(" ".join([*words, *["--save-maps"] * ("--save-maps" in option)]))
+    assert found == {name for name in WRITERS if "--plot" not in name}
+
+
+@pytest.mark.parametrize("name", ["x.tiff", "x.html", "x.YAML", "x.csv"])
+def test_the_word_after_plot_is_its_file_also_where_it_cannot_be_drawn(name: str) -> None:
+    outcome = attn(*REPORT, "--plot", name)
+    assert (outcome.code, f"--plot {name}: the file must end in .png" in outcome.err) == (2, True)
+
+
+@pytest.mark.parametrize("name", ["x", "x.yaml", "x.xml"])
+def test_a_format_that_is_named_may_go_anywhere(name: str, tmp_path: Path) -> None:
+    assert attn(*REPORT, "-o", name, "--format", "csv").code == 0
+    assert (tmp_path / name).read_text().startswith("metric,")
+
+
+def test_a_report_is_not_written_as_tensors(tmp_path: Path) -> None:
+    for format in ([], ["--format", "json"]):
+        outcome = attn(*REPORT, "-o", "x.safetensors", *format)
+        assert (outcome.code, "end it in .json, .jsonl, .csv, .md or .txt" in outcome.err) == (2, True)  # fmt: skip
+    assert "--format junit" in attn(*REPORT, "-o", "x.xml").err
+    assert not files_in(tmp_path)
 
 
 def test_report_and_figure_cannot_be_one_file() -> None:

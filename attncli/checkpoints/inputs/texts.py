@@ -3,7 +3,7 @@
 No attention mask is handed over: in a batch of one without padding it would be all ones.
 """
 
-import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -13,12 +13,13 @@ import torch
 from torch import Tensor
 
 from attncli.checkpoints.inputs.decoder_inputs import shifted
+from attncli.checkpoints.inputs.id_lists import Named, id_lists
+from attncli.checkpoints.inputs.text_files import texts_in
 from attncli.checkpoints.inputs.token_ranges import longest, vocabulary
 from attncli.checkpoints.inputs.tokenizing import Encoded, encode, shown, tokenizer_of
 from attncli.checkpoints.loading.load import Checkpoint
 from attncli.checkpoints.random.dummy_inputs import example_inputs
 from attncli.errors import InputError, UsageError
-from attncli.ranks.launch import launch
 
 WORDS = "input_ids"
 DEFAULT_LENGTH = 128
@@ -31,9 +32,9 @@ class InputOptions:
 
     texts: tuple[str, ...] = ()
     text_file: str | None = None
-    """Texts stand apart by blank lines; a file without any is one text. `-` is stdin."""
-    token_ids: str | None = None
-    """One text as `101,2023,102`, special tokens included."""
+    """Texts stand apart by blank lines, or by what the file's ending says. `-` is stdin."""
+    token_ids: tuple[str, ...] = ()
+    """Each a text as `101,2023,102`, special tokens included, or @FILE of several."""
     random_tokens: int | None = None
     """Random texts of this many tokens."""
     samples: int = 1
@@ -61,7 +62,7 @@ def inputs_of(checkpoint: Checkpoint, options: InputOptions) -> list[ModelInput]
     """Every input that the options name, in their order."""
     refuse_two_kinds(options)
     model = checkpoint.model
-    asked = options.texts or options.text_file is not None or options.token_ids is not None
+    asked = bool(options.texts or options.text_file is not None or options.token_ids)
     if checkpoint.body.main_input_name != WORDS:
         if asked:
             raise UsageError(
@@ -70,9 +71,11 @@ def inputs_of(checkpoint: Checkpoint, options: InputOptions) -> list[ModelInput]
         return random_inputs(checkpoint, options, options.random_tokens)
     if options.random_tokens is not None or (checkpoint.folder is None and not asked):
         return random_inputs(checkpoint, options, options.random_tokens)
-    if options.token_ids is not None:
-        ids = read_ids(options.token_ids)[: options.tokens]
-        return [words(checkpoint, "--token-ids", "token ids", Encoded(ids, shown(ids), 0))]
+    if options.token_ids:
+        return [
+            words(checkpoint, name, "token ids", Encoded(ids, shown(ids), 0))
+            for name, ids in cut(id_lists(options.token_ids), options.tokens)
+        ]
     tokenizer = tokenizer_of(checkpoint.folder)
     folder = checkpoint.folder or Path()
     return [
@@ -85,7 +88,7 @@ def refuse_two_kinds(options: InputOptions) -> None:
     given = {
         "--text": bool(options.texts),
         "--text-file": options.text_file is not None,
-        "--token-ids": options.token_ids is not None,
+        "--token-ids": bool(options.token_ids),
         "--random-tokens": options.random_tokens is not None,
     }
     names = [name for name, there in given.items() if there]
@@ -104,7 +107,7 @@ def named_texts(options: InputOptions) -> list[tuple[str, str]]:
     """Texts of the command line, then those of the file, else the package's own."""
     found = [(f"--text {n}", text) for n, text in enumerate(options.texts, start=1)]
     if options.text_file is not None:
-        parts = paragraphs(read_text(options.text_file), options.text_file)
+        parts = texts_in(options.text_file)
         found += [(f"{options.text_file} {n}", text) for n, text in enumerate(parts, start=1)]
     return found or [("default text", default_text())]
 
@@ -113,46 +116,8 @@ def default_text() -> str:
     return (files("attncli.checkpoints.inputs") / "default_text.txt").read_text(encoding="utf-8")
 
 
-def read_text(name: str) -> str:
-    try:
-        if name == "-":
-            refuse_stdin_of_several()
-            return sys.stdin.buffer.read().decode()
-        return Path(name).read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise InputError(f"{name} is no UTF-8 text: convert it first.") from None
-    except OSError as error:
-        raise InputError(f"{name} cannot be read: {error.strerror}.") from None
-
-
-def refuse_stdin_of_several() -> None:
-    """Each process would get a part of it."""
-    if launch().several:
-        raise UsageError("--text-file -: several processes cannot read one stdin: give a file.")
-
-
-def paragraphs(text: str, name: str) -> list[str]:
-    """Pieces between blank lines."""
-    pieces: list[list[str]] = [[]]
-    for line in text.splitlines():
-        if line.strip():
-            pieces[-1].append(line)
-        elif pieces[-1]:
-            pieces.append([])
-    found = ["\n".join(piece) for piece in pieces if piece]
-    if not found:
-        raise InputError(f"{name} holds no text.")
-    return found
-
-
-def read_ids(text: str) -> list[int]:
-    try:
-        ids = [int(part) for part in text.split(",")]
-    except ValueError:
-        raise UsageError(
-            f"--token-ids '{text}': write whole numbers with commas, as in 101,2023,102."
-        ) from None
-    return ids
+def cut(lists: Sequence[Named], most: int | None) -> list[Named]:
+    return [(name, ids[:most]) for name, ids in lists]
 
 
 def words(checkpoint: Checkpoint, name: str, kind: str, encoded: Encoded) -> ModelInput:

@@ -97,11 +97,11 @@ def encode(folder: Path, tokenizer: Tokenizer, name: str, text: str, limit: int 
     vocab.txt under model type albert), for which every word is unknown.
     """
     found = understood(folder, f"{name} cannot be tokenized", lambda: tokenizer.encode(text, limit))
-    if not found.ids:
-        raise InputError(f"{name} is empty: give a text with words.")
-    if limit is not None and len(found.ids) > limit:
-        raise UsageError(f"--tokens {limit} leaves no room for the special tokens of {name}.")
     words = len(found.ids) - found.special
+    if limit is not None and (len(found.ids) > limit or (words < 1 and text.strip())):
+        raise UsageError(f"--tokens {limit} leaves no room beside the special tokens of {name}.")
+    if words < 1:
+        raise InputError(f"{name} is empty, but for special tokens: give a text with words.")
     if found.unknown > UNKNOWN_SHARE * words:
         raise InputError(
             f"the tokenizer of {folder} knows {words - found.unknown} of the {words} words of {name}: "

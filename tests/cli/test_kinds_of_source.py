@@ -1,0 +1,152 @@
+"""One text names one thing in every command: what it is, and what this command can do with it."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import ONE, SMALL, attn
+
+from attncli.checkpoints.sources import WORDS, Kind, parse
+from attncli.cli.sources import TAKES
+
+COMMANDS = {
+    "attn rank-collapse": ("rank-collapse", "{}", "--offline"),
+    "attn rank-collapse --sweep": ("rank-collapse", "{}", "--sweep", "tokens=2:4"),
+    "attn paths": ("paths", "{}"),
+    "attn paths --count": ("paths", "{}", "--count"),
+    "attn paths --by head": ("paths", "{}", "--by", "head"),
+    "attn inspect-model": ("inspect-model", "{}"),
+    "attn inspect-model --attribute": ("inspect-model", "{}", "--attribute", "1"),
+    "attn inspect-model --weights-only": ("inspect-model", "{}", "--weights-only"),
+    "attn approximate --module": ("approximate", "--module", "{}:0.0", "--pattern", "previous"),
+    "attn check": ("check", "{}"),
+    "attn compare": ("compare", "{}", "{}"),
+    "attn compare --by": ("compare", "{}", "{}", "--by", "rank-collapse"),
+}
+"""Every command that takes a SOURCE, and every way in which it reads one."""
+
+FILES: dict[str, Kind] = {
+    "net.safetensors": "network",
+    "./net": "network",
+    "maps.safetensors": "maps",
+    "fit.safetensors": "fit",
+    "report.json": "report",
+    "maps.npz": "pattern",
+    "model.safetensors": "weights",
+    "weights.bin": "pickle",
+    "./gpt2": "other",
+}
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a real file of every kind."""
+    folder = tmp_path_factory.mktemp("sources")
+    net = str(folder / "net.safetensors")
+    attn("generate", "network", *SMALL[:-2], "-o", net)
+    attn("generate", "maps", "--map", "uniform", "--tokens", "4", "-o", str(folder / "maps.safetensors"))  # fmt: skip
+    attn("approximate", "--pattern", "previous", "--length", "4", "-o", str(folder / "fit.safetensors"), "-q")  # fmt: skip
+    attn("rank-collapse", *ONE, "-q", "-o", str(folder / "report.json"))
+    (folder / "net").write_bytes(Path(net).read_bytes())
+    np.savez(folder / "maps.npz", maps=np.eye(3))
+    from safetensors.numpy import save_file
+
+    save_file({"embeddings.weight": np.eye(3)}, folder / "model.safetensors")
+    (folder / "weights.bin").write_bytes(b"PK\x03\x04")
+    (folder / "gpt2").touch()
+    return folder
+
+
+@pytest.mark.parametrize(("text", "kind"), FILES.items())
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_says_the_same_of_the_same_text(
+    command: str, text: str, kind: Kind, filled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is taken for what it is, or refused as what it is, with what the command takes."""
+    monkeypatch.chdir(filled)
+    assert parse(text).kind == kind
+    outcome = attn(*(part.format(text) for part in COMMANDS[command]))
+    if f"{text} is {WORDS[kind].what}: " in outcome.err:
+        assert (outcome.code, outcome.out) == (3, "")
+        assert re.search(r"(attn \S+( --\S+)?|reading weights) takes ", outcome.err)
+        return
+    takes = TAKES[
+        "attn rank-collapse" if "compare --by" in command else command.partition(" --")[0]
+    ]
+    unknown_json = kind == "other" and takes == ("report",)
+    assert kind in takes or unknown_json, outcome.err
+    goes_with = f"goes with a model: {text} is {WORDS[kind].what}."
+    fitting = outcome.code == 0 or goes_with in outcome.err or "leave ./net" in outcome.err
+    assert fitting or "leave net.safetensors" in outcome.err or unknown_json, outcome.err
+
+
+@pytest.mark.parametrize("command", [name for name, parts in COMMANDS.items() if "check" not in parts and name != "attn compare"])  # fmt: skip
+def test_a_file_called_like_a_model_of_the_hub_is_not_what_is_meant(
+    command: str, filled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(filled)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    offline = [] if "compare" in command or "sweep" in command else ["--offline"]
+    words = [part.format("gpt2") for part in COMMANDS[command] if part != "--offline"]
+    if "sweep" in command:
+        words += ["--offline"]
+    outcome = attn(*words, *offline)
+    said = outcome.err
+    if "--sweep" in words:
+        assert (outcome.code, "gpt2 is a model" in said) == (2, True), said
+    else:
+        assert outcome.code == 3, said
+        assert "gpt2 is not in the cache" in said
+        assert "./gpt2 for what lies on this machine" in said or "compare" in command
+
+
+def test_a_command_names_all_that_it_takes(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(filled)
+    said = attn("inspect-model", "maps.npz").err
+    assert said == (
+        "attn: maps.npz is a file of matrices: attn inspect-model takes a file of attention maps or "
+        "a model (org/name, ./dir or random:ARCH); attn approximate --pattern reads it.\n"
+    )
+    said = attn("inspect-model", "net.safetensors", "--attribute", "1").err
+    assert "net.safetensors is a network file: " in said
+    assert "attn rank-collapse and attn paths read it" in said
+    said = attn("rank-collapse", "net.safetensors", "--offline").err
+    assert said == "attn: --offline goes with a model: net.safetensors is a network file.\n"
+
+
+@pytest.mark.parametrize("name", ["net.safetensors", "report.json", "weights.bin"])
+def test_a_pattern_is_read_as_what_it_is(
+    name: str, filled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(filled)
+    outcome = attn("approximate", "--pattern", name)
+    if name == "net.safetensors":
+        assert outcome.code == 3
+        assert "net.safetensors is a network file: attn approximate --pattern takes" in outcome.err
+    else:
+        assert (outcome.code, "unknown pattern" in outcome.err) == (2, True)
+
+
+@pytest.mark.parametrize("command", ["rank-collapse", "paths", "inspect-model"])
+def test_what_is_read_is_not_written_over(
+    command: str, filled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(filled)
+    read = "maps.safetensors" if command == "inspect-model" else "./net"
+    before = Path(read).read_bytes()
+    outcome = attn(command, read, "-o", f"../{filled.name}/{read}", "--format", "json")
+    assert outcome.code == 2
+    assert Path(read).read_bytes() == before
+
+
+def test_what_names_nothing_is_not_taken_for_an_option(
+    filled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`compare` and `sweep` run other commands: a name that begins with - would change what those measure."""
+    monkeypatch.chdir(filled)
+    compared = attn("compare", "--by", "rank-collapse", "--", "--no-skip", "net.safetensors")
+    swept = attn("sweep", "rank-collapse", "--model=--no-skip")
+    for outcome in (compared, swept):
+        assert (outcome.code, outcome.out) == (2, "")
+        assert "'--no-skip' names no model" in outcome.err

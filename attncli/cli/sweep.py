@@ -9,12 +9,14 @@ import typer
 
 from attncli.cli.groups import grouped
 from attncli.cli.options import Option, OutputOptions
-from attncli.errors import UsageError, unknown_name
+from attncli.errors import InputError, UsageError, unknown_name
 
 if TYPE_CHECKING:
+    from attncli.cli.fingerprint import Options
     from attncli.records import Report
     from attncli.studies.model_sweep import Item, Shown
 
+CHANGED = "its files changed while it was measured: run the same command again"
 EXAMPLES = """
 attn sweep rank-collapse --glob 'runs/*/checkpoint-*' --variants SAN,transformer --plot
 attn sweep inspect-model --model ./a --model org/name@step1000 --show 'max(sink)'
@@ -68,6 +70,7 @@ def sweep(
     """
     from attncli import gates
     from attncli.cli.files import require_folder
+    from attncli.cli.fingerprint import options_of
     from attncli.cli.progress import progress_bar
     from attncli.cli.provenance import with_provenance
     from attncli.cli.runs import OF_MODELS
@@ -80,16 +83,29 @@ def sweep(
         raise unknown_name("command to sweep", words[0], OF_MODELS)
     wanted = chosen(show) if show is not None else None
     names = models(model or [], pattern or [], revisions)
+    options = options_of([words[0], names[0], *words[1:]])
+    refuse_one_file_for_all(options)
     require_folder(into)
     with progress_bar(output.shows_progress) as progress:
-        items, codes = run_all(words, names, into, progress)
+        items, codes = run_all(words, options, names, into, progress)
     report = with_provenance(model_sweep(items, wanted or default_shown(items)))
     report = report.with_verdicts([*report.verdicts, *gates.decide(report, conditions)])
     return gates.worst([write(report, output), *codes])
 
 
+def refuse_one_file_for_all(options: "Options") -> None:
+    """What every item would write over."""
+    from attncli.cli.fingerprint import WRITTEN
+    from attncli.networks.spec import option
+
+    for name in WRITTEN:
+        if options.get(name) is not None:
+            raise UsageError(f"{option(name)} {options[name]} would be written by every item: leave it out.")  # fmt: skip
+
+
 def run_all(
     words: Sequence[str],
+    options: "Options",
     names: Sequence[str],
     into: Path,
     progress: Callable[[int, int, str], None],
@@ -99,16 +115,16 @@ def run_all(
     from attncli.ranks.sharing import own_share, shared_out
     from attncli.studies.model_sweep import Item
 
-    settings = settings_of(words[0])
     share = own_share(names)
 
     def path_of(name: str) -> Path:
-        return report_path(into, words, settings, name)
+        return report_path(into, words[0], options, name)
 
     def done(item: tuple[int, str, int]) -> "tuple[Item, int]":
         place, name, step = item
         progress(share.index(place), len(share), "models")
-        report, failure, code = report_of([words[0], name, *words[1:]], path_of(name))
+        path_now = partial(path_of, name)
+        report, failure, code = report_of([words[0], name, *words[1:]], path_now)
         return Item(name, step, report, failure), code
 
     items = list(zip(range(len(names)), names, steps(names), strict=True))
@@ -116,27 +132,24 @@ def run_all(
     return [item for item, _ in found], [code for _, code in found if code]
 
 
-def report_of(command: Sequence[str], path: Path) -> "tuple[Report | None, str, int]":
+def report_of(
+    command: Sequence[str], path_now: Callable[[], Path]
+) -> "tuple[Report | None, str, int]":
     """The report of an earlier run, or of one that is made now; else what went wrong, and its exit code."""
     from attncli.cli.runs import run_to_file
     from attncli.cli.sweep_items import finished
 
+    path = path_now()
     report = finished(path)
     if report is not None:
         return report, "", 0
     run = run_to_file(command, path)
     report = finished(path) if run.finished else None
     remove_leftovers(path)
+    if report is not None and path_now() != path:  # its name speaks of files that are no more
+        path.unlink()
+        return None, CHANGED, InputError.exit_code
     return (report, "", 0) if report else (None, f"exit {run.code}: {run.sentence}", run.code)
-
-
-def settings_of(command: str) -> list[str]:
-    """What the environment and the configuration file add to the command line of every item."""
-    from attncli.cli.app import app
-    from attncli.cli.settings import settings
-
-    found = settings(typer.main.get_command(app))
-    return [f"{one.name}={one.value}" for one in found if one.command == (command,)]
 
 
 def remove_leftovers(path: Path) -> None:

@@ -2,14 +2,12 @@
 
 import contextlib
 import glob
-import hashlib
-import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from attncli import __version__
 from attncli.checkpoints.sources import parse, spelled
+from attncli.cli.fingerprint import SOURCE, Options, fingerprint
 from attncli.errors import InputError, UsageError
 from attncli.records import Report
 
@@ -67,32 +65,15 @@ def steps(names: Sequence[str]) -> list[int]:
     return last if usable else list(range(len(names)))
 
 
-def report_path(folder: Path, words: Sequence[str], settings: Sequence[str], model: str) -> Path:
+def report_path(folder: Path, command: str, options: Options, model: str) -> Path:
     """A name that says which model, and a digest of all that the numbers depend on.
 
-    Other options, another attn, or changed files of a checkpoint or a text make another digest: old numbers are never
+    Other options, other versions, or other files of a checkpoint or a text make another digest: old numbers are never
     taken for new ones.
     """
-    named = [model, *(word.rpartition("=")[2] for word in words[1:])]
-    facts = [
-        __version__,
-        *words,
-        *settings,
-        model,
-        [list(state(Path(name).expanduser())) for name in named],
-    ]
-    digest = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:12]
+    digest = fingerprint(command, {**options, SOURCE: model})[:12]
     name = re.sub(r"[^\w.@-]+", "_", model).strip("_.")[-LONGEST_NAME:]
     return folder / f"{name}-{digest}.json"
-
-
-def state(path: Path) -> Iterator[tuple[str, int, int]]:
-    """Sizes and times of a local checkpoint's files; nothing for what is not on this disk."""
-    files = [path] if path.is_file() else sorted(path.glob("*")) if path.is_dir() else []
-    for file in files:
-        if file.is_file():
-            about = file.stat()
-            yield file.name, about.st_size, about.st_mtime_ns
 
 
 def finished(path: Path) -> Report | None:

@@ -101,13 +101,13 @@ def keep_parts(output: Path | None, quiet: bool) -> None:
     command = command_of(arguments)
     if output is None or is_stream(output) or not launch().several or not is_shared(arguments):
         return
-    from importlib.metadata import version
-
-    from attncli.cli.sweep import settings_of
+    from attncli.cli.fingerprint import WEIGHTS, fingerprint, options_of
+    from attncli.cli.main import with_config_first
     from attncli.ranks.parts import PARTS
 
-    versions = [version(name) for name in ("attncli", "torch", "transformers", "numpy")]
-    found = PARTS.begin(output, [*versions, *arguments, *settings_of(command)])
+    words = with_config_first([word for word in arguments if word != "--debug"])
+    options = options_of(words[words.index(command) :])
+    found = PARTS.begin(output, [fingerprint(command, options, but=WEIGHTS)])
     if found and launch().first and not quiet:
         sentence = f"{found} results are left of a run that did not finish: those of this command are not made again"
         print(f"attn: {sentence} ({PARTS.folder})", file=sys.stderr)

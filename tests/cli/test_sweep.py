@@ -73,10 +73,11 @@ def test_changed_numbers_are_measured_again(runs: Path, monkeypatch: pytest.Monk
     assert len(files_in(runs / "out")) == 4
     attn(*SWEEP, "--metric", "stable_rank")
     assert len(files_in(runs / "out")) == 7
-    changed = {**commands.PLAIN, "ATTN_RANK_COLLAPSE_METRIC": "stable_rank"}
-    monkeypatch.setattr(commands, "PLAIN", changed)
-    attn(*SWEEP)
-    assert len(files_in(runs / "out")) == 10
+    for metric, reports in (("stable_rank", 7), ("effective_rank", 10)):
+        changed = {**commands.PLAIN, "ATTN_RANK_COLLAPSE_METRIC": metric}
+        monkeypatch.setattr(commands, "PLAIN", changed)
+        attn(*SWEEP)
+        assert len(files_in(runs / "out")) == reports, "the same option, set elsewhere, is the same"
 
 
 def test_a_half_written_report_does_not_count(runs: Path) -> None:
@@ -165,11 +166,89 @@ def test_revisions_of_the_hub_by_a_pattern(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_text_that_changed_makes_another_report(tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
     text.write_text("one")
-    words = ["rank-collapse", f"--text-file={text}"]
-    first = report_path(tmp_path, words, [], "org/name")
-    assert first == report_path(tmp_path, words, [], "org/name")
+    options = {"text_file": str(text), "metric": None}
+    first = report_path(tmp_path, "rank-collapse", options, "org/name")
+    assert first == report_path(tmp_path, "rank-collapse", options, "org/name")
     text.write_text("other")
-    assert first != report_path(tmp_path, words, [], "org/name")
+    assert first != report_path(tmp_path, "rank-collapse", options, "org/name")
+
+
+WAYS = ("environment", "config", "pyproject", "command line")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_text_that_changed_is_measured_again_wherever_it_was_named(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Same name, same size, same time: only what stands in it is another."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ids").write_text("[1, 2, 3, 4]")
+    os.utime("ids", (1, 1))
+    table = "[rank-collapse]\ntoken-ids = ['@ids']\n"
+    (tmp_path / "attn.toml").write_text(table)
+    words = ["sweep", "rank-collapse", "--model", "random:bert?tiny", "--variants", "transformer"]
+    if way == "environment":
+        monkeypatch.setattr(commands, "PLAIN", {**commands.PLAIN, "ATTN_RANK_COLLAPSE_TOKEN_IDS": "@ids"})  # fmt: skip
+    elif way == "config":
+        words += ["--config", "attn.toml"]
+    elif way == "pyproject":
+        Path("pyproject.toml").write_text(table.replace("[rank", "[tool.attn.rank"))
+    else:
+        words += ["--token-ids=@ids"]
+    tables = [attn(*words).out]
+    assert attn(*words).out == tables[0]
+    assert len(files_in(tmp_path / "attn-sweep")) == 1
+    (tmp_path / "ids").write_text("[1, 2, 3, 9]")
+    os.utime("ids", (1, 1))
+    tables.append(attn(*words).out)
+    assert len(files_in(tmp_path / "attn-sweep")) == 2
+    assert "(1 of 1 items)" in tables[0]
+    assert tables[0] != tables[1]
+
+
+def test_files_called_like_options_are_measured_and_nothing_else(runs: Path) -> None:
+    """In their place the built-in network would be measured, with that option."""
+    for name in ("--no-skip", "-q", "--layers=1", "~x", "random:bert", "a b"):
+        shutil.copy("net-900.safetensors", runs / name)
+    words = ("sweep", "rank-collapse", "--variants", "SAN,SAN+skip", "--format", "json", "--glob")
+    wanted = json.loads(attn(*words, "net-900*").out)["rows"]
+    for pattern in ("*skip", "-q", "--lay*", "~x", "random:*", "a b"):
+        outcome = attn(*words, pattern)
+        assert outcome.code == 0, outcome.err
+        found = json.loads(outcome.out)["rows"]
+        assert [row["value"] for row in found] == [row["value"] for row in wanted]
+
+
+def test_what_every_item_would_write_over_is_refused(runs: Path) -> None:
+    outcome = attn("sweep", "inspect-model", "--model", "random:bert?tiny", "--save-maps", "m.safetensors")  # fmt: skip
+    assert outcome.code == 2
+    assert "--save-maps m.safetensors would be written by every item" in outcome.err
+
+
+def test_options_that_no_item_has_are_refused_before_any_is_run(runs: Path) -> None:
+    with mock.patch("subprocess.run") as run:
+        outcome = attn(*SWEEP, "--laers", "3")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "--layers" in outcome.err
+    assert not run.called
+
+
+def test_a_report_of_files_that_changed_meanwhile_is_not_kept(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    from attncli.cli import runs as running
+
+    whole = running.run_to_file
+
+    def slow(command: list[str], path: Path) -> running.Run:
+        done = whole(command, path)
+        if "900" in command[1]:
+            shutil.copy("net-100.safetensors", "net-900.safetensors")
+        return done
+
+    monkeypatch.setattr(running, "run_to_file", slow)
+    outcome = attn(*SWEEP)
+    assert outcome.code == 3
+    assert "net-900.safetensors  (its files changed while it was measured" in outcome.out
+    assert len(files_in(runs / "out")) == 2
 
 
 @pytest.mark.slow

@@ -1,6 +1,8 @@
 """What a model reads: one text at a time, never padded.
 
 texts           texts, token ids, random tokens or images as the model's arguments
+text_files      files of texts: plain, JSON lines, tables
+id_lists        token ids of the command line and of files
 tokenizing      the folder's tokenizer
 token_ranges    which ids and lengths a model knows
 decoder_inputs  what the decoder of an encoder–decoder reads

@@ -1,0 +1,153 @@
+"""Whatever decides a number is in the digest: every option, wherever it is set, and every file that it names."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import commands
+import pytest
+import typer.main
+from commands import attn
+from small_checkpoints import saved
+
+from attncli.cli import fingerprint as module
+from attncli.cli.app import app
+from attncli.cli.fingerprint import WITHOUT_EFFECT, WRITTEN, fingerprint, options_of
+from attncli.cli.foreign_code import SWITCHES
+from attncli.cli.runs import OF_MODELS
+
+ROOT: Any = typer.main.get_command(app)
+SETTLED = (*WITHOUT_EFFECT, *WRITTEN, "help")
+
+
+def deciding() -> Iterator[tuple[str, Any]]:
+    """Every option of every swept command, but those that are known to decide nothing."""
+    for command in OF_MODELS:
+        for option in ROOT.commands[command].params:
+            if option.param_type_name == "option" and option.name not in SETTLED:
+                yield command, option
+
+
+def takes_text(option: Any) -> bool:
+    """Whether a file's name could stand there; else it takes a number."""
+    context = typer.Context(ROOT)
+    try:
+        option.process_value(context, ["x"] if option.multiple else "x")
+    except Exception:
+        return False
+    return True
+
+
+FLAGS = [(command, option) for command, option in deciding() if option.is_flag]
+WORDS = [
+    (command, option) for command, option in deciding() if not option.is_flag and takes_text(option)
+]
+NUMBERS = [
+    (command, option)
+    for command, option in deciding()
+    if not option.is_flag and not takes_text(option)
+]
+
+
+def each(cases: list[tuple[str, Any]]) -> Any:
+    names = [f"{command} {option.opts[0]}" for command, option in cases]
+    return pytest.mark.parametrize(("command", "option"), cases, ids=names)
+
+
+def digest(command: str, *words: str) -> str:
+    return fingerprint(command, options_of([command, "random:bert?tiny", *words]))
+
+
+@each(FLAGS)
+def test_every_flag_counts(command: str, option: Any) -> None:
+    assert digest(command, option.opts[0]) != digest(command, *option.secondary_opts[:1])
+
+
+@each(NUMBERS)
+def test_every_number_counts(command: str, option: Any) -> None:
+    assert digest(command, option.opts[0], "1") != digest(command, option.opts[0], "2")
+
+
+@pytest.mark.parametrize("at", ["", "@"])
+@each(WORDS)
+def test_the_content_of_every_file_that_an_option_names_counts_wherever_it_is_set(
+    command: str, option: Any, at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not its size or its time, which stay; on the command line, in the environment, in the configuration."""
+    monkeypatch.chdir(tmp_path)
+    Path("attn.toml").write_text(f"[{command}]\n{option.opts[0].removeprefix('--')} = '{at}named'\n")  # fmt: skip
+    variable = f"ATTN_{command}_{option.opts[0].removeprefix('--')}".replace("-", "_").upper()
+
+    def digests() -> list[str]:
+        found = [digest(command, f"{option.opts[0]}={at}named")]
+        for name, value in ((variable, f"{at}named"), ("ATTN_CONFIG", "attn.toml")):
+            with monkeypatch.context() as patch:
+                patch.setenv(name, value)
+                found.append(digest(command))
+        return found
+
+    Path("named").write_text("one")
+    before = digests()
+    assert len(set(before)) == 1
+    assert digest(command) not in before
+    Path("named").write_text("two")
+    os.utime("named", ns=(1, 1))
+    assert set(digests()).isdisjoint(before)
+    Path("named").write_text("one")
+    os.utime("named", ns=(5, 5))
+    assert digests() == before
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json", "new.json"])
+def test_every_file_of_a_models_folder_counts(name: str, tmp_path: Path) -> None:
+    saved("BertModel", tmp_path)
+    (tmp_path / "tokenizer.json").write_text("{}")
+    options = options_of(["inspect-model", str(tmp_path)])
+    before = fingerprint("inspect-model", options)
+    assert fingerprint("inspect-model", options) == before
+    path = tmp_path / name
+    content = path.read_bytes() if path.exists() else b" "
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    assert fingerprint("inspect-model", options) != before
+
+
+def test_what_a_trainer_leaves_and_what_is_written_do_not_count(tmp_path: Path) -> None:
+    saved("BertModel", tmp_path)
+    options = options_of(["inspect-model", str(tmp_path), "--save-maps", str(tmp_path.parent / "m.safetensors")])  # fmt: skip
+    before = fingerprint("inspect-model", options)
+    (tmp_path / "optimizer.pt").write_text("moments")
+    (tmp_path.parent / "m.safetensors").write_text("maps")
+    assert fingerprint("inspect-model", options) == before
+    for shown in (["-q"], ["--plot"], ["--format", "csv"], ["--no-progress"]):
+        assert digest("paths", *shown) == digest("paths")
+
+
+@pytest.mark.parametrize("library", ["attncli", "torch", "transformers", "tokenizers", "safetensors", "scipy", "numpy"])  # fmt: skip
+def test_every_library_counts(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, version = digest("paths"), module.version
+    monkeypatch.setattr(module, "version", lambda name: "9.9" if name == library else version(name))
+    assert digest("paths") != before
+
+
+def test_switches_of_foreign_code_count_too() -> None:
+    for switch in SWITCHES:
+        assert digest("paths", f"--{switch}") != digest("paths")
+
+
+def test_a_report_of_a_model_names_all_that_ran_it() -> None:
+    outcome = attn("inspect-model", "random:bert?tiny", "--random-tokens", "8", "--format", "json")
+    said = json.loads(outcome.out)["environment"]
+    assert said.keys() >= {"attn", "python", "numpy", "torch", "transformers", "tokenizers", "safetensors", "scipy"}  # fmt: skip
+    from importlib.metadata import version
+
+    for name in ("numpy", "transformers", "tokenizers", "safetensors", "scipy"):
+        assert said[name] == version(name)
+    assert said["torch"].partition("+")[0] == version("torch").partition("+")[0]
+
+
+def test_a_report_without_a_model_names_no_library_of_models() -> None:
+    """In a process of its own: here others have imported torch long since."""
+    done = commands.attn_program("rank-collapse", *commands.ONE, "--format", "json")
+    assert set(json.loads(done.stdout)["environment"]) == {"attn", "python", "numpy", "machine"}

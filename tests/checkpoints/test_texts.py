@@ -1,6 +1,8 @@
 """What a model is shown: a batch of one, never padded, never with an id or a position that the model does not have."""
 
+import csv
 import io
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +12,8 @@ import torch
 from small_checkpoints import change_config, saved
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-from attncli.checkpoints.inputs.texts import InputOptions, default_text, inputs_of, paragraphs
+from attncli.checkpoints.inputs.text_files import MARKED_UP, READERS, texts_in
+from attncli.checkpoints.inputs.texts import InputOptions, default_text, inputs_of
 from attncli.checkpoints.loading.load import Checkpoint, load
 from attncli.errors import InputError, UsageError
 
@@ -106,20 +109,20 @@ def test_ids_beyond_the_vocabulary_are_refused(tmp_path: Path) -> None:
         inputs_of(checkpoint, InputOptions(texts=("a e",)))
     for text, outside in (("1,7", 7), ("-1", -1)):
         with pytest.raises(InputError, match=f"token id {outside}"):
-            inputs_of(checkpoint, InputOptions(token_ids=text))
+            inputs_of(checkpoint, InputOptions(token_ids=(text,)))
 
 
 def test_token_ids_need_no_tokenizer(tmp_path: Path) -> None:
     saved("GPT2LMHeadModel", tmp_path)
     checkpoint = load(str(tmp_path))
-    [one] = inputs_of(checkpoint, InputOptions(token_ids="3, 1,4", tokens=2))
+    [one] = inputs_of(checkpoint, InputOptions(token_ids=("3, 1,4",), tokens=2))
     assert one.kwargs["input_ids"].tolist() == [[3, 1]]
     assert one.labels == ("3", "1")
     with pytest.raises(InputError, match="no tokenizer: give --token-ids or --random-tokens"):
         inputs_of(checkpoint, InputOptions())
-    for wrong in ("", "1,,2", "a", "1.5"):
+    for wrong in ("", "1,,2", "a", "1.5", "1_0", "\u0661", "1;2"):
         with pytest.raises(UsageError, match="101,2023,102"):
-            inputs_of(checkpoint, InputOptions(token_ids=wrong))
+            inputs_of(checkpoint, InputOptions(token_ids=(wrong,)))
 
 
 def test_random_tokens_follow_the_seed_and_are_never_special(tmp_path: Path) -> None:
@@ -192,7 +195,8 @@ def test_text_files_are_split_at_blank_lines(checkpoint: Checkpoint, tmp_path: P
     found = inputs_of(checkpoint, InputOptions(text_file=str(path), texts=("e",)))
     assert [one.labels[1:-1] for one in found] == [("e",), ("a", "b", "c"), ("d",)]
     assert found[2].name == f"{path} 2"
-    assert paragraphs("one\ntwo", "x") == ["one\ntwo"]
+    path.write_text("one\ntwo")
+    assert texts_in(str(path)) == ["one\ntwo"]
 
 
 def test_standard_input_is_a_file_too(
@@ -264,9 +268,9 @@ def test_broken_tokenizers(content: str, checkpoint: Checkpoint, tmp_path: Path)
 @pytest.mark.parametrize(
     "options",
     [
-        {"texts": ("a",), "token_ids": "1"},
+        {"texts": ("a",), "token_ids": ("1",)},
         {"texts": ("a",), "random_tokens": 3},
-        {"token_ids": "1", "random_tokens": 3},
+        {"token_ids": ("1",), "random_tokens": 3},
         {"tokens": 0},
         {"random_tokens": 0},
         {"samples": 0},
@@ -277,11 +281,152 @@ def test_options_that_make_no_sense(options: dict[str, Any], checkpoint: Checkpo
         inputs_of(checkpoint, InputOptions(**options))
 
 
-def test_too_few_tokens_for_the_special_ones(checkpoint: Checkpoint) -> None:
-    """Two special tokens do not fit into one."""
+@pytest.mark.parametrize("tokens", [1, 2])
+def test_too_few_tokens_for_the_special_ones(tokens: int, checkpoint: Checkpoint) -> None:
+    """Two special tokens do not fit into one, and beside them there must be one of the text."""
     with pytest.raises(UsageError, match="no room"):
-        inputs_of(checkpoint, InputOptions(texts=("a b",), tokens=1))
+        inputs_of(checkpoint, InputOptions(texts=("a b",), tokens=tokens))
 
 
-def test_an_empty_text(checkpoint: Checkpoint) -> None:
-    assert inputs_of(checkpoint, InputOptions(texts=("",)))[0].labels == ("[CLS]", "[SEP]")
+@pytest.mark.parametrize("text", ["", " ", "\n\t"])
+def test_a_text_of_special_tokens_alone_is_refused(text: str, checkpoint: Checkpoint, tmp_path: Path) -> None:  # fmt: skip
+    """Also where it is one of several, and where it stands in a file."""
+    for texts in ((text,), ("a b", text)):
+        with pytest.raises(InputError, match=rf"--text {len(texts)} is empty, but for special"):
+            inputs_of(checkpoint, InputOptions(texts=texts))
+    file = tmp_path / "texts.jsonl"
+    file.write_text(f'"a b"\n{json.dumps(text)}\n')
+    with pytest.raises(InputError, match=r"texts\.jsonl 2 is empty"):
+        inputs_of(checkpoint, InputOptions(text_file=str(file)))
+
+
+TEXTS = ["a b", 'c "d", {e}', "the\nof", "a\n\nb"]
+"""With everything in it that JSON and tables write otherwise."""
+
+
+def written(path: Path) -> None:
+    if path.suffix == ".json":
+        path.write_text(json.dumps([TEXTS[0], *({"id": 3, "text": text} for text in TEXTS[1:])]))
+    elif path.suffix in (".jsonl", ".ndjson"):
+        entries = [json.dumps(TEXTS[0]), *(json.dumps({"text": text}) for text in TEXTS[1:])]
+        path.write_text("\n\n".join(entries))
+    else:
+        with path.open("w", newline="") as file:
+            table = csv.writer(file, delimiter="\t" if path.suffix == ".tsv" else ",")
+            table.writerows([("id", "text"), *enumerate(TEXTS)])
+
+
+@pytest.mark.parametrize("ending", [*READERS, ".CSV", ".JSONL"])
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_texts_of_tables_and_json_are_read_without_their_syntax(
+    ending: str, mark: bytes, checkpoint: Checkpoint, tmp_path: Path
+) -> None:
+    """Some programs begin a file with a mark of its byte order, which is no text either."""
+    path = tmp_path / f"texts{ending}"
+    written(path.with_suffix(ending.lower()))
+    path.write_bytes(mark + path.with_suffix(ending.lower()).read_bytes())
+    assert texts_in(str(path)) == TEXTS
+    found = inputs_of(checkpoint, InputOptions(text_file=str(path), tokens=6))
+    given = inputs_of(checkpoint, InputOptions(texts=tuple(TEXTS), tokens=6))
+    assert [one.labels for one in found] == [one.labels for one in given]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("x.jsonl", "a b\n", r"x.jsonl, line 1 cannot be read as JSON: .* plain text goes into .txt"),
+        ("x.jsonl", '"a"\n{"prompt": "b"}\n', r"line 2 has no text: write"),
+        ("x.jsonl", '"a"\n[1, 2]\n', "line 2 has no text"),
+        ("x.jsonl", "[" * 100_000, "line 1 cannot be read as JSON"),
+        ("x.jsonl", "\n \n", "holds no text"),
+        ("x.json", "[]", "holds no text"),
+        ("x.json", '{"text": 3}', "entry 1 has no text"),
+        ("x.csv", "a,b\n1,2\n", "no column 'text' in its first line"),
+        ("x.csv", "", "no column 'text'"),
+        ("x.csv", "id,text\n1\n", "line 2 has no text"),
+        ("x.csv", 'text\n"a"b\n', "cannot be read as a table"),
+        *((f"x{ending}", "<p>a b</p>", "is marked up: take the texts out first") for ending in MARKED_UP),
+    ],
+)  # fmt: skip
+def test_what_is_no_text_is_refused_by_name(
+    name: str, content: str, says: str, checkpoint: Checkpoint, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(InputError, match=says) as refused:
+        inputs_of(checkpoint, InputOptions(text_file=str(tmp_path / name)))
+    assert name in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_text_in_a_table_may_be_long(checkpoint: Checkpoint, tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text(f"text\n{'a ' * 200_000}\n")
+    [one] = inputs_of(checkpoint, InputOptions(text_file=str(tmp_path / "x.csv"), tokens=5))
+    assert one.tokens == 5
+
+
+LISTS = [[1, 4, 5, 2], [3], [7, 7]]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        json.dumps(LISTS),
+        "\n".join(map(json.dumps, LISTS)),
+        json.dumps(LISTS, indent=1),
+        "1,4,5,2\n\n3\n7, 7\n",
+        "1 4 5 2\r\n3\r\n7\t7",
+        "\ufeff1 4 5 2\n[3]\n7,7",
+    ],
+)
+def test_token_ids_of_a_file_are_one_text_each(
+    content: str, checkpoint: Checkpoint, tmp_path: Path
+) -> None:
+    path = tmp_path / "ids"
+    path.write_text(content, encoding="utf-8", newline="")
+    found = inputs_of(checkpoint, InputOptions(token_ids=("2,3", f"@{path}")))
+    assert [one.kwargs["input_ids"][0].tolist() for one in found] == [[2, 3], *LISTS]
+    assert [one.name for one in found] == ["--token-ids 1", *(f"{path} {n}" for n in (1, 2, 3))]
+    cut = inputs_of(checkpoint, InputOptions(token_ids=(f"@{path}",), tokens=2))
+    assert [one.tokens for one in cut] == [2, 1, 2]
+
+
+def test_one_list_in_a_file_is_one_text(checkpoint: Checkpoint, tmp_path: Path) -> None:
+    for content in ("[4, 5]", "4 5", "[[4, 5]]"):
+        (tmp_path / "ids.json").write_text(content)
+        [one] = inputs_of(checkpoint, InputOptions(token_ids=(f"@{tmp_path / 'ids.json'}",)))
+        assert (one.kwargs["input_ids"].tolist(), one.name) == ([[4, 5]], str(tmp_path / "ids.json"))  # fmt: skip
+
+
+def test_several_token_ids_are_several_texts(checkpoint: Checkpoint) -> None:
+    found = inputs_of(checkpoint, InputOptions(token_ids=("1,4,2", "1,5,2", "3")))
+    assert [one.kwargs["input_ids"][0].tolist() for one in found] == [[1, 4, 2], [1, 5, 2], [3]]
+    assert [one.name for one in found] == ["--token-ids 1", "--token-ids 2", "--token-ids 3"]
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("", "holds no token ids"),
+        ("[]", "list 1 holds no token ids"),
+        ("[[1], []]", "list 2 holds no token ids"),
+        ("[1, 2", "line 1 is no list"),
+        ("[1.0, 2]", "line 1 is no list"),
+        ("[true]", "line 1 is no list"),
+        ('["1"]', "line 1 is no list"),
+        ("[[[1]]]", "line 1 is no list"),
+        ("1 2\na\n", "line 2 is no list"),
+        ('{"input_ids": [1]}', "line 1 is no list"),
+        ("9" * 5000, "line 1 is no list"),
+        ("[" * 100_000, "line 1 is no list"),
+        ("[1, 99]", "token id 99, the model knows"),
+    ],
+)
+def test_files_of_no_token_ids_are_refused(
+    content: str, says: str, checkpoint: Checkpoint, tmp_path: Path
+) -> None:
+    (tmp_path / "ids").write_text(content)
+    with pytest.raises(InputError, match=says) as refused:
+        inputs_of(checkpoint, InputOptions(token_ids=(f"@{tmp_path / 'ids'}",)))
+    assert "\n" not in str(refused.value)
+    with pytest.raises(InputError, match="cannot be read"):
+        inputs_of(checkpoint, InputOptions(token_ids=("@/no/such/file",)))

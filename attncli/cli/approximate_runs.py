@@ -12,6 +12,7 @@ from attncli.cli.chosen_patterns import Chosen
 from attncli.cli.generate import save as save_tensors
 from attncli.cli.options import OutputOptions
 from attncli.cli.pattern_options import DrawOptions, PatternOptions, SearchOptions
+from attncli.cli.sources import refuse_other_files
 from attncli.cli.sweeps import parse_sweep
 from attncli.cli.writer import TENSORS
 from attncli.errors import UsageError
@@ -145,5 +146,6 @@ def varied(
 
 def verified(path: Path, output: OutputOptions, progress: Progress) -> Report:
     """What a saved fit does, measured again."""
+    refuse_other_files(str(path), "attn approximate --verify")
     report = verify_file(path, progress)
     return with_pictures(report, read_fits(path)[0]) if output.plot else report

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from attncli.cli.model_options import InputOptions
 from attncli.cli.pattern_options import DEFAULT_LENGTH, PatternOptions
-from attncli.cli.sources import named
+from attncli.cli.sources import refuse_other_files
 from attncli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -58,10 +58,11 @@ class Chosen:
 
 def choose(options: PatternOptions, inputs: InputOptions, offline: bool, seed: int) -> Chosen:
     """Runs every model that a pattern names once, on the one text that is given."""
+    from attncli.patterns._files import is_file, path_in
     from attncli.patterns._heads import model_head
 
-    for text in options.chosen:
-        refuse_other_files(text)
+    for text in filter(is_file, options.chosen):
+        refuse_other_files(str(path_in(text)), "attn approximate --pattern")
     heads = [head for head in map(model_head, dict.fromkeys(options.chosen)) if head is not None]
     if not heads:
         if inputs.given():
@@ -78,14 +79,6 @@ def choose(options: PatternOptions, inputs: InputOptions, offline: bool, seed: i
         maps |= found
         warnings += told
     return Chosen(options, maps, models, tuple(warnings))
-
-
-def refuse_other_files(text: str) -> None:
-    """Files that hold no pattern, by what they are."""
-    from attncli.patterns._files import is_file, path_in
-
-    if is_file(text) and path_in(text).is_file():
-        named(str(path_in(text)), "attn approximate --pattern")
 
 
 def maps_of(

@@ -32,6 +32,7 @@ TAKES: Mapping[str, tuple[Kind, ...]] = {
     "attn inspect-model --weights-only": SAVED_MODELS,
     "attn approximate --module": SAVED_MODELS,
     "attn approximate --pattern": ("pattern", "maps", "fit", "weights", *MODELS),
+    "attn approximate --verify": ("fit",),
     "attn check": ("report",),
     "attn compare": ("report",),
 }
@@ -64,12 +65,17 @@ def report(text: str, asker: str) -> "Report":
     """A saved report: always a file (`-` is stdin), whatever it is called; another kind is refused by what it is."""
     from attncli.reports import read
 
+    refuse_other_files(text, asker)
+    return read(text)
+
+
+def refuse_other_files(text: str, asker: str) -> None:
+    """Of a path: what it is, if that is known and not what is wanted. What is not there its reader will miss."""
     path = Path(text)
     if path.is_file() or path.is_dir():
         source = path_source(text)
         if source.kind != "other":
             require(source, TAKES[asker], asker)
-    return read(text)
 
 
 def from_file(source: Source, refused: Mapping[str, Any]) -> "FileNetwork":

@@ -20,9 +20,10 @@ COMMANDS = {
     "attn inspect-model --attribute": ("inspect-model", "{}", "--attribute", "1"),
     "attn inspect-model --weights-only": ("inspect-model", "{}", "--weights-only"),
     "attn approximate --module": ("approximate", "--module", "{}:0.0", "--pattern", "previous"),
+    "attn approximate --verify": ("approximate", "--verify", "{}"),
     "attn check": ("check", "{}"),
     "attn compare": ("compare", "{}", "{}"),
-    "attn compare --by": ("compare", "{}", "{}", "--by", "rank-collapse"),
+    "attn compare --by rank-collapse": ("compare", "{}", "{}", "--by", "rank-collapse"),
 }
 """Every command that takes a SOURCE, and every way in which it reads one."""
 
@@ -58,6 +59,13 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def taken_by(command: str) -> tuple[Kind, ...]:
+    """What the command promises to take; an option without promises of its own takes what the command does."""
+    if "--by rank" in command:
+        return TAKES["attn rank-collapse"]
+    return TAKES.get(command) or TAKES[command.partition(" --")[0]]
+
+
 @pytest.mark.parametrize(("text", "kind"), FILES.items())
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_says_the_same_of_the_same_text(
@@ -67,38 +75,41 @@ def test_every_command_says_the_same_of_the_same_text(
     monkeypatch.chdir(filled)
     assert parse(text).kind == kind
     outcome = attn(*(part.format(text) for part in COMMANDS[command]))
-    if f"{text} is {WORDS[kind].what}: " in outcome.err:
+    named = Path(text).name if "--verify" in command else text
+    if f"{named} is {WORDS[kind].what}: " in outcome.err:
         assert (outcome.code, outcome.out) == (3, "")
         assert re.search(r"(attn \S+( --\S+)?|reading weights) takes ", outcome.err)
-        return
-    takes = TAKES[
-        "attn rank-collapse" if "compare --by" in command else command.partition(" --")[0]
-    ]
-    unknown_json = kind == "other" and takes == ("report",)
-    assert kind in takes or unknown_json, outcome.err
-    goes_with = f"goes with a model: {text} is {WORDS[kind].what}."
-    fitting = outcome.code == 0 or goes_with in outcome.err or "leave ./net" in outcome.err
-    assert fitting or "leave net.safetensors" in outcome.err or unknown_json, outcome.err
+    elif kind == "other":  # read as what is wanted, and refused by what is missing
+        assert taken_by(command) in (("report",), ("fit",))
+        assert (outcome.code, named.removeprefix("./") in outcome.err) == (3, True)
+    else:
+        assert kind in taken_by(command), outcome.err
+        goes_with = f"goes with a model: {text} is {WORDS[kind].what}."
+        assert outcome.code == 0 or goes_with in outcome.err or f"leave {text} out" in outcome.err
 
 
-@pytest.mark.parametrize("command", [name for name, parts in COMMANDS.items() if "check" not in parts and name != "attn compare"])  # fmt: skip
+OF_FILES = ("attn check", "attn compare", "attn approximate --verify")
+"""What is named to these is a file always."""
+
+
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name not in OF_FILES])
 def test_a_file_called_like_a_model_of_the_hub_is_not_what_is_meant(
     command: str, filled: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """It is the hub's everywhere, and the sentence says how the file is named."""
     monkeypatch.chdir(filled)
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    offline = [] if "compare" in command or "sweep" in command else ["--offline"]
     words = [part.format("gpt2") for part in COMMANDS[command] if part != "--offline"]
-    if "sweep" in command:
-        words += ["--offline"]
-    outcome = attn(*words, *offline)
-    said = outcome.err
-    if "--sweep" in words:
-        assert (outcome.code, "gpt2 is a model" in said) == (2, True), said
+    if "--by" in words and "compare" in words:
+        words[-1] += " --offline"
     else:
-        assert outcome.code == 3, said
-        assert "gpt2 is not in the cache" in said
-        assert "./gpt2 for what lies on this machine" in said or "compare" in command
+        words.append("--offline")
+    outcome = attn(*words)
+    if "--sweep" in words:
+        assert (outcome.code, "gpt2 is a model" in outcome.err) == (2, True)
+    else:
+        assert outcome.code == 3
+        assert "gpt2 is not in the cache and the hub was not asked" in outcome.err
+        assert "./gpt2 for what lies on this machine" in outcome.err
 
 
 def test_a_command_names_all_that_it_takes(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from attncli.cli.model_options import InputOptions
 from attncli.cli.pattern_options import DEFAULT_LENGTH, PatternOptions
-from attncli.cli.sources import refuse_other_files
 from attncli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -58,6 +57,7 @@ class Chosen:
 
 def choose(options: PatternOptions, inputs: InputOptions, offline: bool, seed: int) -> Chosen:
     """Runs every model that a pattern names once, on the one text that is given."""
+    from attncli.cli.sources import refuse_other_files
     from attncli.patterns._files import is_file, path_in
     from attncli.patterns._heads import model_head
 

@@ -130,7 +130,7 @@ def advice(source: Source) -> str:
     if source.kind in ("weights", "pickle"):
         return "; a model is the folder with its config.json"
     if source.kind == "random":
-        return "; it has no files: save the model in a folder and give that"
+        return "; it has no files to read weights from: save the model in a folder and give that"
     readers = WORDS[source.kind].readers
     return f"; {readers} read{'' if ' and ' in readers else 's'} it" if readers else ""
 

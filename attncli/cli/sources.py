@@ -17,10 +17,10 @@ from attncli.checkpoints.sources import (
 from attncli.cli.options import NetworkOptions, RunOptions
 from attncli.errors import UsageError
 from attncli.networks.spec import NetworkSpec, option
-from attncli.networks.weights import GeneratedNetwork
 
 if TYPE_CHECKING:
     from attncli.networks.files import FileNetwork
+    from attncli.networks.weights import GeneratedNetwork
     from attncli.records import Report
 
 SYNTHETIC: Mapping[str, Any] = {"kind": "synthetic"}
@@ -47,7 +47,9 @@ def spec_from(options: NetworkOptions, without: str | None = None) -> NetworkSpe
     return NetworkSpec(**given)
 
 
-def generated(spec: NetworkSpec, run: RunOptions) -> Sequence[GeneratedNetwork]:
+def generated(spec: NetworkSpec, run: RunOptions) -> "Sequence[GeneratedNetwork]":
+    from attncli.networks.weights import GeneratedNetwork
+
     return [GeneratedNetwork(spec, seed) for seed in run.all_seeds()]
 
 

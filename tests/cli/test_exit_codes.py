@@ -197,8 +197,9 @@ def limited_memory() -> None:
 )
 @pytest.mark.parametrize("format", ["table", "json"])
 def test_odd_sizes_are_sizes(sizes: list[str], format: str) -> None:
-    network = [] if "--sweep" in sizes else ["--layers", "3"]
-    outcome = attn("rank-collapse", *network, "--seeds", "2", *sizes, "--format", format)
+    layers = [] if {"--sweep", "--layers"} & set(sizes) else ["--layers", "3"]
+    seeds = [] if "--seeds" in sizes else ["--seeds", "2"]
+    outcome = attn("rank-collapse", *layers, *seeds, *sizes, "--format", format)
     assert (outcome.code, outcome.err) == (0, "")
 
 

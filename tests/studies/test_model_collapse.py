@@ -191,7 +191,7 @@ def test_an_encoder_decoder_has_two_curves() -> None:
 
 
 def test_gates_and_spreads_over_texts() -> None:
-    arguments = ("rank-collapse", SMALL, "--random-tokens", "16", "--samples", "3", "-q")
+    arguments = ("rank-collapse", SMALL, "--random-tokens", "16", "--samples", "3")
     rows = report_of(*arguments[1:])["rows"]
     assert all(row["n"] == 3 for row in rows)
     assert attn(*arguments, "--fail-if", "log10_residual[SAN, layer=-1] < -3").code == 1

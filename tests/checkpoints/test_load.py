@@ -475,7 +475,7 @@ def test_an_encoder_that_a_model_calls_its_base_is_not_all_of_it(tmp_path: Path)
 
 def test_one_file_is_no_model(tmp_path: Path) -> None:
     save_file({"x": np.ones(1)}, tmp_path / "maps.safetensors")
-    with pytest.raises(InputError, match="a model is the folder with its config.json"):
+    with pytest.raises(InputError, match=r"a model is the folder with its config\.json"):
         load(str(tmp_path / "maps.safetensors"))
 
 

@@ -14,7 +14,7 @@ from commands import attn, files_in
 from processes import Process, attn_words, children, outcomes, torchrun, two_ranks
 from transformers import GPTNeoXConfig, GPTNeoXForCausalLM, LlamaConfig, LlamaForCausalLM
 
-from attncli.checkpoints.inputs.texts import read_text
+from attncli.checkpoints.inputs.text_files import read_text
 from attncli.checkpoints.loading.quiet import quiet
 from attncli.checkpoints.random.dummy_inputs import example_inputs
 from attncli.errors import UsageError

@@ -7,9 +7,9 @@ from importlib.metadata import PackageNotFoundError, version
 from attncli import __version__
 from attncli.records import Report
 
-OF_MODELS = ("torch", "transformers", "tokenizers", "safetensors", "scipy")
-"""What a model is loaded and run with; torch is there whenever one is."""
-LIBRARIES = ("numpy", *OF_MODELS, "accelerate")
+OF_MODELS = ("torch", "transformers", "tokenizers", "safetensors", "scipy", "accelerate")
+"""What a model is loaded and run with, as far as it is installed; torch is there whenever one is."""
+LIBRARIES = ("numpy", *OF_MODELS)
 """Whose code computes or reads numbers."""
 
 
@@ -20,18 +20,18 @@ def with_provenance(report: Report) -> Report:
 
 def environment() -> dict[str, str]:
     """What was not used cannot change a number; which libraries a model calls on its way is not for us to know."""
-    used = [name for name in LIBRARIES if name in sys.modules]
-    if "torch" in used:
-        used = [name for name in LIBRARIES if name in used or name in OF_MODELS]
-    versions = {name: version_of(name) for name in used}
+    of_a_model = OF_MODELS if "torch" in sys.modules else ()
+    used = [name for name in LIBRARIES if name in of_a_model or name in sys.modules]
+    found = {name: version_of(name) for name in used}
+    versions = {name: said for name, said in found.items() if said is not None}
     here = {"attn": __version__, "python": platform.python_version()}
     return {**here, **versions, "machine": platform.machine()}
 
 
-def version_of(name: str) -> str:
-    """As the library itself says, builds such as +cpu included; of one that is not imported, its package's."""
+def version_of(name: str) -> str | None:
+    """As the package says; torch itself, where there is one, names its build too."""
     try:
         own = getattr(sys.modules.get(name), "__version__", None)
-        return str(own if own is not None else version(name))
+        return version(name) if own is None else str(own)
     except PackageNotFoundError:
-        return "not installed"
+        return None

@@ -1,6 +1,6 @@
 """Checkpoints: the one room that knows torch and transformers, and reads files without them where that will do.
 
-sources    SOURCE on the command line, decided from its words alone
+sources    what SOURCE names, in one reading for all commands
 files      a checkpoint's files
 heads      single heads and their weights, read without torch
 loading    a checkpoint as a model, strictly

@@ -1,5 +1,6 @@
 """A checkpoint's files, read without torch wherever that will do.
 
+kinds         what one file is: a network, maps, a fit, a report …
 json_files    config.json and the like
 folders       is there a config, and does it name a model that can be read?
 hub           a model of the hub as a folder of the local cache

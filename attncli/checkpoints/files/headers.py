@@ -32,8 +32,20 @@ class Place(NamedTuple):
     """Bytes."""
 
 
+class Header(NamedTuple):
+    """What a file says of itself."""
+
+    places: dict[str, Place]
+    metadata: dict[str, str]
+
+
 def header(path: Path) -> dict[str, Place]:
-    """Every tensor of the file; together they fill it from the header to its end, without hole or overlap."""
+    """Every tensor of the file."""
+    return read_header(path).places
+
+
+def read_header(path: Path) -> Header:
+    """Tensors and metadata; together the tensors fill the file from the header to its end, without hole or overlap."""
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
@@ -47,12 +59,20 @@ def header(path: Path) -> dict[str, Place]:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from None
     try:
         described = json.loads(text, object_pairs_hook=without_repeats)
-        described.pop("__metadata__", None)
+        metadata = texts(described.pop("__metadata__", None))
         places = {name: placed(path, entry, 8 + length, size) for name, entry in described.items()}
         refuse_holes(places.values(), 8 + length, size)
     except (*BROKEN_JSON, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path} cannot be read as safetensors: {error}.") from None
-    return places
+    return Header(places, metadata)
+
+
+def texts(said: object) -> dict[str, str]:
+    """The metadata, which are text by text."""
+    said = {} if said is None else said
+    if not isinstance(said, dict) or not all(isinstance(value, str) for value in said.values()):
+        raise ValueError("its metadata are not text by text")
+    return said
 
 
 def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,12 +1,11 @@
 """What one file is, seen in its first bytes and, of safetensors, in the header: never guessed from who asks."""
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from attncli.checkpoints.files.json_files import BROKEN_JSON
+from attncli.checkpoints.files.headers import read_header
 from attncli.errors import InputError
 
 FileKind = Literal["network", "maps", "fit", "pattern", "weights", "report", "pickle", "other"]
@@ -19,8 +18,6 @@ FORMATS: Mapping[str, FileKind] = {
 """What the metadata of our own safetensors files say under `format`."""
 MAP_NAME = re.compile(r"(?:.+\.)?layers\.[0-9]+\.(?:cross_)?attention")
 """Maps of other programs say nothing; their tensors are called so."""
-LARGEST_HEADER = 100_000_000
-"""Bytes: the limit of the safetensors library itself."""
 ARRAY, ARCHIVE, PICKLE = b"\x93NUMPY", b"PK\x03\x04", b"\x80"
 MATRIX = b"%%MatrixMarket"
 REPORT = re.compile(rb'\s*\{\s*"schema_version"')
@@ -47,28 +44,8 @@ def kind_of(path: Path) -> FileKind:
 
 def of_safetensors(path: Path) -> FileKind:
     """By the format that the metadata name, else by the names of the tensors."""
-    described = safetensors_header(path)
-    said = described.pop("__metadata__", None)
-    form = said.get("format") if isinstance(said, dict) else None
-    if isinstance(form, str) and form in FORMATS:
+    found = read_header(path)
+    form = found.metadata.get("format", "")
+    if form in FORMATS:
         return FORMATS[form]
-    return "maps" if any(map(MAP_NAME.fullmatch, described)) else "weights"
-
-
-def safetensors_header(path: Path) -> dict[str, Any]:
-    """The header as it stands there; whether its tensors lie in the file is for the one who reads them to say."""
-    try:
-        size = path.stat().st_size
-        with path.open("rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            if not 2 <= length <= min(LARGEST_HEADER, size - 8):
-                raise InputError(
-                    f"{path} cannot be read as safetensors: it is cut off or something else."
-                )
-            found = json.loads(file.read(length))
-    except (OSError, *BROKEN_JSON) as error:
-        why = str(error).splitlines()[0]
-        raise InputError(f"{path} cannot be read as safetensors: {why}.") from None
-    if not isinstance(found, dict):
-        raise InputError(f"{path} cannot be read as safetensors: its header is no JSON object.")
-    return found
+    return "maps" if any(map(MAP_NAME.fullmatch, found.places)) else "weights"

@@ -183,7 +183,7 @@ def proved(body: "PreTrainedModel") -> Subject:
         stacks = find_stacks(body, short)
         with torch.no_grad(), streaming(body, take_shape):
             body(**short)
-    return Subject(body, stacks, proof.sites, shapes)
+    return Subject(body, stacks, proof.heads, shapes)
 
 
 def refuse_absent(heads: Mapping[Site, Sequence[int]], plan: Plan) -> None:

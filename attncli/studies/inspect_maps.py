@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from attncli.checkpoints.files.map_files import MapFile, SavedMap
+from attncli.checkpoints.streaming import in_rounds
 from attncli.records import Report, Row
 from attncli.studies import Progress, no_progress
 from attncli.studies.head_findings import findings
@@ -43,10 +44,10 @@ def observe(file: MapFile, maps: list[SavedMap], plan: Plan, progress: Progress)
     wanted = Wanted(plan.metrics.heads)
     observer = Observer(wanted, UniformNull(), str(file.path), lambda share: None)
     for done, saved in enumerate(maps):
-        again = True
-        while again:
-            for strip in file.strips(saved):
-                again = observer.strip(saved.site, strip)
+        in_rounds(
+            lambda _, saved=saved: file.strips(saved),  # type: ignore[misc]
+            lambda strip, saved=saved: observer.strip(saved.site, strip),  # type: ignore[misc]
+        )
         progress(done + 1, len(maps), "maps")
     observer.finish()
     return observer.seen

@@ -53,7 +53,8 @@ class Subject:
 
     body: PreTrainedModel
     stacks: tuple[Stack, ...]
-    sites: tuple[Site, ...]
+    heads: Mapping[Site, int]
+    """Of each attention that was proved, in the order in which they run."""
     shapes: Mapping[Site, Shape] = field(default_factory=dict)
     """Of each attention's maps on the short input that proved it."""
 
@@ -131,7 +132,7 @@ def observe(
     """Every forward pass that is needed."""
     mixed = [moved for text in texts if plan.shuffle and (moved := shuffled(text, plan.seed))]
     passes = len(own_share(texts)) * (2 if twin else 1) + len(own_share(mixed))
-    meter = Meter(progress, passes * len(subject.sites))
+    meter = Meter(progress, passes * len(subject.heads))
     null = UniformNull()
     runs = Runs(observe_model(subject, identity, OWN, texts, plan, null, meter, also))
     if twin is not None:
@@ -169,6 +170,7 @@ def observe_model(
             meter.tick,
             also if place == 0 else None,
             plan.strip_memory,
+            subject.heads,
         )
 
     made_of = (Seen, Site, Peak) if also is None else None  # what is shown is not kept
@@ -185,7 +187,16 @@ def observe_repeats(subject: Subject, plan: Plan, null: UniformNull) -> list[See
     wanted = Wanted(names, layers=plan.layers, period=repeated.period)
     where = "random tokens repeated twice"
     return [
-        look(subject.body, subject.stacks, repeated.kwargs, wanted, null, where, lambda share: None)
+        look(
+            subject.body,
+            subject.stacks,
+            repeated.kwargs,
+            wanted,
+            null,
+            where,
+            lambda share: None,
+            proved=subject.heads,
+        )
     ]
 
 

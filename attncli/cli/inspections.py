@@ -6,8 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import torch
-
 from attncli.checkpoints.inputs.texts import inputs_of
 from attncli.checkpoints.loading.body import body_of
 from attncli.checkpoints.loading.load import load
@@ -15,8 +13,9 @@ from attncli.checkpoints.loading.room_needed import require_room_to_run
 from attncli.checkpoints.loading.twins import random_twin
 from attncli.checkpoints.random.dummy_inputs import example_inputs
 from attncli.checkpoints.sources import parse
-from attncli.checkpoints.streaming import STRIP_MEMORY, Site, Strip, prove, streaming
+from attncli.checkpoints.streaming import STRIP_MEMORY, Shape, Site, prove
 from attncli.checkpoints.structure.blocks import find_stacks
+from attncli.checkpoints.structure.mixers import mixers_of
 from attncli.cli.files import require_writable, write_whole
 from attncli.cli.head_options import HeadOptions
 from attncli.cli.model_options import InputOptions, ModelOptions
@@ -27,7 +26,7 @@ from attncli.limits import require_memory
 from attncli.studies import Progress
 from attncli.studies.head_metrics import choose
 from attncli.studies.inspect_model import Plan, Subject, inspect_model
-from attncli.studies.kept_maps import KeptMaps, Shape, bytes_needed
+from attncli.studies.kept_maps import KeptMaps, bytes_needed
 from attncli.studies.model_runs import own_precision
 
 if TYPE_CHECKING:
@@ -173,17 +172,10 @@ def announce(kept: KeptMaps, shapes: Mapping[Site, Shape], path: Path | None, sa
 def proved(body: "PreTrainedModel") -> Subject:
     """The model's blocks and attention, the capture proved on a short input."""
     short = example_inputs(body, PROBE_TOKENS)
-    shapes: dict[Site, Shape] = {}
-
-    def take_shape(site: Site, strip: Strip) -> None:
-        shapes[site] = Shape(strip.weights.shape[1], strip.queries, strip.keys)
-
     with own_precision(body):
-        proof = prove(body, short)
+        shapes = prove(body, short).shapes
         stacks = find_stacks(body, short)
-        with torch.no_grad(), streaming(body, take_shape):
-            body(**short)
-    return Subject(body, stacks, proof.heads, shapes)
+        return Subject(body, stacks, shapes, mixers_of(body, stacks, short, shapes))
 
 
 def refuse_absent(heads: Mapping[Site, Sequence[int]], plan: Plan) -> None:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from attncli.checkpoints.streaming import (
     STRIP_MEMORY,
+    Shape,
     Site,
     Strip,
     streaming,
@@ -98,7 +99,8 @@ class Observer:
     def begin(self, site: Site, strip: Strip) -> None:
         self.site = site
         same_tokens = (site.is_self or site.is_difference) and strip.queries == strip.keys
-        self.totals = Totals(self.wanted.heads, same_tokens)
+        self.totals = Totals(self.wanted.heads, same_tokens, site.is_difference)
+        self.total = strip.total
         self.spans = Spans(strip.queries, strip.keys)
 
     def finish(self) -> None:
@@ -114,7 +116,7 @@ class Observer:
             if (short := totals.short()) is not None:
                 self.seen.short[self.site] = short
             even = self.null.of(
-                self.spans, self.wanted.heads, totals.same_tokens, self.wanted.period
+                self.spans, self.wanted.heads, totals.same_tokens, self.wanted.period, self.total
             )
             self.seen.nulls[self.site] = {**even, **equal_shares(self.seen.heads[self.site])}
         self.site = None
@@ -180,7 +182,7 @@ def look(
     tick: Tick,
     also: Look | None = None,
     strip_memory: int = STRIP_MEMORY,
-    proved: Mapping[Site, int] | None = None,
+    proved: Mapping[Site, Shape] | None = None,
 ) -> Seen:
     """Run the model once; `also` is shown every strip too, and no attention may be seen but those that were `proved`."""
     observer = Observer(wanted, null, where, tick)
@@ -207,11 +209,11 @@ def look(
     return observer.seen
 
 
-def refuse_unmeasured(seen: Seen, wanted: Wanted, proved: Mapping[Site, int]) -> None:
+def refuse_unmeasured(seen: Seen, wanted: Wanted, proved: Mapping[Site, Shape]) -> None:
     """What is measured are the heads that were proved, in the layers that were asked for, and no others."""
     due = {
-        site: heads
-        for site, heads in proved.items()
+        site: shape.heads
+        for site, shape in proved.items()
         if wanted.layers is None or site.layer in wanted.layers
     }
     for metric in wanted.heads:

@@ -11,8 +11,9 @@ from attncli.checkpoints.inputs.repeated import repeated_tokens
 from attncli.checkpoints.inputs.shuffled import shuffled
 from attncli.checkpoints.inputs.texts import ModelInput
 from attncli.checkpoints.loading.load import Checkpoint
-from attncli.checkpoints.streaming import STRIP_MEMORY, Site
+from attncli.checkpoints.streaming import STRIP_MEMORY, Shape, Site
 from attncli.checkpoints.structure.blocks import Stack
+from attncli.checkpoints.structure.mixers import Mixer
 from attncli.metrics.activations._state import Peak
 from attncli.ranks.sharing import own_share
 from attncli.records import Report, Row
@@ -32,7 +33,7 @@ from attncli.studies.head_rows import (
 )
 from attncli.studies.head_runs import Look, Seen, Wanted, look
 from attncli.studies.head_views import Ranking, ranked, views
-from attncli.studies.kept_maps import Shape
+from attncli.studies.layer_census import LayerCensus
 from attncli.studies.over_texts import over_texts
 from attncli.studies.uniform_null import UniformNull
 
@@ -53,10 +54,10 @@ class Subject:
 
     body: PreTrainedModel
     stacks: tuple[Stack, ...]
-    heads: Mapping[Site, int]
-    """Of each attention that was proved, in the order in which they run."""
-    shapes: Mapping[Site, Shape] = field(default_factory=dict)
-    """Of each attention's maps on the short input that proved it."""
+    shapes: Mapping[Site, Shape]
+    """Of each attention's maps on the short input that proved it, in the order in which they run."""
+    mixers: tuple[Mixer, ...] = ()
+    """What mixes tokens beside attention."""
 
 
 @dataclass(frozen=True)
@@ -105,13 +106,19 @@ def inspect_model(
     """`twin`: the same architecture with random weights; `also` is shown every strip of the first text."""
     runs = observe(subject, twin, checkpoint.identity, texts, plan, also, progress)
     rows, heads = rows_of(runs, subject, plan)
-    told = findings(rows, heads, [text.labels for text in texts]) if plan.metrics.roles else ()
+    layers = LayerCensus.of(subject.stacks, subject.shapes, subject.mixers)
+    labels = [text.labels for text in texts]
+    told = findings(rows, heads, labels, layers.unseen()) if plan.metrics.roles else ()
     return Report(
         study="inspect-model",
-        headline=headline(checkpoint.identity, runs.own, heads, [f.about for f in told]),
+        headline=headline(checkpoint.identity, runs.own, heads, [f.about for f in told], layers),
         rows=tuple(ranked(rows, plan.ranking)),
         metrics=plan.metrics.definitions(),
-        source={**checkpoint.identity, "attention": census(runs.own)},
+        source={
+            **checkpoint.identity,
+            "attention": census(runs.own),
+            "layers": layers.document,
+        },
         input=described(texts, runs.own),
         seeds=(plan.seed,),
         views=tuple(views(rows, plan.metrics, plan.ranking, len(texts))),
@@ -132,7 +139,7 @@ def observe(
     """Every forward pass that is needed."""
     mixed = [moved for text in texts if plan.shuffle and (moved := shuffled(text, plan.seed))]
     passes = len(own_share(texts)) * (2 if twin else 1) + len(own_share(mixed))
-    meter = Meter(progress, passes * len(subject.heads))
+    meter = Meter(progress, passes * len(subject.shapes))
     null = UniformNull()
     runs = Runs(observe_model(subject, identity, OWN, texts, plan, null, meter, also))
     if twin is not None:
@@ -170,7 +177,7 @@ def observe_model(
             meter.tick,
             also if place == 0 else None,
             plan.strip_memory,
-            subject.heads,
+            subject.shapes,
         )
 
     made_of = (Seen, Site, Peak) if also is None else None  # what is shown is not kept
@@ -195,7 +202,7 @@ def observe_repeats(subject: Subject, plan: Plan, null: UniformNull) -> list[See
             null,
             where,
             lambda share: None,
-            proved=subject.heads,
+            proved=subject.shapes,
         )
     ]
 
@@ -216,11 +223,12 @@ def headline(
     own: Observed,
     heads: Sequence[Head],
     about: Sequence[str],
+    layers: LayerCensus | None,
 ) -> str:
     """The model, what its heads do, and what is wrong with it."""
     name = identity.get("name") or identity.get("path") or identity.get("class")
     tokens = max(seen.tokens for seen in own.texts)
-    size = f"{len(own.sites)} attention layers, {tokens} tokens"
+    size = f"{layers_in_words(own, layers)}, {tokens} tokens"
     roles = Counter(head.played.role.name for head in heads if head.played is not None)
     played = ", ".join(f"{count} {role}" for role, count in roles.most_common())
     sick = [word for word in about if word in SICK]
@@ -230,6 +238,13 @@ def headline(
         + (f"; {', '.join(sick)}" if sick else "")
         + "."
     )
+
+
+def layers_in_words(own: Observed, layers: LayerCensus | None) -> str:
+    """How many layers attend; where others mix tokens otherwise, how many these are."""
+    hybrid = layers.headline() if layers is not None else ""
+    count = len({(site.stack, site.layer) for site in own.sites})
+    return hybrid or f"{count} attention layer{'' if count == 1 else 's'}"
 
 
 SICK = ("massive activations", "over-smoothing", "idle heads")

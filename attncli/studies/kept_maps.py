@@ -3,27 +3,19 @@
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from attncli.checkpoints.files.map_files import FORMAT, tensor_name, visible_name
-from attncli.checkpoints.streaming import Site, Strip
+from attncli.checkpoints.streaming import Shape, Site, Strip
 from attncli.records import Picture
 from attncli.studies.head_rows import Keeps
 
 MOST_CELLS = 200
 """Of the side of a picture; longer texts are drawn coarser."""
-
-
-class Shape(NamedTuple):
-    """Of one attention's maps."""
-
-    heads: int
-    queries: int
-    keys: int
 
 
 @dataclass

@@ -15,6 +15,16 @@ from attncli.checkpoints.streaming.capture import STRIP_MEMORY, streaming
 from attncli.checkpoints.streaming.interface import Strip, in_rounds
 from attncli.checkpoints.streaming.projections import watching_projections
 from attncli.checkpoints.streaming.proof import Proof, prove
-from attncli.checkpoints.streaming.sites import Site
+from attncli.checkpoints.streaming.sites import Shape, Site
 
-__all__ = ["STRIP_MEMORY", "Proof", "Site", "Strip", "in_rounds", "prove", "streaming", "watching_projections"]
+__all__ = [
+    "STRIP_MEMORY",
+    "Proof",
+    "Shape",
+    "Site",
+    "Strip",
+    "in_rounds",
+    "prove",
+    "streaming",
+    "watching_projections",
+]

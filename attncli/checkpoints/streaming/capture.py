@@ -1,9 +1,9 @@
 """The context under which a model's attention is handed on, strip by strip, while it runs as ever."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
@@ -19,7 +19,7 @@ from attncli.checkpoints.streaming.interface import (
     rows_within,
 )
 from attncli.checkpoints.streaming.masks import rowwise_mask
-from attncli.checkpoints.streaming.sites import Site, Sites
+from attncli.checkpoints.streaming.sites import Shape, Site, Sites
 from attncli.checkpoints.streaming.split_heads import group_of, with_all_heads
 from attncli.checkpoints.streaming.watching import Watcher
 from attncli.errors import InputError
@@ -37,32 +37,25 @@ Observe = Callable[[Site, Strip], bool | None]
 """Called with every strip; True at the last one of a map asks for the whole map once more."""
 
 
-@dataclass
-class Extent:
-    """What has come of one attention in a forward pass."""
-
-    heads: int
-    queries: int
-    rows: int = 0
-
-
 class Stream:
     """One model's attention on its way to an observer."""
 
     def __init__(
-        self, model: nn.Module, observe: Observe, memory: int, proved: Mapping[Site, int] | None
+        self, model: nn.Module, observe: Observe, memory: int, proved: Mapping[Site, Shape] | None
     ) -> None:
         self.observe = observe
         self.memory = memory
         self.proved = proved
-        """The attentions that every forward pass must have, with their numbers of heads; None while they are found out."""
+        """The attentions that every forward pass must have, with as many heads; None while they are found out."""
         self.sites = Sites(model)
         self.current: Site | None = None
         """The attention off the interface whose strips come now."""
         self.captured: list[Site] = []
         """The attentions of the current forward pass, in order."""
-        self.extents: dict[Site, Extent] = {}
+        self.shapes: dict[Site, Shape] = {}
         """Of the same attentions."""
+        self.rows: Counter[Site] = Counter()
+        """How many rows of each have come."""
         self.on_interface: set[str] = set()
         """Names of modules that went through the attention interface."""
         self.sinks = {
@@ -77,7 +70,7 @@ class Stream:
     def restart(self, *_: Any) -> None:
         """A new forward pass begins."""
         self.sites.restart()
-        self.captured, self.extents = [], {}
+        self.captured, self.shapes, self.rows = [], {}, Counter()
         self.watcher.restart()
         self.pairs.restart()
 
@@ -85,7 +78,7 @@ class Stream:
         """The forward pass is over: all was seen that it attends to, and nothing else than what was proved."""
         self.refuse_what_was_missed()
         if self.proved is not None:
-            refuse_another(self.heads, self.proved)
+            refuse_another(self.shapes, self.proved)
 
     def attend(
         self,
@@ -112,7 +105,9 @@ class Stream:
                 own_eager(module),
                 call,
                 rows_within(self.memory, call.row),
-                lambda strip: self.hand_on(site, module, applied(strip, share) if second else strip),
+                lambda strip: self.hand_on(
+                    site, module, applied(strip, share) if second else strip
+                ),
             )
             if pair:
                 self.pairs.take(module, query, key, output)
@@ -152,12 +147,8 @@ class Stream:
     def count(self, site: Site, strip: Strip) -> None:
         """One more strip of a map that comes for the first time."""
         heads, rows = strip.weights.shape[1:3]
-        self.extents.setdefault(site, Extent(heads, strip.queries)).rows += rows
-
-    @property
-    def heads(self) -> dict[Site, int]:
-        """How many heads each attention of the current forward pass has."""
-        return {site: extent.heads for site, extent in self.extents.items()}
+        self.shapes[site] = Shape(heads, strip.queries, strip.keys)
+        self.rows[site] += rows
 
     def refuse_what_was_missed(self) -> None:
         """Every softmax inside an attention was a map, and every row of every map was seen."""
@@ -168,10 +159,10 @@ class Stream:
                 "its maps cannot be captured."
             )
         self.pairs.refuse_unproved()
-        for site, extent in self.extents.items():
-            if extent.rows != extent.queries:
+        for site, shape in self.shapes.items():
+            if self.rows[site] != shape.queries:
                 raise InputError(
-                    f"{site.name}: {extent.rows} of {extent.queries} rows of its attention were seen."
+                    f"{site.name}: {self.rows[site]} of {shape.queries} rows of its attention were seen."
                 )
 
 
@@ -184,11 +175,11 @@ def streaming(
     model: nn.Module,
     observe: Observe,
     strip_memory: int = STRIP_MEMORY,
-    proved: Mapping[Site, int] | None = None,
+    proved: Mapping[Site, Shape] | None = None,
 ) -> Iterator[Stream]:
     """Every forward pass of the model in this context hands its attention to `observe` and gives its usual output.
 
-    `proved`: the attentions that a pass must show, no more and no fewer, as `Proof.heads` has them.
+    `proved`: the attentions that a pass must show, no more and no fewer, as `Proof.shapes` has them.
     """
     stream = Stream(model, observe, strip_memory, proved)
     handles = [
@@ -209,18 +200,18 @@ def streaming(
             handle.remove()
 
 
-def refuse_another(found: Mapping[Site, int], proved: Mapping[Site, int]) -> None:
+def refuse_another(found: Mapping[Site, Shape], proved: Mapping[Site, Shape]) -> None:
     """A longer input may take another way through the model's code: what was proved on the short one says nothing of it."""
-    for site, heads in found.items():
+    for site, shape in found.items():
         if site not in proved:
             raise InputError(
                 f"{site.name} attends here as layer {site.layer} ({site.kind}) of {site.stack}, and did not on the short "
                 "input on which the capture was proved: how often the model attends depends on its input, which is not "
                 "understood."
             )
-        if heads != proved[site]:
+        if shape.heads != proved[site].heads:
             raise InputError(
-                f"{site.name} has {heads} heads here and had {proved[site]} on the short input on which the capture was "
+                f"{site.name} has {shape.heads} heads here and had {proved[site].heads} on the short input on which the capture was "
                 "proved: which is which is not understood."
             )
     for site in proved:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from attncli.checkpoints.streaming.capture import Stream, eager_everywhere, streaming
 from attncli.checkpoints.streaming.interface import ALIVE, Strip
-from attncli.checkpoints.streaming.sites import CROSS, NUMBER, Site
+from attncli.checkpoints.streaming.sites import CROSS, NUMBER, Shape, Site
 from attncli.errors import InputError
 
 DIFFERENCE: Mapping[torch.dtype, float] = {
@@ -48,8 +48,8 @@ class Proof:
     """What is known of a model's attention once the capture has been proved."""
 
     sites: tuple[Site, ...]
-    heads: Mapping[Site, int]
-    """How many heads each of them has."""
+    shapes: Mapping[Site, Shape]
+    """Of their maps on the short input."""
     causal: frozenset[Site]
     """Attentions that put no weight on later tokens."""
     whole_maps: tuple[Site, ...]
@@ -80,7 +80,9 @@ def prove(model: nn.Module, inputs: Mapping[str, Any]) -> Proof:
     causal = causal_sites(evidence)
     refuse_leaks(model, stream, causal)
     eager_alone = not largest_difference(plain, as_set) <= allowed
-    return Proof(tuple(stream.captured), stream.heads, causal, whole_maps(stream), difference, eager_alone)
+    return Proof(
+        tuple(stream.captured), stream.shapes, causal, whole_maps(stream), difference, eager_alone
+    )
 
 
 def small_strips(model: nn.Module, inputs: Mapping[str, Any]) -> int:

@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from torch import nn
 
@@ -56,6 +57,14 @@ class Site:
     def is_difference(self) -> bool:
         """Whether it is made of two attentions, so that its weights have both signs."""
         return self.kind == DIFFERENCE
+
+
+class Shape(NamedTuple):
+    """Of one attention's maps."""
+
+    heads: int
+    queries: int
+    keys: int
 
 
 class Sites:

@@ -24,6 +24,7 @@ from attncli.cli.tensors import write_tensors
 from attncli.errors import UsageError
 from attncli.limits import require_memory
 from attncli.studies import Progress
+from attncli.studies.beyond_maps import Beyond
 from attncli.studies.head_metrics import choose
 from attncli.studies.inspect_model import Plan, Subject, inspect_model
 from attncli.studies.kept_maps import KeptMaps, bytes_needed
@@ -32,7 +33,7 @@ from attncli.studies.model_runs import own_precision
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from attncli.records import Report
+    from attncli.records import Report, Scalar
 
 Study = Callable[..., "Report"]
 """Called with the progress."""
@@ -131,13 +132,20 @@ def model_study(
     study = partial(inspect_model, checkpoint, subject, twin, texts, plan)
     if asked.save_maps is None and not asked.draws_maps:
         return study
-    kept = KeptMaps(plan.layers, plan.keeps)
-    announce(kept, at_length(subject.shapes, texts[0].tokens), asked.save_maps, say)
+    kept = KeptMaps(plan.layers, plan.keeps, for_file=asked.save_maps is not None)
+    lengths = at_length(subject.shapes, texts[0].tokens)
+    announce(kept, lengths, asked.save_maps, say, subject.itemsize)
+    metadata: dict[str, str] = {}
+
+    def beyond(found: Beyond, keys: Mapping[Site, Mapping[str, "Scalar"]]) -> None:
+        named = {name: keys[site] for site, name in kept.names().items()}
+        metadata.update(replace(found, keys=named).metadata)
 
     def with_maps(progress: Progress) -> "Report":
-        report = study(also=kept.take, progress=progress)
+        given = beyond if asked.save_maps is not None else None
+        report = study(also=kept.take, progress=progress, beyond=given)
         if asked.save_maps is not None:
-            metadata = kept.metadata(checkpoint.identity, texts[0].labels)
+            metadata.update(kept.metadata(checkpoint.identity, texts[0].labels))
             write_whole(asked.save_maps, lambda path: write_tensors(path, kept.tensors(), metadata))
         pictures = kept.pictures(texts[0].labels) if asked.draws_maps else ()
         return replace(report, pictures=tuple(pictures))
@@ -157,9 +165,11 @@ def at_length(shapes: Mapping[Site, Shape], tokens: int) -> dict[Site, Shape]:
     }
 
 
-def announce(kept: KeptMaps, shapes: Mapping[Site, Shape], path: Path | None, say: Say) -> None:
+def announce(
+    kept: KeptMaps, shapes: Mapping[Site, Shape], path: Path | None, say: Say, itemsize: int
+) -> None:
     """The size of the maps is said, and refused where there is no room for it, before the work."""
-    count, size = bytes_needed(shapes, kept)
+    count, size = bytes_needed(shapes, kept, itemsize)
     if count == 0:
         raise UsageError("--layers and --heads leave no head whose map could be kept.")
     what = f"the maps of {count} head{'s' if count > 1 else ''} over {max(shape.queries for shape in shapes.values())} tokens"

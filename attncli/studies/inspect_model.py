@@ -1,10 +1,11 @@
 """`attn inspect-model MODEL`: what every head and layer does, each number beside what it would be for nothing."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+import torch
 from transformers import PreTrainedModel
 
 from attncli.checkpoints.inputs.repeated import repeated_tokens
@@ -16,12 +17,14 @@ from attncli.checkpoints.structure.blocks import Stack
 from attncli.checkpoints.structure.mixers import Mixer
 from attncli.metrics.activations._state import Peak
 from attncli.ranks.sharing import own_share
-from attncli.records import Report, Row
+from attncli.records import Report, Row, Scalar
 from attncli.studies import Progress, no_progress
+from attncli.studies.beyond_maps import Beyond, is_beyond
 from attncli.studies.head_findings import findings
-from attncli.studies.head_metrics import Metrics
-from attncli.studies.head_roles import Head, heads_of, role_rows
+from attncli.studies.head_metrics import Metrics, choose
+from attncli.studies.head_roles import ROLE, Head, heads_of, role_rows
 from attncli.studies.head_rows import (
+    ON_REPEATS,
     RANDOM,
     SHUFFLED,
     Keeps,
@@ -58,6 +61,11 @@ class Subject:
     """Of each attention's maps on the short input that proved it, in the order in which they run."""
     mixers: tuple[Mixer, ...] = ()
     """What mixes tokens beside attention."""
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a weight as it is seen: half precision is seen in float32."""
+        return 8 if self.body.dtype == torch.float64 else 4
 
 
 @dataclass(frozen=True)
@@ -102,12 +110,19 @@ def inspect_model(
     plan: Plan,
     also: Look | None = None,
     progress: Progress = no_progress,
+    beyond: Callable[[Beyond, Mapping[Site, Mapping[str, Scalar]]], None] | None = None,
 ) -> Report:
-    """`twin`: the same architecture with random weights; `also` is shown every strip of the first text."""
+    """`twin`: the same architecture with random weights; `also` is shown every strip of the first text.
+
+    `beyond` is given what the maps of that text will not show, and the keys of each attention's rows.
+    """
     runs = observe(subject, twin, checkpoint.identity, texts, plan, also, progress)
     rows, heads = rows_of(runs, subject, plan)
     layers = LayerCensus.of(subject.stacks, subject.shapes, subject.mixers)
     labels = [text.labels for text in texts]
+    if beyond is not None:
+        keys = site_keys(runs.own.sites, subject.stacks)
+        beyond(beyond_maps(rows, layers, subject, plan, keys, len(texts)), keys)
     told = findings(rows, heads, labels, layers.unseen()) if plan.metrics.roles else ()
     return Report(
         study="inspect-model",
@@ -117,7 +132,7 @@ def inspect_model(
         source={
             **checkpoint.identity,
             "attention": census(runs.own),
-            "layers": layers.document,
+            "layers": asdict(layers),
         },
         input=described(texts, runs.own),
         seeds=(plan.seed,),
@@ -207,6 +222,30 @@ def observe_repeats(subject: Subject, plan: Plan, null: UniformNull) -> list[See
     ]
 
 
+def beyond_maps(
+    rows: Sequence[Row],
+    layers: LayerCensus,
+    subject: Subject,
+    plan: Plan,
+    keys: Mapping[Site, dict[str, Scalar]],
+    texts: int,
+) -> Beyond:
+    """What roles are told from, whether it was asked for or not; of one text what else no map shows.
+
+    Over several texts that would be a mean, and the maps are those of the first.
+    """
+    asked = replace(plan, metrics=choose([ON_REPEATS]))
+    repeated = observe_repeats(subject, asked, UniformNull())
+    own = Observed(repeated, repeated)
+    roles = head_rows(asked.metrics.on_repeats if repeated else (), own, {}, keys, plan.keeps)
+    others = [row for row in rows if texts == 1 and row.metric != ROLE and is_beyond(row.metric)]
+    return Beyond(layers, roles_on(own), rows=(*roles, *others))
+
+
+def roles_on(own: Observed) -> str:
+    return "random tokens repeated twice" if own.repeated else "texts"
+
+
 def rows_of(runs: Runs, subject: Subject, plan: Plan) -> tuple[list[Row], list[Head]]:
     """All rows, and the heads as they are gathered from them."""
     metrics = plan.metrics
@@ -264,7 +303,7 @@ def census(own: Observed) -> list[dict[str, Any]]:
 
 def described(texts: Sequence[ModelInput], own: Observed) -> dict[str, Any]:
     read = [{"name": text.name, "tokens": text.tokens} for text in texts]
-    return {"texts": read, "roles_on": "random tokens repeated twice" if own.repeated else "texts"}
+    return {"texts": read, "roles_on": roles_on(own)}
 
 
 def warned(runs: Runs, plan: Plan) -> Iterator[str]:

@@ -1,9 +1,8 @@
 """What each layer of a model does with its tokens: which attend, which mix them otherwise, and what of it is looked at."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
 
 from attncli.checkpoints.streaming import Site
 from attncli.checkpoints.structure.blocks import Stack
@@ -47,19 +46,6 @@ class LayerCensus:
         seen = [(site.stack, site.kind, site.layer, True) for site in sites]
         seen += [(mixer.stack, mixer.kind, mixer.layer, False) for mixer in mixers]
         return cls(len(calls), sum(attends), sum(idle), gathered(seen))
-
-    @classmethod
-    def read(cls, said: Mapping[str, Any]) -> "LayerCensus":
-        """From a file: what `document` has written."""
-        mixers = tuple(
-            Mixing(each["stack"], each["kind"], each["attention"], tuple(each["layers"]))
-            for each in said["mixers"]
-        )
-        return cls(said["layers"], said["attending"], said["idle"], mixers)
-
-    @property
-    def document(self) -> dict[str, Any]:
-        return asdict(self)
 
     @property
     def others(self) -> dict[str, list[Mixing]]:

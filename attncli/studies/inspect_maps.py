@@ -1,9 +1,11 @@
 """`attn inspect-model maps.safetensors`: the numbers of saved maps, as if the model ran again."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import asdict
 from typing import Any
 
+from attncli.checkpoints.ablation.float64 import in_float64
 from attncli.checkpoints.files.map_files import MapFile, SavedMap
 from attncli.checkpoints.streaming import Site, in_rounds
 from attncli.errors import InputError
@@ -68,13 +70,14 @@ def observe(
     """Every map in strips; what asks for another round is read again."""
     wanted = Wanted(metrics)
     observer = Observer(wanted, UniformNull(), str(file.path), lambda share: None)
-    for done, saved in enumerate(maps):
-        in_rounds(
-            lambda _, saved=saved: file.strips(saved),  # type: ignore[misc]
-            lambda strip, saved=saved: observer.strip(saved.site, strip),  # type: ignore[misc]
-        )
-        progress(done + 1, len(maps), "maps")
-    observer.finish()
+    with in_float64() if any(saved.double for saved in maps) else nullcontext():
+        for done, saved in enumerate(maps):
+            in_rounds(
+                lambda _, saved=saved: file.strips(saved),  # type: ignore[misc]
+                lambda strip, saved=saved: observer.strip(saved.site, strip),  # type: ignore[misc]
+            )
+            progress(done + 1, len(maps), "maps")
+        observer.finish()
     return observer.seen
 
 

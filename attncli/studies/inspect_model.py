@@ -267,7 +267,8 @@ def headline(
     """The model, what its heads do, and what is wrong with it."""
     name = identity.get("name") or identity.get("path") or identity.get("class")
     tokens = max(seen.tokens for seen in own.texts)
-    size = f"{layers_in_words(own, layers)}, {tokens} tokens"
+    hybrid = layers.headline() if layers is not None else ""
+    size = f"{hybrid}; {tokens} tokens" if hybrid else f"{attending(own)}, {tokens} tokens"
     roles = Counter(head.played.role.name for head in heads if head.played is not None)
     played = ", ".join(f"{count} {role}" for role, count in roles.most_common())
     sick = [word for word in about if word in SICK]
@@ -279,11 +280,10 @@ def headline(
     )
 
 
-def layers_in_words(own: Observed, layers: LayerCensus | None) -> str:
-    """How many layers attend; where others mix tokens otherwise, how many these are."""
-    hybrid = layers.headline() if layers is not None else ""
+def attending(own: Observed) -> str:
+    """How many layers are seen to attend."""
     count = len({(site.stack, site.layer) for site in own.sites})
-    return hybrid or f"{count} attention layer{'' if count == 1 else 's'}"
+    return f"{count} attention layer{'' if count == 1 else 's'}"
 
 
 SICK = ("massive activations", "over-smoothing", "idle heads")

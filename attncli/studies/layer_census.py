@@ -7,6 +7,7 @@ from itertools import groupby
 from attncli.checkpoints.streaming import Site
 from attncli.checkpoints.structure.blocks import Stack
 from attncli.checkpoints.structure.mixers import Mixer
+from attncli.studies.head_rows import stack_name
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class LayerCensus:
 
     @classmethod
     def of(
-        cls, stacks: Sequence[Stack], sites: Iterable[Site], mixers: Sequence[Mixer]
+        cls, stacks: tuple[Stack, ...], sites: Iterable[Site], mixers: Sequence[Mixer]
     ) -> "LayerCensus":
         sites = list(sites)
         calls = [(stack.name, call) for stack in stacks for call in stack.calls]
@@ -43,7 +44,7 @@ class LayerCensus:
             not attending and (stack, call.layer) not in other
             for attending, (stack, call) in zip(attends, calls, strict=True)
         ]
-        seen = [(site.stack, site.kind, site.layer, True) for site in sites]
+        seen = [(stack_name(site, stacks), site.kind, site.layer, True) for site in sites]
         seen += [(mixer.stack, mixer.kind, mixer.layer, False) for mixer in mixers]
         return cls(len(calls), sum(attends), sum(idle), gathered(seen))
 

@@ -55,6 +55,8 @@ class SavedMap:
     heads: tuple[int, ...]
     """True numbers of the heads that are there."""
     shape: tuple[int, int, int]
+    double: bool
+    """Whether it is in float64."""
     causal: bool
     """No mask is saved, and no head looks ahead."""
 
@@ -121,7 +123,8 @@ class MapFile:
             match["stack"] or PLAIN, int(match["layer"]), kind, spans.get(name, "full"), name
         )
         unsaid = visible_name(name) not in self.names and "heads" not in self.metadata
-        return SavedMap(name, site, heads, shape, unsaid and looks_back(file, name, shape))
+        double = file.get_slice(name).get_dtype() == "F64"
+        return SavedMap(name, site, heads, shape, double, unsaid and looks_back(file, name, shape))
 
     def strips(self, saved: SavedMap) -> Iterator[Strip]:
         """All rows of a map, in order."""

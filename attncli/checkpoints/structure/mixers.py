@@ -158,6 +158,8 @@ def mixes(module: nn.Module, given: Given, tokens: int) -> bool:
     stream = taken(given.args, given.kwargs)
     if stream is None or (axis := token_axis(stream, tokens)) is None:
         return False
+    if axis == stream.ndim - 1 and any(p.shape[-1] == tokens for p in module.parameters()):
+        return False  # as many features as tokens
     middle = tokens // 2
     moved = stream.clone()
     moved.select(axis, middle).add_(noise(moved.select(axis, middle)))

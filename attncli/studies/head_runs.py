@@ -203,7 +203,7 @@ def look(
         streaming(body, strip, strip_memory, proved),
     ):
         body(**kwargs)
-    observer.finish()
+        observer.finish()  # in the model's own precision, as the other attentions
     if proved is not None:
         refuse_unmeasured(observer.seen, wanted, proved)
     return observer.seen

@@ -6,8 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import torch
-
 from attncli.checkpoints.inputs.texts import inputs_of
 from attncli.checkpoints.loading.body import body_of
 from attncli.checkpoints.loading.load import load
@@ -15,8 +13,9 @@ from attncli.checkpoints.loading.room_needed import require_room_to_run
 from attncli.checkpoints.loading.twins import random_twin
 from attncli.checkpoints.random.dummy_inputs import example_inputs
 from attncli.checkpoints.sources import Source
-from attncli.checkpoints.streaming import STRIP_MEMORY, Site, Strip, prove, streaming
+from attncli.checkpoints.streaming import STRIP_MEMORY, Shape, Site, prove
 from attncli.checkpoints.structure.blocks import find_stacks
+from attncli.checkpoints.structure.mixers import mixers_of
 from attncli.cli.files import require_writable, write_whole
 from attncli.cli.head_options import HeadOptions
 from attncli.cli.model_options import InputOptions, ModelOptions
@@ -25,15 +24,16 @@ from attncli.cli.tensors import write_tensors
 from attncli.errors import UsageError
 from attncli.limits import require_memory
 from attncli.studies import Progress
+from attncli.studies.beyond_maps import Beyond
 from attncli.studies.head_metrics import choose
 from attncli.studies.inspect_model import Plan, Subject, inspect_model
-from attncli.studies.kept_maps import KeptMaps, Shape, bytes_needed
+from attncli.studies.kept_maps import KeptMaps, bytes_needed
 from attncli.studies.model_runs import own_precision
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from attncli.records import Report
+    from attncli.records import Report, Scalar
 
 Study = Callable[..., "Report"]
 """Called with the progress."""
@@ -132,13 +132,20 @@ def model_study(
     study = partial(inspect_model, checkpoint, subject, twin, texts, plan)
     if asked.save_maps is None and not asked.draws_maps:
         return study
-    kept = KeptMaps(plan.layers, plan.keeps)
-    announce(kept, at_length(subject.shapes, texts[0].tokens), asked.save_maps, say)
+    kept = KeptMaps(plan.layers, plan.keeps, for_file=asked.save_maps is not None)
+    lengths = at_length(subject.shapes, texts[0].tokens)
+    announce(kept, lengths, asked.save_maps, say, subject.itemsize)
+    metadata: dict[str, str] = {}
+
+    def beyond(found: Beyond, keys: Mapping[Site, Mapping[str, "Scalar"]]) -> None:
+        named = {name: keys[site] for site, name in kept.names().items()}
+        metadata.update(replace(found, keys=named).metadata)
 
     def with_maps(progress: Progress) -> "Report":
-        report = study(also=kept.take, progress=progress)
+        given = beyond if asked.save_maps is not None else None
+        report = study(also=kept.take, progress=progress, beyond=given)
         if asked.save_maps is not None:
-            metadata = kept.metadata(checkpoint.identity, texts[0].labels)
+            metadata.update(kept.metadata(checkpoint.identity, texts[0].labels))
             write_whole(asked.save_maps, lambda path: write_tensors(path, kept.tensors(), metadata))
         pictures = kept.pictures(texts[0].labels) if asked.draws_maps else ()
         return replace(report, pictures=tuple(pictures))
@@ -158,9 +165,11 @@ def at_length(shapes: Mapping[Site, Shape], tokens: int) -> dict[Site, Shape]:
     }
 
 
-def announce(kept: KeptMaps, shapes: Mapping[Site, Shape], path: Path | None, say: Say) -> None:
+def announce(
+    kept: KeptMaps, shapes: Mapping[Site, Shape], path: Path | None, say: Say, itemsize: int
+) -> None:
     """The size of the maps is said, and refused where there is no room for it, before the work."""
-    count, size = bytes_needed(shapes, kept)
+    count, size = bytes_needed(shapes, kept, itemsize)
     if count == 0:
         raise UsageError("--layers and --heads leave no head whose map could be kept.")
     what = f"the maps of {count} head{'s' if count > 1 else ''} over {max(shape.queries for shape in shapes.values())} tokens"
@@ -173,17 +182,10 @@ def announce(kept: KeptMaps, shapes: Mapping[Site, Shape], path: Path | None, sa
 def proved(body: "PreTrainedModel") -> Subject:
     """The model's blocks and attention, the capture proved on a short input."""
     short = example_inputs(body, PROBE_TOKENS)
-    shapes: dict[Site, Shape] = {}
-
-    def take_shape(site: Site, strip: Strip) -> None:
-        shapes[site] = Shape(strip.weights.shape[1], strip.queries, strip.keys)
-
     with own_precision(body):
-        proof = prove(body, short)
+        shapes = prove(body, short).shapes
         stacks = find_stacks(body, short)
-        with torch.no_grad(), streaming(body, take_shape):
-            body(**short)
-    return Subject(body, stacks, proof.sites, shapes)
+        return Subject(body, stacks, shapes, mixers_of(body, stacks, short, shapes))
 
 
 def refuse_absent(heads: Mapping[Site, Sequence[int]], plan: Plan) -> None:

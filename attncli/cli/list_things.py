@@ -1,6 +1,7 @@
 """`attn list`"""
 
 from collections.abc import Callable, Mapping
+from itertools import zip_longest
 from typing import Annotated
 
 import typer
@@ -54,7 +55,7 @@ def architectures() -> dict[str, str]:
 
     lines = (files("attncli.checkpoints.random") / "architectures.tsv").read_text().splitlines()
     header, *rows = (line.split("\t") for line in lines)
-    return {row[0]: in_words(dict(zip(header, row, strict=True))) for row in rows}
+    return {row[0]: in_words(dict(zip_longest(header, row, fillvalue=""))) for row in rows}
 
 
 def in_words(tried: Mapping[str, str]) -> str:
@@ -64,6 +65,8 @@ def in_words(tried: Mapping[str, str]) -> str:
     if not tried["difference"]:
         return tried["capture"].replace("refused", "attention refused")
     seen = f"attention by {tried['capture'].replace('watched', 'watching')}"
+    if tried["mixers"]:
+        seen += f", beside {tried['mixers']}, which is not looked at"
     if tried["ablation"] == "understood":
         return f"{seen}; ablation understood"
     return f"{seen}; ablation {tried['ablation']}"

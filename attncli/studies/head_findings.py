@@ -8,6 +8,7 @@ from attncli.metrics.activations._state import MASSIVE, RATIO
 from attncli.records import Finding, Row
 from attncli.studies.head_roles import Head
 from attncli.studies.head_rows import NULLS, UNIFORM
+from attncli.studies.layer_census import in_words
 from attncli.studies.roles import DUPLICATE, INDUCTION, OWN, PREVIOUS, SINK, Role
 from attncli.studies.roles import UNIFORM as EVEN
 
@@ -35,9 +36,12 @@ class Weighed(NamedTuple):
 
 
 def findings(
-    rows: Sequence[Row], heads: Sequence[Head], labels: Sequence[Sequence[str]]
+    rows: Sequence[Row],
+    heads: Sequence[Head],
+    labels: Sequence[Sequence[str]],
+    unseen: str = "",
 ) -> tuple[Finding, ...]:
-    """`labels`: the tokens of every text, where they are known."""
+    """`labels`: the tokens of every text, where they are known; `unseen`: what mixes tokens and is not looked at."""
     states = [row for row in rows if row.head is None and row.value is not None]
     found = [
         *massive(states, labels),
@@ -49,15 +53,24 @@ def findings(
         *players(heads),
     ]
     ordered = sorted(found, key=lambda weighed: -weighed.weight)
-    return tuple(weighed.finding for weighed in ordered) or tuple(nothing(rows))
+    return tuple(weighed.finding for weighed in ordered) or tuple(nothing(rows, heads, unseen))
 
 
-def nothing(rows: Sequence[Row]) -> Iterator[Finding]:
-    """What was looked for and is not there; not what was never measured."""
-    measured = {row.metric for row in rows if row.value is not None}
-    absent = [words for metric, words in SOUGHT.items() if metric in measured]
-    if absent:
-        yield Finding("nothing", f"no {', '.join(absent)}")
+def nothing(rows: Sequence[Row], heads: Sequence[Head], unseen: str) -> Iterator[Finding]:
+    """What was looked for and is not there, and where; not what was never measured."""
+    measured = {row.metric: row.head is not None for row in rows if row.value is not None}
+    in_heads = [words for metric, words in SOUGHT.items() if measured.get(metric) is True]
+    in_states = [words for metric, words in SOUGHT.items() if measured.get(metric) is False]
+    said = []
+    if in_heads:
+        where = in_words([head.layer for head in heads])
+        said.append(f"no {', '.join(in_heads)} in the {count_of(len(heads))} of {where}")
+    if in_states:
+        said.append(f"no {', '.join(in_states)} after any layer")
+    if said and unseen:
+        said.append(f"not looked at: {unseen}")
+    if said:
+        yield Finding("nothing", "; ".join(said))
 
 
 def of_metric(rows: Sequence[Row], metric: str) -> list[Row]:

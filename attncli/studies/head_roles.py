@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from attncli.checkpoints.streaming.sites import DIFFERENCE
 from attncli.records import NOT_APPLICABLE, Definition, Row, Scalar
 from attncli.studies.head_rows import NULLS, UNIFORM
 from attncli.studies.roles import MIXED, Played, role_of
@@ -41,12 +42,15 @@ class Head:
 
 
 def heads_of(rows: Iterable[Row]) -> list[Head]:
-    """Every head that has a number, with the role that its numbers give it."""
+    """Every head that has a number, with the role that its numbers give it.
+
+    What differential attention applies has no heads of its own: it is made of two.
+    """
     found: dict[tuple[object, ...], Head] = {}
     for row in rows:
         if row.head is None or row.layer is None or row.value is None:
             continue
-        if "offset" in row.keys:
+        if "offset" in row.keys or row.keys.get("kind") == DIFFERENCE:
             continue
         keys = {key: row.keys[key] for key in PLACE if key in row.keys}
         place = (row.layer, row.head, *keys.items())

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from attncli.checkpoints.streaming import (
     STRIP_MEMORY,
+    Shape,
     Site,
     Strip,
     streaming,
@@ -75,41 +76,47 @@ class Observer:
         self.seen = Seen()
         self.site: Site | None = None
         self.again = False
-        """Whether the strips are those of another round."""
+        """Whether the attention in work has been asked for once more, and has not come."""
 
     def strip(self, site: Site, strip: Strip) -> bool:
         """Whether the map must come once more, said at its last strip."""
-        if strip.first_query == 0 and not self.again:
+        if strip.is_first:
             self.seen.tokens = max(self.seen.tokens, strip.keys)
             self.finish()
             if self.wanted.layers is None or site.layer in self.wanted.layers:
                 self.begin(site, strip)
-        if not self.again:
+        if strip.round == 0:
             self.tick(strip.weights.shape[2] / strip.queries)
         if self.site is None:
             return False
-        if not self.again:
+        if strip.round == 0:
             self.spans.add(strip)
         self.totals.add(as_rows(strip, self.wanted.period))
-        if strip.first_query + strip.weights.shape[2] == strip.queries:
+        if strip.is_last:
             self.again = self.totals.wants_another_round()
-        return self.again
+        return self.again and strip.is_last
 
     def begin(self, site: Site, strip: Strip) -> None:
         self.site = site
-        same_tokens = site.kind == "self" and strip.queries == strip.keys
-        self.totals = Totals(self.wanted.heads, same_tokens)
+        same_tokens = (site.is_self or site.is_difference) and strip.queries == strip.keys
+        self.totals = Totals(self.wanted.heads, same_tokens, site.is_difference)
+        self.total = strip.total
         self.spans = Spans(strip.queries, strip.keys)
 
     def finish(self) -> None:
         """The attention before is complete."""
+        if self.again:
+            raise InputError(
+                f"{self.where}: {self.site.name if self.site else 'an attention'} was to be seen once more and was not, so "
+                "its singular values cannot be vouched for."
+            )
         if self.site is not None:
             totals = self.totals
             self.seen.heads[self.site] = totals.values()
             if (short := totals.short()) is not None:
                 self.seen.short[self.site] = short
             even = self.null.of(
-                self.spans, self.wanted.heads, totals.same_tokens, self.wanted.period
+                self.spans, self.wanted.heads, totals.same_tokens, self.wanted.period, self.total
             )
             self.seen.nulls[self.site] = {**even, **equal_shares(self.seen.heads[self.site])}
         self.site = None
@@ -175,12 +182,13 @@ def look(
     tick: Tick,
     also: Look | None = None,
     strip_memory: int = STRIP_MEMORY,
+    proved: Mapping[Site, Shape] | None = None,
 ) -> Seen:
-    """Run the model once; `also` is shown every strip too."""
+    """Run the model once; `also` is shown every strip too, and no attention may be seen but those that were `proved`."""
     observer = Observer(wanted, null, where, tick)
 
     def strip(site: Site, strip: Strip) -> bool:
-        if not observer.again:
+        if strip.round == 0:
             take(site, strip)
             if also is not None:
                 also(site, strip)
@@ -192,11 +200,34 @@ def look(
         own_precision(body),
         projections(body, observer, outputs) as take,
         states(body, stacks, observer, bool(wanted.states)),
-        streaming(body, strip, strip_memory),
+        streaming(body, strip, strip_memory, proved),
     ):
         body(**kwargs)
-    observer.finish()
+        observer.finish()  # in the model's own precision, as the other attentions
+    if proved is not None:
+        refuse_unmeasured(observer.seen, wanted, proved)
     return observer.seen
+
+
+def refuse_unmeasured(seen: Seen, wanted: Wanted, proved: Mapping[Site, Shape]) -> None:
+    """What is measured are the heads that were proved, in the layers that were asked for, and no others."""
+    due = {
+        site: shape.heads
+        for site, shape in proved.items()
+        if wanted.layers is None or site.layer in wanted.layers
+    }
+    for metric in wanted.heads:
+        values = {site: found.get(metric) for site, found in seen.heads.items()}
+        known = {
+            site: len(value) if isinstance(value, Tensor) else due.get(site)
+            for site, value in values.items()
+        }
+        if known != due:
+            wrong = next(site for site in (*known, *due) if known.get(site) != due.get(site))
+            raise InputError(
+                f"{metric} was measured of {known.get(wrong, 0)} heads of {wrong.name}, which has {due.get(wrong, 0)}: the "
+                "numbers cannot be vouched for."
+            )
 
 
 @contextmanager

@@ -1,26 +1,30 @@
 """`attn inspect-model MODEL`: what every head and layer does, each number beside what it would be for nothing."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+import torch
 from transformers import PreTrainedModel
 
 from attncli.checkpoints.inputs.repeated import repeated_tokens
 from attncli.checkpoints.inputs.shuffled import shuffled
 from attncli.checkpoints.inputs.texts import ModelInput
 from attncli.checkpoints.loading.load import Checkpoint
-from attncli.checkpoints.streaming import STRIP_MEMORY, Site
+from attncli.checkpoints.streaming import STRIP_MEMORY, Shape, Site
 from attncli.checkpoints.structure.blocks import Stack
+from attncli.checkpoints.structure.mixers import Mixer
 from attncli.metrics.activations._state import Peak
 from attncli.ranks.sharing import own_share
-from attncli.records import Report, Row
+from attncli.records import Report, Row, Scalar
 from attncli.studies import Progress, no_progress
+from attncli.studies.beyond_maps import Beyond, is_beyond
 from attncli.studies.head_findings import findings
-from attncli.studies.head_metrics import Metrics
-from attncli.studies.head_roles import Head, heads_of, role_rows
+from attncli.studies.head_metrics import Metrics, choose
+from attncli.studies.head_roles import ROLE, Head, heads_of, role_rows
 from attncli.studies.head_rows import (
+    ON_REPEATS,
     RANDOM,
     SHUFFLED,
     Keeps,
@@ -32,7 +36,7 @@ from attncli.studies.head_rows import (
 )
 from attncli.studies.head_runs import Look, Seen, Wanted, look
 from attncli.studies.head_views import Ranking, ranked, views
-from attncli.studies.kept_maps import Shape
+from attncli.studies.layer_census import LayerCensus
 from attncli.studies.over_texts import over_texts
 from attncli.studies.uniform_null import UniformNull
 
@@ -53,9 +57,15 @@ class Subject:
 
     body: PreTrainedModel
     stacks: tuple[Stack, ...]
-    sites: tuple[Site, ...]
-    shapes: Mapping[Site, Shape] = field(default_factory=dict)
-    """Of each attention's maps on the short input that proved it."""
+    shapes: Mapping[Site, Shape]
+    """Of each attention's maps on the short input that proved it, in the order in which they run."""
+    mixers: tuple[Mixer, ...] = ()
+    """What mixes tokens beside attention."""
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a weight as it is seen: half precision is seen in float32."""
+        return 8 if self.body.dtype == torch.float64 else 4
 
 
 @dataclass(frozen=True)
@@ -100,17 +110,30 @@ def inspect_model(
     plan: Plan,
     also: Look | None = None,
     progress: Progress = no_progress,
+    beyond: Callable[[Beyond, Mapping[Site, Mapping[str, Scalar]]], None] | None = None,
 ) -> Report:
-    """`twin`: the same architecture with random weights; `also` is shown every strip of the first text."""
+    """`twin`: the same architecture with random weights; `also` is shown every strip of the first text.
+
+    `beyond` is given what the maps of that text will not show, and the keys of each attention's rows.
+    """
     runs = observe(subject, twin, checkpoint.identity, texts, plan, also, progress)
     rows, heads = rows_of(runs, subject, plan)
-    told = findings(rows, heads, [text.labels for text in texts]) if plan.metrics.roles else ()
+    layers = LayerCensus.of(subject.stacks, subject.shapes, subject.mixers)
+    labels = [text.labels for text in texts]
+    if beyond is not None:
+        keys = site_keys(runs.own.sites, subject.stacks)
+        beyond(beyond_maps(rows, layers, subject, plan, keys, len(texts)), keys)
+    told = findings(rows, heads, labels, layers.unseen()) if plan.metrics.roles else ()
     return Report(
         study="inspect-model",
-        headline=headline(checkpoint.identity, runs.own, heads, [f.about for f in told]),
+        headline=headline(checkpoint.identity, runs.own, heads, [f.about for f in told], layers),
         rows=tuple(ranked(rows, plan.ranking)),
         metrics=plan.metrics.definitions(),
-        source={**checkpoint.identity, "attention": census(runs.own)},
+        source={
+            **checkpoint.identity,
+            "attention": census(runs.own),
+            "layers": asdict(layers),
+        },
         input=described(texts, runs.own),
         seeds=(plan.seed,),
         views=tuple(views(rows, plan.metrics, plan.ranking, len(texts))),
@@ -131,7 +154,7 @@ def observe(
     """Every forward pass that is needed."""
     mixed = [moved for text in texts if plan.shuffle and (moved := shuffled(text, plan.seed))]
     passes = len(own_share(texts)) * (2 if twin else 1) + len(own_share(mixed))
-    meter = Meter(progress, passes * len(subject.sites))
+    meter = Meter(progress, passes * len(subject.shapes))
     null = UniformNull()
     runs = Runs(observe_model(subject, identity, OWN, texts, plan, null, meter, also))
     if twin is not None:
@@ -169,6 +192,7 @@ def observe_model(
             meter.tick,
             also if place == 0 else None,
             plan.strip_memory,
+            subject.shapes,
         )
 
     made_of = (Seen, Site, Peak) if also is None else None  # what is shown is not kept
@@ -185,8 +209,41 @@ def observe_repeats(subject: Subject, plan: Plan, null: UniformNull) -> list[See
     wanted = Wanted(names, layers=plan.layers, period=repeated.period)
     where = "random tokens repeated twice"
     return [
-        look(subject.body, subject.stacks, repeated.kwargs, wanted, null, where, lambda share: None)
+        look(
+            subject.body,
+            subject.stacks,
+            repeated.kwargs,
+            wanted,
+            null,
+            where,
+            lambda share: None,
+            proved=subject.shapes,
+        )
     ]
+
+
+def beyond_maps(
+    rows: Sequence[Row],
+    layers: LayerCensus,
+    subject: Subject,
+    plan: Plan,
+    keys: Mapping[Site, dict[str, Scalar]],
+    texts: int,
+) -> Beyond:
+    """What roles are told from, whether it was asked for or not; of one text what else no map shows.
+
+    Over several texts that would be a mean, and the maps are those of the first.
+    """
+    asked = replace(plan, metrics=choose([ON_REPEATS]))
+    repeated = observe_repeats(subject, asked, UniformNull())
+    own = Observed(repeated, repeated)
+    roles = head_rows(asked.metrics.on_repeats if repeated else (), own, {}, keys, plan.keeps)
+    others = [row for row in rows if texts == 1 and row.metric != ROLE and is_beyond(row.metric)]
+    return Beyond(layers, roles_on(own), rows=(*roles, *others))
+
+
+def roles_on(own: Observed) -> str:
+    return "random tokens repeated twice" if own.repeated else "texts"
 
 
 def rows_of(runs: Runs, subject: Subject, plan: Plan) -> tuple[list[Row], list[Head]]:
@@ -205,11 +262,13 @@ def headline(
     own: Observed,
     heads: Sequence[Head],
     about: Sequence[str],
+    layers: LayerCensus | None,
 ) -> str:
     """The model, what its heads do, and what is wrong with it."""
     name = identity.get("name") or identity.get("path") or identity.get("class")
     tokens = max(seen.tokens for seen in own.texts)
-    size = f"{len(own.sites)} attention layers, {tokens} tokens"
+    hybrid = layers.headline() if layers is not None else ""
+    size = f"{hybrid}; {tokens} tokens" if hybrid else f"{attending(own)}, {tokens} tokens"
     roles = Counter(head.played.role.name for head in heads if head.played is not None)
     played = ", ".join(f"{count} {role}" for role, count in roles.most_common())
     sick = [word for word in about if word in SICK]
@@ -219,6 +278,12 @@ def headline(
         + (f"; {', '.join(sick)}" if sick else "")
         + "."
     )
+
+
+def attending(own: Observed) -> str:
+    """How many layers are seen to attend."""
+    count = len({(site.stack, site.layer) for site in own.sites})
+    return f"{count} attention layer{'' if count == 1 else 's'}"
 
 
 SICK = ("massive activations", "over-smoothing", "idle heads")
@@ -238,7 +303,7 @@ def census(own: Observed) -> list[dict[str, Any]]:
 
 def described(texts: Sequence[ModelInput], own: Observed) -> dict[str, Any]:
     read = [{"name": text.name, "tokens": text.tokens} for text in texts]
-    return {"texts": read, "roles_on": "random tokens repeated twice" if own.repeated else "texts"}
+    return {"texts": read, "roles_on": roles_on(own)}
 
 
 def warned(runs: Runs, plan: Plan) -> Iterator[str]:

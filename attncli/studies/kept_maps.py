@@ -3,27 +3,20 @@
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from attncli.checkpoints.files.map_files import FORMAT, tensor_name, visible_name
-from attncli.checkpoints.streaming import Site, Strip
+from attncli.checkpoints.streaming import Shape, Site, Strip
+from attncli.errors import InputError
 from attncli.records import Picture
 from attncli.studies.head_rows import Keeps
 
 MOST_CELLS = 200
 """Of the side of a picture; longer texts are drawn coarser."""
-
-
-class Shape(NamedTuple):
-    """Of one attention's maps."""
-
-    heads: int
-    queries: int
-    keys: int
 
 
 @dataclass
@@ -32,8 +25,10 @@ class KeptMaps:
 
     layers: Collection[int] | None
     keeps: Keeps
-    maps: dict[Site, NDArray[np.float32]] = field(default_factory=dict)
-    """[head, query, key]"""
+    for_file: bool = False
+    """Whether a file is made of them, which has one map for each head."""
+    maps: dict[Site, NDArray[np.floating[Any]]] = field(default_factory=dict)
+    """[head, query, key], in float64 where the model runs in it."""
     heads: dict[Site, list[int]] = field(default_factory=dict)
     visible: dict[Site, NDArray[np.uint8]] = field(default_factory=dict)
     """[query, key], where some key is hidden."""
@@ -44,13 +39,19 @@ class KeptMaps:
         chosen = [head for head in range(strip.weights.shape[1]) if self.keeps(site.layer, head)]
         if not chosen:
             return
+        if self.for_file and len(strip.weights) > 1:
+            raise InputError(
+                f"layer {site.layer} ({site.name}) attends within {len(strip.weights)} windows, and a file holds one map of "
+                "each head: choose other layers with --layers."
+            )
+        weights = strip.weights[0, chosen].cpu().numpy()
         if strip.first_query == 0:
             self.heads[site] = chosen
             shape = (len(chosen), strip.queries, strip.keys)
-            self.maps[site] = np.zeros(shape, np.float32)
+            self.maps[site] = np.zeros(shape, weights.dtype)
         rows = slice(strip.first_query, strip.first_query + strip.weights.shape[2])
         part = slice(strip.first_key, strip.first_key + strip.weights.shape[3])
-        self.maps[site][:, rows, part] = strip.weights[0, chosen].to("cpu", torch.float32).numpy()
+        self.maps[site][:, rows, part] = weights
         if strip.visible is not None:
             if strip.first_query == 0:
                 self.visible[site] = np.zeros((strip.queries, strip.keys), np.uint8)
@@ -58,18 +59,17 @@ class KeptMaps:
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """By the names of a file of maps."""
-        several = self.several()
         named: dict[str, NDArray[Any]] = {}
+        names = self.names()
         for site, weights in self.maps.items():
-            name = tensor_name(site, several)
+            name = names[site]
             named[name] = weights
             if site in self.visible:
                 named[visible_name(name)] = self.visible[site]
         return named
 
     def metadata(self, identity: Mapping[str, Any], labels: Collection[str]) -> dict[str, str]:
-        several = self.several()
-        names = {site: tensor_name(site, several) for site in self.maps}
+        names = self.names()
         return {
             "format": FORMAT,
             "version": "1",
@@ -78,6 +78,11 @@ class KeptMaps:
             "heads": json.dumps({names[site]: heads for site, heads in self.heads.items()}),
             "spans": json.dumps({names[site]: site.span for site in self.maps}),
         }
+
+    def names(self) -> dict[Site, str]:
+        """What each attention's tensor is called."""
+        several = self.several()
+        return {site: tensor_name(site, several) for site in self.maps}
 
     def several(self) -> bool:
         return len({(site.stack, site.kind) for site in self.maps}) > 1
@@ -96,8 +101,9 @@ class KeptMaps:
         return found
 
 
-def coarser(cells: NDArray[np.float32]) -> NDArray[np.float32]:
+def coarser(weights: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
     """The map itself, or the largest weight of each square of its tokens."""
+    cells = weights.astype(np.float32)
     step = -(-max(cells.shape) // MOST_CELLS)
     if step == 1:
         return cells
@@ -108,12 +114,16 @@ def coarser(cells: NDArray[np.float32]) -> NDArray[np.float32]:
     return result
 
 
-def bytes_needed(shapes: Mapping[Site, Shape], chosen: KeptMaps) -> tuple[int, int]:
+def bytes_needed(
+    shapes: Mapping[Site, Shape], chosen: KeptMaps, itemsize: int = 4
+) -> tuple[int, int]:
     """How many heads will be kept, and in how many bytes with their masks."""
     kept = [
         (sum(chosen.keeps(site.layer, head) for head in range(shape.heads)), shape)
         for site, shape in shapes.items()
         if chosen.layers is None or site.layer in chosen.layers
     ]
-    cells = sum((4 * heads + 1) * shape.queries * shape.keys for heads, shape in kept if heads)
+    cells = sum(
+        (itemsize * heads + 1) * shape.queries * shape.keys for heads, shape in kept if heads
+    )
     return sum(heads for heads, _ in kept), cells

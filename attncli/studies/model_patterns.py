@@ -8,7 +8,8 @@ from scipy.sparse import csr_array, vstack
 
 from attncli.checkpoints.inputs.texts import ModelInput
 from attncli.checkpoints.loading.load import Checkpoint
-from attncli.checkpoints.streaming import STRIP_MEMORY, Site, Strip, streaming
+from attncli.checkpoints.random.dummy_inputs import example_inputs
+from attncli.checkpoints.streaming import STRIP_MEMORY, Site, Strip, prove, streaming
 from attncli.errors import InputError, UsageError
 from attncli.patterns._heads import ModelHead
 from attncli.patterns._sparse import affordable
@@ -67,8 +68,10 @@ def model_patterns(
             if one.head.layer == site.layer:
                 one.add(site, strip)
 
-    with torch.no_grad(), streaming(checkpoint.body, observe, strip_memory):
-        checkpoint.body(**text.kwargs)
+    body = checkpoint.body
+    proved = prove(body, example_inputs(body)).shapes
+    with torch.no_grad(), streaming(body, observe, strip_memory, proved):
+        body(**text.kwargs)
     for one in kept:
         if not one.parts:
             known = ", ".join(map(str, sorted(layers))) or "none"

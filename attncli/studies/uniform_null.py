@@ -51,25 +51,33 @@ class UniformNull:
         self.known: dict[Any, Values] = {}
 
     def of(
-        self, spans: Spans, names: Iterable[str], same_tokens: bool, period: int | None
+        self,
+        spans: Spans,
+        names: Iterable[str],
+        same_tokens: bool,
+        period: int | None,
+        total: float = 1.0,
     ) -> Values:
+        """`total`: what rows sum to; of anything but 1, metrics of shares say why they are none."""
         names = tuple(name for name in names if nature(name).of not in ("outputs",))
         joined = spans.joined()
         if joined is None:
             return dict.fromkeys(names, SCATTERED)
-        key = (joined.numpy().tobytes(), spans.shape, names, same_tokens, period)
+        key = (joined.numpy().tobytes(), spans.shape, names, same_tokens, period, total)
         if key not in self.known:
-            totals = Totals(names, same_tokens)
+            totals = Totals(names, same_tokens, total != 1.0)
             again = True
             while again:
-                for rows in even_rows(joined, spans.shape, period):
+                for rows in even_rows(joined, spans.shape, period, total):
                     totals.add(rows)
                 again = totals.wants_another_round()
             self.known[key] = totals.values()
         return self.known[key]
 
 
-def even_rows(spans: Tensor, shape: tuple[int, int], period: int | None) -> Iterable[Rows]:
+def even_rows(
+    spans: Tensor, shape: tuple[int, int], period: int | None, total: float
+) -> Iterable[Rows]:
     """Strips of the map of one head that looks at all visible keys alike."""
     queries, keys = shape
     step = max(1, ELEMENTS // keys)
@@ -78,5 +86,5 @@ def even_rows(spans: Tensor, shape: tuple[int, int], period: int | None) -> Iter
         low, high = int(first.min()), int(last.max())
         key = torch.arange(low, high)
         visible = (key >= first) & (key < last)
-        weights = visible.float() / (last - first)
+        weights = visible.float() * total / (last - first)
         yield Rows(weights[None, None], start, low, queries, keys, visible[None, None], period)

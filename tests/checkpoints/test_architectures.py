@@ -49,10 +49,11 @@ def test_the_table_says_what_is_found(kind: str) -> None:
         warnings.simplefilter("ignore")  # of transformers' own code
         found = COVERAGE.examined(kind)
     known = TABLE[kind]
-    assert (found.runs, found.capture, found.ablation) == (
+    assert (found.runs, found.capture, found.ablation, found.mixers) == (
         known.runs,
         known.capture,
         known.ablation,
+        known.mixers,
     )
     if found.difference:
         assert float(found.difference) <= 1e-6
@@ -72,6 +73,21 @@ def test_the_table_covers_what_transformers_knows() -> None:
         if not result.difference:
             reason = result.capture or result.runs
             assert reason == "no attention" or len(reason.partition(": ")[2]) > 10
+
+
+def test_what_mixes_tokens_beside_attention_is_in_the_table() -> None:
+    """Nothing but the classes' own words, and no architecture that has attention alone."""
+    mixers = {kind: result.mixers for kind, result in TABLE.items() if result.mixers}
+    assert mixers["qwen3_next"] == "gated delta net"
+    assert mixers["jamba"] == mixers["falcon_h1"] == "mamba mixer"
+    assert mixers["wav2vec2-conformer"] == "convolution module"
+    assert not {"bert", "gpt2", "llama", "mixtral", "t5", "vit", "xlnet"} & set(mixers)
+    line = next(line for line in attn("list", "architectures").out.splitlines() if line.split()[:1] == ["qwen3_next"])  # fmt: skip
+    assert "attention by strips, beside gated delta net, which is not looked at" in line
+
+
+def test_no_architecture_is_refused_because_two_attentions_have_one_name() -> None:
+    assert not [kind for kind, found in TABLE.items() if "would both be reported" in found.capture]
 
 
 WORDS = ["attention", "by", "strips;", "ablation", "understood"]

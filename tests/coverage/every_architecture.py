@@ -32,6 +32,9 @@ from attncli.checkpoints.random.dummy_inputs import example_inputs
 from attncli.checkpoints.random.random_models import build
 from attncli.checkpoints.streaming import prove
 from attncli.checkpoints.streaming.proof import floats
+from attncli.checkpoints.structure.blocks import find_stacks
+from attncli.checkpoints.structure.mixers import mixers_of
+from attncli.errors import InputError
 
 TABLE = Path(__file__).parents[2] / "attncli" / "checkpoints" / "random" / "architectures.tsv"
 SECONDS = 120
@@ -57,6 +60,8 @@ class Result:
     """Of the output under capture from eager, relative to its size: below this power of ten."""
     ablation: str = ""
     """understood, or `refused: …`."""
+    mixers: str = ""
+    """What mixes tokens in its layers beside attention."""
 
 
 def examined(kind: str) -> Result:
@@ -76,6 +81,8 @@ def examined(kind: str) -> Result:
         result.capture, result.difference = try_capture(model, inputs)
         if result.capture != "no attention":
             result.ablation = try_ablation(model, inputs)
+        if result.difference:
+            result.mixers = try_mixers(model, inputs)
     return result
 
 
@@ -124,6 +131,16 @@ def try_ablation(model: PreTrainedModel, inputs: Mapping[str, Any]) -> str:
     return "understood"
 
 
+def try_mixers(model: PreTrainedModel, inputs: Mapping[str, Any]) -> str:
+    """None where the model's layers are not found: `ablation` says so."""
+    try:
+        stacks = find_stacks(model, inputs)
+    except InputError:
+        return ""
+    found = mixers_of(model, stacks, inputs, prove(model, inputs).shapes)
+    return ", ".join(dict.fromkeys(mixer.kind for mixer in found))
+
+
 def power_of_ten(number: float) -> str:
     """The power above it: a table that is made again differs only where something changed."""
     return f"1e{math.ceil(math.log10(number))}" if number > 0 else "0"
@@ -162,10 +179,10 @@ def worker(kind: str, answer: Connection) -> None:
 
 
 def table(results: Mapping[str, Result]) -> str:
-    """Tab-separated, one line per type."""
+    """Tab-separated, one line per type; what is empty at its end is left out."""
     lines = [[field.name for field in fields(Result)]]
     lines += [list(asdict(results[kind]).values()) for kind in sorted(results)]
-    return "".join("\t".join(line) + "\n" for line in lines)
+    return "".join("\t".join(line).rstrip("\t") + "\n" for line in lines)
 
 
 def read(path: Path) -> Iterator[Result]:

@@ -44,7 +44,9 @@ def told(rows: Sequence[Row]) -> dict[str, str]:
 
 
 def test_what_was_never_measured_is_not_said_to_be_absent() -> None:
-    assert told([Row("sink_max", 0.1, "1", layer=0, head=0)]) == {"nothing": "no sinks"}
+    assert told([Row("sink_max", 0.1, "1", layer=0, head=0)]) == {
+        "nothing": "no sinks in the 1 head of layer 0"
+    }
     assert told([]) == {}
 
 

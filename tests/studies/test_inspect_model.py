@@ -181,7 +181,7 @@ def subject_of(model: Any) -> Subject:
     from attncli.checkpoints.random.dummy_inputs import example_inputs
 
     short = example_inputs(model, 8)
-    return Subject(model, find_stacks(model, short), prove(model, short).sites)
+    return Subject(model, find_stacks(model, short), prove(model, short).shapes)
 
 
 def report_of(

@@ -1,6 +1,7 @@
 """Saved attention maps: `layers.{l}.attention` [head, query, key] in safetensors, one tensor for each attention.
 
-    {stack}.layers.{l}.attention     where a model has several stacks; `cross_attention` between two of them
+    {stack}.layers.{l}.attention     where a model has several stacks; `cross_attention` between two of them,
+                                     `difference_attention` for the map that differential attention applies
     layers.{l}.visible               [query, key], 1 where the mask leaves the key; none where it leaves every key
 
 The metadata hold the model's identity and, under `heads`, the true numbers of the heads in each tensor. Files of other
@@ -19,10 +20,13 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from attncli.checkpoints.streaming import Site, Strip
+from attncli.checkpoints.streaming.sites import SELF
 from attncli.errors import InputError
 
 FORMAT = "attn-maps"
-NAME = re.compile(r"(?:(?P<stack>.+)\.)?layers\.(?P<layer>\d+)\.(?P<kind>cross_)?attention")
+NAME = re.compile(
+    r"(?:(?P<stack>.+)\.)?layers\.(?P<layer>\d+)\.(?P<kind>(?:self_\w+|cross(?:_\w+)?|difference)_)?attention"
+)
 PLAIN = "layers"
 """The stack of maps that name none."""
 ELEMENTS = 2**22
@@ -34,7 +38,8 @@ ROW_SUM = 1e-2
 def tensor_name(site: Site, several: bool) -> str:
     """How a map is called; the stack is named where there are several."""
     stack = f"{site.stack}." if several else ""
-    return f"{stack}layers.{site.layer}.{'cross_' if site.kind == 'cross' else ''}attention"
+    kind = "" if site.kind == SELF else f"{site.kind.replace(' ', '_')}_"
+    return f"{stack}layers.{site.layer}.{kind}attention"
 
 
 def visible_name(name: str) -> str:
@@ -50,6 +55,8 @@ class SavedMap:
     heads: tuple[int, ...]
     """True numbers of the heads that are there."""
     shape: tuple[int, int, int]
+    double: bool
+    """Whether it is in float64."""
     causal: bool
     """No mask is saved, and no head looks ahead."""
 
@@ -63,14 +70,31 @@ class MapFile:
             with safe_open(path, framework="pt") as file:
                 self.metadata: Mapping[str, str] = file.metadata() or {}
                 self.names = set(file.keys())
-                self.maps = [self.described(file, name) for name in sorted(self.names, key=order)]
+                said = json.loads(self.metadata.get("heads", "{}"))
+                places = {
+                    name: place for place, name in enumerate(said if isinstance(said, dict) else ())
+                }
+                ordered = sorted(self.names, key=lambda name: (places.get(name, -1), order(name)))
+                self.maps = [self.described(file, name) for name in ordered]
         except (SafetensorError, OSError, ValueError) as error:
             raise InputError(f"{path} cannot be read as saved maps: {error}.") from None
         self.maps = [each for each in self.maps if each is not None]
+        self.refuse_one_name_for_two()
         if not self.maps:
             raise InputError(
                 f"{path} holds no attention maps: they are called layers.0.attention [head, query, key]."
             )
+
+    def refuse_one_name_for_two(self) -> None:
+        """`layers.0.attention` and `layers.00.attention` would be reported as one."""
+        known: dict[tuple[str, str, int], SavedMap] = {}
+        for saved in self.maps:
+            other = known.setdefault(saved.site.key, saved)
+            if other is not saved:
+                raise InputError(
+                    f"{self.path}: {other.name} and {saved.name} are both the {saved.site.kind} attention of layer "
+                    f"{saved.site.layer}: give each layer one tensor."
+                )
 
     @property
     def model(self) -> dict[str, Any]:
@@ -93,26 +117,30 @@ class MapFile:
         heads = tuple(said) if said else tuple(range(shape[0]))
         if len(heads) != shape[0]:
             raise ValueError(f"{name} has {shape[0]} heads, the metadata name {len(heads)}")
-        kind = "cross" if match["kind"] else "self"
+        kind = (match["kind"] or SELF).strip("_").replace("_", " ")
         spans = json.loads(self.metadata.get("spans", "{}"))
         site = Site(
             match["stack"] or PLAIN, int(match["layer"]), kind, spans.get(name, "full"), name
         )
         unsaid = visible_name(name) not in self.names and "heads" not in self.metadata
-        return SavedMap(name, site, heads, shape, unsaid and looks_back(file, name, shape))
+        double = file.get_slice(name).get_dtype() == "F64"
+        return SavedMap(name, site, heads, shape, double, unsaid and looks_back(file, name, shape))
 
     def strips(self, saved: SavedMap) -> Iterator[Strip]:
         """All rows of a map, in order."""
         heads, queries, keys = saved.shape
         step = max(1, ELEMENTS // (heads * keys))
+        total = 1.0
         with safe_open(self.path, framework="pt") as file:
             for start in range(0, queries, step):
                 stop = min(start + step, queries)
                 weights = file.get_slice(saved.name)[:, start:stop]
                 weights = weights if weights.dtype == torch.float64 else weights.float()
-                self.check(saved, weights, start)
+                if start == 0 and saved.site.is_difference:
+                    total = float(weights[0, 0].sum())
+                self.check(saved, weights, start, total)
                 seen = self.visible(file, saved, start, stop)
-                yield Strip(weights[None], start, 0, queries, keys, seen)
+                yield Strip(weights[None], start, 0, queries, keys, seen, total=total)
 
     def visible(self, file: Any, saved: SavedMap, start: int, stop: int) -> Tensor | None:
         name = visible_name(saved.name)
@@ -123,10 +151,13 @@ class MapFile:
             return behind(start, stop, saved.shape[2])[None, None]
         return None
 
-    def check(self, saved: SavedMap, weights: Tensor, start: int) -> None:
-        """What is no attention is refused by its place."""
+    def check(self, saved: SavedMap, weights: Tensor, start: int, total: float) -> None:
+        """What is no attention is refused by its place; the weights of a difference of two have both signs."""
         sums = weights.sum(dim=-1)
-        wrong = ~((sums <= 1.0 + ROW_SUM) & (weights.amin(dim=-1) >= 0.0))
+        if saved.site.is_difference:
+            wrong = ~((sums - total).abs() <= ROW_SUM)
+        else:
+            wrong = ~((sums <= total + ROW_SUM) & (weights.amin(dim=-1) >= 0.0))
         if bool(wrong.any()):
             head, row = wrong.nonzero()[0].tolist()
             raise InputError(

@@ -8,7 +8,7 @@ from typing import Any
 from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.distributed.configuration_utils import DistributedConfig
 
-from attncli.checkpoints.streaming.watching import ATTENDS
+from attncli.checkpoints.streaming.sites import ATTENDS
 from attncli.errors import InputError, UsageError
 from attncli.ranks.exchange import LINE
 from attncli.ranks.launch import launch

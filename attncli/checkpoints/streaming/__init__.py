@@ -5,15 +5,26 @@ masks       masks that are evaluated a strip of rows at a time
 interface   models on transformers' attention interface: strips of their own eager function
 watching    all others: their softmax or sdpa calls, one layer at a time
 split_heads heads that are divided over processes, put together again
+differential attention whose maps are one softmax less a part of another
 capture     the context that puts both around a model
 projections the linear layers that take the heads' outputs
 proof       that what was captured is the model's own attention
 """
 
 from attncli.checkpoints.streaming.capture import STRIP_MEMORY, streaming
-from attncli.checkpoints.streaming.interface import Strip
+from attncli.checkpoints.streaming.interface import Strip, in_rounds
 from attncli.checkpoints.streaming.projections import watching_projections
 from attncli.checkpoints.streaming.proof import Proof, prove
-from attncli.checkpoints.streaming.sites import Site
+from attncli.checkpoints.streaming.sites import Shape, Site
 
-__all__ = ["STRIP_MEMORY", "Proof", "Site", "Strip", "prove", "streaming", "watching_projections"]
+__all__ = [
+    "STRIP_MEMORY",
+    "Proof",
+    "Shape",
+    "Site",
+    "Strip",
+    "in_rounds",
+    "prove",
+    "streaming",
+    "watching_projections",
+]

@@ -7,7 +7,7 @@ costs no more than its width.
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -40,6 +40,32 @@ class Strip(NamedTuple):
     """[batch, query, head, value]: the values as these rows weigh them; None where they were not seen."""
     scores: Tensor | None = None
     """[batch, head, query, key]: what the softmax was given to give just these weights; None where it was not seen."""
+    round: int = 0
+    """How often the whole map has come before; more than 0 only where an observer has asked for it once more."""
+    total: float = 1.0
+    """What the rows sum to, up to a learned sink; anything but 1 where one map is taken off another."""
+
+    @property
+    def is_first(self) -> bool:
+        """Whether a map begins that has not come before."""
+        return self.first_query == 0 and self.round == 0
+
+    @property
+    def is_last(self) -> bool:
+        """Whether the map ends here, in this round."""
+        return self.first_query + self.weights.shape[2] == self.queries
+
+
+def in_rounds(strips: Callable[[int], Iterable[Strip]], observe: Callable[[Strip], bool]) -> None:
+    """All strips of one map in order, and all of them again as often as the observer asks for it at the last.
+
+    Whatever hands maps on does it here, so that no answer of an observer is lost.
+    """
+    number, again = 0, True
+    while again:
+        for strip in strips(number):
+            again = observe(strip._replace(round=number))
+        number += 1
 
 
 def own_eager(module: nn.Module) -> Attention:
@@ -61,28 +87,27 @@ def attention_in_strips(
     rows: int,
     observe: Callable[[Strip], bool],
 ) -> Tensor:
-    """The output [batch, query, head, value] of one attention, its map handed on in strips.
-
-    An observer that says so at the last strip is given all of them once more.
-    """
+    """The output [batch, query, head, value] of one attention, its map handed on in strips."""
     whole: Tensor | None = None
-    again = True
-    while again:
+
+    def strips(number: int) -> Iterator[Strip]:
+        nonlocal whole
+        asked = call.once_more() if number else call
         for start in range(0, call.queries, rows):
-            part = call.strip(start, min(start + rows, call.queries))
+            part = asked.strip(start, min(start + rows, call.queries))
             with LastSoftmax() as softmax:
                 output, weights = eager(call.module, *part.tensors, **part.keywords)
             if (
                 whole is None
             ):  # one tensor for all: small ones between strips would keep the heap from reusing them
                 whole = output.new_empty((len(output), call.queries, *output.shape[2:]))
-            if not call.repeated:
+            if not number:
                 whole[:, start : start + output.shape[1]] = output
             place = (start, part.first_key, call.queries, call.keys)
-            seen = None if call.repeated else output
-            scores = softmax.scores_of(weights)
-            again = observe(Strip(weights, *place, part.visible, seen, scores))
-        call = call.once_more()
+            seen = None if number else output
+            yield Strip(weights, *place, part.visible, seen, softmax.scores_of(weights))
+
+    in_rounds(strips, observe)
     assert whole is not None
     return whole
 
@@ -107,12 +132,10 @@ class Call(NamedTuple):
     value: Tensor
     mask: Tensor | None
     keywords: Mapping[str, Any]
-    repeated: bool = False
-    """Whether the output is known and the maps alone are wanted."""
 
     def once_more(self) -> "Call":
         """The same maps with few features of the values, so that their product costs less."""
-        return self._replace(value=self.value[..., :NARROW].contiguous(), repeated=True)
+        return self._replace(value=self.value[..., :NARROW].contiguous())
 
     @property
     def queries(self) -> int:

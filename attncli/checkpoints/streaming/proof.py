@@ -3,8 +3,7 @@
 A capture that is wrong looks like any other numbers, so nothing is reported without these checks.
 """
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +12,7 @@ from torch import Tensor, nn
 
 from attncli.checkpoints.streaming.capture import Stream, eager_everywhere, streaming
 from attncli.checkpoints.streaming.interface import ALIVE, Strip
-from attncli.checkpoints.streaming.sites import NUMBER, Site
+from attncli.checkpoints.streaming.sites import CROSS, NUMBER, Shape, Site
 from attncli.errors import InputError
 
 DIFFERENCE: Mapping[torch.dtype, float] = {
@@ -38,12 +37,8 @@ class Evidence:
 
     above_diagonal: dict[Site, float] = field(default_factory=dict)
     """Largest weight on a later token than the query's own."""
-    rows: Counter[Site] = field(default_factory=Counter)
-    queries: dict[Site, int] = field(default_factory=dict)
 
     def observe(self, site: Site, strip: Strip) -> None:
-        self.rows[site] += strip.weights.shape[2]
-        self.queries[site] = strip.queries
         largest = max(self.above_diagonal.get(site, 0.0), future_weight(strip))
         self.above_diagonal[site] = largest
 
@@ -53,6 +48,8 @@ class Proof:
     """What is known of a model's attention once the capture has been proved."""
 
     sites: tuple[Site, ...]
+    shapes: Mapping[Site, Shape]
+    """Of their maps on the short input."""
     causal: frozenset[Site]
     """Attentions that put no weight on later tokens."""
     whole_maps: tuple[Site, ...]
@@ -72,7 +69,7 @@ def prove(model: nn.Module, inputs: Mapping[str, Any]) -> Proof:
     evidence = Evidence()
     with torch.no_grad(), streaming(model, evidence.observe, small_strips(model, inputs)) as stream:
         captured = floats(model(**inputs))
-    refuse_what_was_missed(model, stream, evidence)
+    refuse_what_was_missed(model, stream)
     difference = largest_difference(plain, captured)
     allowed = DIFFERENCE.get(dtype_of(model), DIFFERENCE[torch.float32])
     if not difference <= allowed:
@@ -83,7 +80,9 @@ def prove(model: nn.Module, inputs: Mapping[str, Any]) -> Proof:
     causal = causal_sites(evidence)
     refuse_leaks(model, stream, causal)
     eager_alone = not largest_difference(plain, as_set) <= allowed
-    return Proof(tuple(stream.captured), causal, whole_maps(stream), difference, eager_alone)
+    return Proof(
+        tuple(stream.captured), stream.shapes, causal, whole_maps(stream), difference, eager_alone
+    )
 
 
 def small_strips(model: nn.Module, inputs: Mapping[str, Any]) -> int:
@@ -93,14 +92,9 @@ def small_strips(model: nn.Module, inputs: Mapping[str, Any]) -> int:
     return ALIVE * ROWS_AT_A_TIME * (heads if isinstance(heads, int) else 1) * tokens * 8
 
 
-def refuse_what_was_missed(model: nn.Module, stream: Stream, evidence: Evidence) -> None:
+def refuse_what_was_missed(model: nn.Module, stream: Stream) -> None:
     """Every attention module of a kind that was captured must have been captured, and all of its rows."""
-    if stream.watcher.unclaimed:
-        name = type(stream.watcher.unclaimed[0]).__name__
-        raise InputError(
-            f"{name} takes a softmax that never weighs whole rows of values (chunked, sparse or deformable attention): "
-            "its maps cannot be captured."
-        )
+    stream.refuse_what_was_missed()
     if not stream.captured:
         raise InputError(f"{type(model).__name__}: no attention was seen in its forward pass.")
     seen = {site.name for site in stream.captured}
@@ -108,10 +102,18 @@ def refuse_what_was_missed(model: nn.Module, stream: Stream, evidence: Evidence)
     for name, module in model.named_modules():
         if (type(module), NUMBER.sub("*", name)) in kinds and name not in seen:
             raise InputError(f"the attention of {name} ({type(module).__name__}) was not seen.")
-    for site, rows in evidence.rows.items():
-        if rows != evidence.queries[site]:
+    refuse_one_name_for_two(stream.captured)
+
+
+def refuse_one_name_for_two(sites: Sequence[Site]) -> None:
+    """Numbers are told apart by stack, kind and layer: two attentions of one name would be taken for one."""
+    known: dict[tuple[str, str, int], Site] = {}
+    for site in sites:
+        other = known.setdefault(site.key, site)
+        if other is not site:
             raise InputError(
-                f"{site.name}: {rows} of {evidence.queries[site]} rows of its attention were seen."
+                f"{site.name} and {other.name} would both be reported as {site.kind} attention of layer {site.layer} in "
+                f"{site.stack}: which is which is not understood."
             )
 
 
@@ -120,10 +122,13 @@ def causal_sites(evidence: Evidence) -> frozenset[Site]:
 
 
 def refuse_leaks(model: nn.Module, stream: Stream, causal: frozenset[Site]) -> None:
-    """Attention that calls itself causal and looks ahead all the same was captured without its mask."""
+    """Attention that calls itself causal and looks ahead all the same was captured without its mask.
+
+    Not so where two stacks are joined: BridgeTower's layers say causal there and are given a mask that hides nothing.
+    """
     for site in stream.captured:
         module = model.get_submodule(site.name)
-        claims = getattr(module, "is_causal", False) is True and site.kind == "self"
+        claims = getattr(module, "is_causal", False) is True and not CROSS.search(site.name)
         if (
             claims
             and site not in causal

@@ -5,7 +5,6 @@ pooling's does not. Calls of sdpa are computed here, in strips; maps of a softma
 """
 
 import math
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -15,13 +14,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from attncli.checkpoints.streaming.interface import Strip, precise, rows_within
+from attncli.checkpoints.streaming.interface import Strip, in_rounds, precise, rows_within
 from attncli.checkpoints.streaming.scores import SOFTMAX
+from attncli.checkpoints.streaming.sites import ATTENDS
 from attncli.checkpoints.structure.attention_calls import UNCHANGED, name_of
 from attncli.errors import InputError
-
-ATTENDS = re.compile(r"att(entio)?n", re.IGNORECASE)
-"""In the class or the name of every module of transformers that attends."""
 
 PRODUCTS = {
     torch.matmul,
@@ -60,7 +57,12 @@ class Watcher(TorchFunctionMode):
         self.unclaimed: list[nn.Module] = []
         """Modules whose softmax never met values: their attention was not seen."""
         self.silent = False
+        """Whether what runs is not to be looked at."""
         self.modules = [module for name, module in model.named_modules() if attends(name, module)]
+
+    def restart(self) -> None:
+        """A new forward pass begins."""
+        self.unclaimed = []
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -139,7 +141,7 @@ class Watcher(TorchFunctionMode):
             if func in PRODUCTS:
                 strip = whole(*self.pending.pop(number))
                 self.keys[-1].add(strip.keys)
-                self.hand_on(strip)
+                self.hand_on_whole(strip)
             elif isinstance(result, Tensor) and name_of(func) in UNCHANGED:
                 setattr(result, MARK, number)
 
@@ -148,8 +150,7 @@ class Watcher(TorchFunctionMode):
 
     def hand_on_whole(self, strip: Strip) -> None:
         """A map in one piece, as often as it is asked for."""
-        while self.hand_on(strip):
-            pass
+        in_rounds(lambda _: [strip], self.hand_on)
 
     def multi_head(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """torch's own module: asked for the weights of every head, whatever the caller wants."""
@@ -217,9 +218,9 @@ def sdpa_in_strips(
     query, key, value = precise(query), precise(key), precise(value)
     mask = None if attn_mask is None else attn_mask.expand(*lead, queries, keys)
     rows = rows_within(memory, math.prod(lead) * keys * max(4, query.element_size()))
-    again = True
-    while again:
-        outputs = []
+    outputs: list[Tensor] = []
+
+    def strips(number: int) -> Iterator[Strip]:
         for start in range(0, queries, rows):
             logits = query[..., start : start + rows, :] @ key.transpose(-2, -1) * scale
             if is_causal:
@@ -231,10 +232,12 @@ def sdpa_in_strips(
                 part = mask[..., start : start + rows, :]
                 hidden = part.dtype == torch.bool
                 logits = logits.masked_fill(~part, -math.inf) if hidden else logits + part
-            weights = torch.softmax(logits, dim=-1).nan_to_num(
-                0.0
-            )  # a row that sees nothing is zero
+            # a row that sees nothing is zero
+            weights = torch.softmax(logits, dim=-1).nan_to_num(0.0)
+            if not number:
+                outputs.append(weights @ value)
             strip = whole(weights, unmasked(logits))
-            again = hand_on(strip._replace(first_query=start, queries=queries))
-            outputs.append(weights @ value)
+            yield strip._replace(first_query=start, queries=queries)
+
+    in_rounds(strips, hand_on)
     return torch.cat(outputs, dim=-2).to(dtype)

@@ -37,12 +37,12 @@ def traits_of(
     uneven: set[str] = set()
 
     def observe(site: Site, strip: Strip) -> None:
-        if site.kind == "self" and not is_uniform(strip):
+        if site.is_self and not is_uniform(strip):
             uneven.add(site.name)
 
     with torch.no_grad(), streaming(model, observe), equal_tokens(stacks):
         model(**inputs)
-    causal = {site.name for site in proof.causal if site.kind == "self"}
+    causal = {site.name for site in proof.causal if site.is_self}
     return {stack.name: Traits(belongs(causal, stack), belongs(uneven, stack)) for stack in stacks}
 
 

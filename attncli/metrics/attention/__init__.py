@@ -39,6 +39,8 @@ class Nature:
     """What the map must have for the metric to apply, in the words of `_totals.Totals`."""
     axis: str
     """The name of the last axis, where the metric is several numbers of a head."""
+    signed: bool
+    """Whether it says something of weights of both signs too, as differential attention applies them."""
 
 
 def measure(
@@ -47,11 +49,12 @@ def measure(
     group: str = "attention",
     needs: tuple[str, ...] = (),
     axis: str = "",
+    signed: bool = False,
 ) -> Callable[[Function], Function]:
     """Attach a metric's nature; the function itself is returned untouched."""
 
     def attach(function: Function) -> Function:
-        function.nature = Nature(unit, of, group, needs, axis)  # type: ignore[attr-defined]
+        function.nature = Nature(unit, of, group, needs, axis, signed)  # type: ignore[attr-defined]
         return function
 
     return attach

@@ -25,10 +25,14 @@ Values = Mapping[str, "Tensor | str"]
 class Totals:
     """What the metrics asked for need of one attention of one text, added up strip by strip."""
 
-    def __init__(self, names: Iterable[str], same_tokens: bool = True) -> None:
+    def __init__(
+        self, names: Iterable[str], same_tokens: bool = True, signed: bool = False
+    ) -> None:
         self.functions = {name: function(name) for name in names}
         self.same_tokens = same_tokens
         """Whether queries and keys are the same tokens, so that places can be compared."""
+        self.signed = signed
+        """Whether weights have both signs: one map less a part of another."""
         self.sums: dict[str, Any] = {}
         self.least_row = 1.0
         self.period: int | None = None
@@ -136,6 +140,8 @@ class Totals:
     def impossible(self, name: str) -> str:
         """Why a metric has no meaning for this map, whatever its numbers are; empty where it has one."""
         needs = nature(name).needs
+        if self.signed and not nature(name).signed:
+            return "weights of both signs are no shares of attention"
         if "same tokens" in needs and not self.same_tokens:
             return "queries and keys are not the same tokens"
         if "repeats" in needs and self.period is None:
@@ -154,7 +160,7 @@ class Totals:
 
 def measured(weights: "Tensor", names: Iterable[str], **how: Any) -> Values:
     """The metrics of whole maps [batch, head, query, key]."""
-    totals = Totals(names, how.pop("same_tokens", True))
+    totals = Totals(names, how.pop("same_tokens", True), how.pop("signed", False))
     rows = Rows(weights, **how)
     totals.add(rows)
     while totals.wants_another_round():

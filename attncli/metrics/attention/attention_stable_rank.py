@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-@measure("1", of="spectrum", group="spectra")
+@measure("1", of="spectrum", group="spectra", signed=True)
 def attention_stable_rank(spectrum: Spectrum) -> "Tensor":
     """‖A‖_F² / s1², how many directions A has.
 

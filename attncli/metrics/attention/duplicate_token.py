@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-@measure("1", group="roles", needs=("same tokens", "repeats"))
+@measure("1", group="roles", needs=("same tokens", "repeats"), signed=True)
 def duplicate_token(rows: Rows) -> "Tensor":
     """Mean of A_{i,i-S} over the second half of S random tokens repeated twice.
 

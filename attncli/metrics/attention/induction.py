@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-@measure("1", group="roles", needs=("same tokens", "repeats"))
+@measure("1", group="roles", needs=("same tokens", "repeats"), signed=True)
 def induction(rows: Rows) -> "Tensor":
     """Mean of A_{i,i-S+1} over the second half of S random tokens repeated twice.
 

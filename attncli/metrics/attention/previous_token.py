@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-@measure("1", group="roles", needs=("same tokens",))
+@measure("1", group="roles", needs=("same tokens",), signed=True)
 def previous_token(rows: Rows) -> "Tensor":
     """Mean of A_{i,i-1} over the queries that see the token before them.
 

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-@measure("1", of="spectrum", group="spectra")
+@measure("1", of="spectrum", group="spectra", signed=True)
 def s1(spectrum: Spectrum) -> "Tensor":
     """Largest singular value of A.
 

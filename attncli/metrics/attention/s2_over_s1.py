@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-@measure("1", of="spectrum", group="spectra")
+@measure("1", of="spectrum", group="spectra", signed=True)
 def s2_over_s1(spectrum: Spectrum) -> "Tensor":
     """Second singular value of A over the first.
 

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-@measure("1", needs=("same tokens",))
+@measure("1", needs=("same tokens",), signed=True)
 def self_attention(rows: Rows) -> "Tensor":
     """Mean of A_ii: what a query gives to its own token.
 

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-@measure("1", of="columns")
+@measure("1", of="columns", signed=True)
 def sink(columns: Columns) -> "Tensor":
     """Mean weight on token 0 from the queries that see it.
 

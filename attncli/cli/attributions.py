@@ -28,10 +28,16 @@ def attribution_study(
 ) -> Callable[..., Report]:
     """`others`: names of given options that have nothing to say here."""
     if others:
-        names = ", ".join(map(option, others))
-        raise UsageError(f"{names} is about heads: leave it out, or drop --attribute.")
+        names = list(map(option, others))
+        raise UsageError(
+            f"{', '.join(names)} is about heads: leave it out, or drop --attribute.",
+            idle=names,
+            because=["--attribute"],
+        )
     if source.endswith(".safetensors"):
-        raise UsageError(f"--attribute goes with a model: {source} is a file of maps.")
+        raise UsageError(
+            f"--attribute goes with a model: {source} is a file of maps.", idle=["--attribute"]
+        )
     if top is not None and top < 1:
         raise UsageError(f"--top {top}: it must be at least 1.")
     subject, texts = opened(source, model, inputs, tokens, seed)

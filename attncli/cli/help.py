@@ -18,7 +18,12 @@ WIDEST = 110
 
 
 class Command(TyperCommand):
-    """A command whose help is laid out here."""
+    """A command whose help is laid out here, and which takes the defaults that apply to it."""
+
+    def invoke(self, ctx: Any) -> Any:
+        from attncli.cli.defaults import run_with_defaults
+
+        return run_with_defaults(ctx, super().invoke)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         formatter.write(page(self, ctx))

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from attncli.cli.defaults import before_the_work
 from attncli.cli.groups import grouped
 from attncli.cli.head_options import HeadOptions
 from attncli.cli.model_options import InputOptions, ModelOptions
@@ -146,6 +147,7 @@ def inspect_model(
             strip_memory,
         )
         study = study_of(asked, heads, model, inputs, note(output))
+    before_the_work()
     with progress_bar(output.shows_progress) as progress:
         report = study(progress=progress)
     return emit(with_provenance(report), output, conditions)

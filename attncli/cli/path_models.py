@@ -14,6 +14,7 @@ from attncli.checkpoints.loading.room_needed import room_to_run
 from attncli.checkpoints.random.dummy_inputs import example_inputs
 from attncli.checkpoints.streaming import prove
 from attncli.checkpoints.structure.blocks import find_stacks
+from attncli.cli.defaults import before_the_work
 from attncli.cli.model_options import InputOptions, ModelOptions
 from attncli.cli.models import PROBE_TOKENS
 from attncli.cli.options import separated
@@ -111,13 +112,15 @@ def opened(
         raise UsageError(
             f"--dtype {options.dtype} would drown the terms in rounding: float32 or float64."
         )
+    wanted = inputs.to_read(tokens, seed)
+    before_the_work()
     subject = subject_of(load(source, replace(options, half=False)), stack)
     single = subject.checkpoint.model.dtype == torch.float32
     drawn = options.allow_missing  # in another type other weights would be drawn
     if options.dtype is None and single and not drawn and options.device != "mps":
         wide = replace(options, dtype="float64")
         subject = replace(subject, wider=cache(lambda: subject_of(load(source, wide), stack)))
-    return subject, inputs_of(subject.checkpoint, inputs.to_read(tokens, seed))
+    return subject, inputs_of(subject.checkpoint, wanted)
 
 
 def subject_of(checkpoint: Checkpoint, name: str | None) -> PathSubject:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from attncli.cli.defaults import before_the_work
 from attncli.cli.groups import grouped
 from attncli.cli.model_options import (
     InputOptions,
@@ -94,6 +95,7 @@ def paths(
             study = network_study(source, asked, network, run, conditions)
         else:
             study = model_study(source, asked, model, inputs, network, run, conditions)
+    before_the_work()
     with progress_bar(output.shows_progress) as progress:
         report: Report = study(progress=progress)
     return emit(with_provenance(report), output, conditions)

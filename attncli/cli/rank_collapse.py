@@ -11,6 +11,7 @@ from attncli.cli.circle import (
     refuse_with_the_task,
     refuse_without_a_task,
 )
+from attncli.cli.defaults import before_the_work
 from attncli.cli.groups import grouped
 from attncli.cli.model_options import (
     InputOptions,
@@ -154,6 +155,7 @@ def rank_collapse(
         else:
             refuse_without_a_model(for_models)
             study = network_study(source, sweep, choose, network, run)
+        before_the_work()
         report = study(metrics=metrics, progress=progress)
     return emit(with_provenance(report), output, conditions)
 
@@ -223,7 +225,7 @@ def sweep_study(
     from attncli.studies.sweep import SWEPT, at, sweep
 
     if source is not None:
-        raise UsageError(f"--sweep makes its own networks: leave {source} out.")
+        raise UsageError(f"--sweep makes its own networks: leave {source} out.", idle=["--sweep"])
     parameter, points = parse_sweep(text, SWEPT)
     spec = sources.spec_from(network, without=parameter)
     specs = {point: at(spec, parameter, point) for point in points}

@@ -20,7 +20,11 @@ def spec_from(options: NetworkOptions, without: str | None = None) -> NetworkSpe
     """The network that the options describe; a swept parameter cannot be fixed as well."""
     given: dict[str, Any] = options.given()
     if without is not None and without.replace("-", "_") in given:
-        raise UsageError(f"--{without} is what --sweep varies: leave it out.")
+        raise UsageError(
+            f"--{without} is what --sweep varies: leave it out.",
+            idle=[f"--{without}"],
+            because=["--sweep"],
+        )
     return NetworkSpec(**given)
 
 
@@ -37,8 +41,8 @@ def from_file(source: str, refused: Mapping[str, Any]) -> "FileNetwork":
             "or nothing for the built-in default."
         )
     if refused:
-        names = ", ".join(map(option, refused))
-        raise UsageError(f"{names} cannot be changed: {source} fixes it.")
+        names = list(map(option, refused))
+        raise UsageError(f"{', '.join(names)} cannot be changed: {source} fixes it.", idle=names)
     from attncli.networks.files import FileNetwork
 
     return FileNetwork(path)

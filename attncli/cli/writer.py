@@ -34,7 +34,11 @@ def prepare(options: OutputOptions) -> list[gates.Condition]:
     if options.output is not None:
         require_report_file(options.output, options.plot)
     if options.plot == "terminal" and name not in ("table", "markdown"):
-        raise UsageError(f"--plot would spoil the {name}: give it a file, as in --plot curves.png.")
+        raise UsageError(
+            f"--plot would spoil the {name}: give it a file, as in --plot curves.png.",
+            idle=["--plot"],
+            because=["--format", "--output"],
+        )
     if options.plot not in (None, "terminal"):
         require_figure(Path(options.plot))
     keep_parts(options.output, options.quiet)

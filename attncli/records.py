@@ -139,6 +139,8 @@ class Verdict:
     failed: bool
     text: str
     """The number that decided, and where it stands."""
+    stopped: bool = False
+    """Nothing was decided, for what was to be tested could not be had; it counts as failed."""
 
 
 @dataclass(frozen=True, slots=True)

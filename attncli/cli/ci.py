@@ -1,5 +1,6 @@
 """`attn ci`"""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -79,10 +80,14 @@ def result(check: "Check", path: Path) -> tuple[int, list[Verdict]]:
     try:
         verdicts = judged(check, path)
     except AttnError as error:
-        return error.exit_code, [Verdict(check.name, True, f"exit {error.exit_code}: {error}")]
+        return error.exit_code, [stopped(check, error)]
     verdicts = verdicts or [Verdict("ran", False, "no gates")]
-    named = [Verdict(f"{check.name}: {one.condition}", one.failed, one.text) for one in verdicts]
+    named = [replace(one, condition=f"{check.name}: {one.condition}") for one in verdicts]
     return int(any(one.failed for one in named)), named
+
+
+def stopped(check: "Check", error: AttnError) -> Verdict:
+    return Verdict(check.name, True, f"exit {error.exit_code}: {error}", stopped=True)
 
 
 def judged(check: "Check", path: Path) -> list[Verdict]:

@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from attncli.records import Definition, Finding, Report, Row, Scalar, Verdict, View
@@ -175,7 +175,7 @@ def verdicts(items: Sequence[Item]) -> Iterator[Verdict]:
     """Those of the items' own reports, and a failure for each without one."""
     for item in items:
         if item.report is None:
-            yield Verdict(item.name, True, item.failure)
+            yield Verdict(item.name, True, item.failure, stopped=True)
         else:
             for one in item.report.verdicts:
-                yield Verdict(f"{item.name}: {one.condition}", one.failed, one.text)
+                yield replace(one, condition=f"{item.name}: {one.condition}")

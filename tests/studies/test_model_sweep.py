@@ -72,7 +72,7 @@ def test_a_failed_item_is_told_and_fails_every_gate() -> None:
     report = swept(item(1, 2.0), Item("checkpoint-2", 2, None, "exit 3: broken."))
     assert [(row.value, row.note) for row in report.rows] == [(2.0, None), (None, "exit 3: broken.")]  # fmt: skip
     assert report.headline.endswith("(1 of 2 items; 1 failed).")
-    assert report.verdicts == (Verdict("checkpoint-2", True, "exit 3: broken."),)
+    assert report.verdicts == (Verdict("checkpoint-2", True, "exit 3: broken.", stopped=True),)
     assert decide(report, [parse("order < -100")])[0].failed
     (lost,) = swept(Item("a", 0, None, "exit 3: broken.")).rows
     assert lost.lost

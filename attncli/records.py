@@ -118,6 +118,8 @@ class View:
     """Show shades instead of numbers, with the letter that stands under this key of the row."""
     names: str = ""
     """Beside each place on the axis that goes down, show what stands under this key of its rows."""
+    measure: str = ""
+    """What the numbers across are called on a plot's axis, where that is not the metric itself: `max(sink)`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from typing import Any
 from attncli import __version__
 from attncli.records import SCHEMA_VERSION, Report, Verdict, View
 
-ADDED_TO_VIEWS = ("names", "lowest_drawn")
+ADDED_TO_VIEWS = ("names", "lowest_drawn", "measure")
 """Fields that the first reports did not have: left out where they are empty, so that those stay as they were."""
 
 

@@ -31,7 +31,7 @@ def test_a_reader_that_has_seen_enough_is_no_failure(
         assert process.stdout.readline() == b"{\n"
         process.stdout.close()
         err = process.stderr.read() if process.stderr else b""
-        assert process.wait(timeout=30) == 0
+        assert process.wait() == 0
     assert b"Error" not in err
     assert len(attn_program(*LONG).stdout) > 2**16
 
@@ -111,7 +111,7 @@ def on_a_terminal(env: Mapping[str, str], *arguments: str) -> str:
                 received += part
         except OSError:
             pass
-        process.wait(timeout=30)
+        process.wait()
     os.close(ours)
     return received.decode()
 

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
@@ -172,19 +173,45 @@ def test_a_text_that_changed_makes_another_report(tmp_path: Path) -> None:
     assert first != report_path(tmp_path, words, [], "org/name")
 
 
+def wait_for_more(out: Path, process: "subprocess.Popen[bytes]", wanted: int) -> None:
+    """Until so many items are finished, or the sweep has ended because there are no more."""
+    while process.poll() is None and reports_in(out) < wanted:
+        time.sleep(0.005)
+
+
+def reports_in(out: Path) -> int:
+    return len(list(out.glob("[!.]*"))) if out.is_dir() else 0
+
+
+def wait_for_group(number: int) -> None:
+    """Until every process of the group is gone: what a killed sweep has started goes on and writes its report."""
+    while any(group == number and state != "Z" for group, state in processes()):
+        time.sleep(0.005)
+
+
+def processes() -> Iterator[tuple[int, str]]:
+    """Group and state of every process."""
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, group = file.read_text().rpartition(")")[2].split()[:3]
+            yield int(group), state
+
+
 @pytest.mark.slow
 def test_kill_9_at_twenty_moments_loses_nothing_but_the_item_in_hand(runs: Path) -> None:
-    """Alternately the sweep alone and the run that it has started too."""
+    """Alternately the sweep alone and the run that it has started too, before or after an item is finished."""
     for step in range(2000, 12000, 1000):
         network(runs, step)
     chance = random.Random(0)
     out, done = runs / "out", {}
     for turn in range(20):
         process = subprocess.Popen([*ATTN, *SWEEP], env=PLAIN, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)  # fmt: skip
-        time.sleep(chance.uniform(0.2, 0.9))
+        wait_for_more(out, process, wanted=reports_in(out) + chance.choice((0, 1)))
+        time.sleep(chance.uniform(0.0, 0.5))  # to kill at any place; nothing below depends on which
         with contextlib.suppress(ProcessLookupError):
             (os.killpg if turn % 2 else os.kill)(process.pid, signal.SIGKILL)
         process.wait()
+        wait_for_group(process.pid)
         now = {path.name: path.stat().st_mtime_ns for path in out.glob("[!.]*")} if out.is_dir() else {}  # fmt: skip
         assert done.items() <= now.items(), "a finished item was lost or run again"
         assert all(finished(out / name) for name in now), "a corrupt file"

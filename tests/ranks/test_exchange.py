@@ -35,7 +35,7 @@ rank = launch().rank
 print(shared_out(range(3), fails, str))
 print(told(lambda: shared_out(range(6), fails, str)))
 print(told(lambda: shared_out([0, 9], fails, str)))
-print(told(lambda: shared_out(range(2), fails, lambda item: f"{rank} {item}")))
+print(told(lambda: shared_out(range(2), print, lambda item: f"{rank} {item}")))
 WORK.together = True
 print(shared_out(range(2), lambda item: item, str))
 print(told(lambda: shared_out(range(2), fails, lambda item: f"{rank} {item}"))[:40])

@@ -7,10 +7,12 @@ from attncli.checkpoints.loading.room_needed import room_to_run
 from attncli.cli.model_options import InputOptions, ModelOptions
 from attncli.cli.path_models import opened
 from attncli.errors import UsageError
+from attncli.gates import Condition, refuse_unmeasured
 from attncli.limits import require_memory
 from attncli.networks.spec import option
 from attncli.records import Report
 from attncli.studies.attribution import attribution
+from attncli.studies.attribution_rows import METRICS
 
 STREAMS = 3
 """The state itself, what comes from the tokens, what comes from constants."""
@@ -21,6 +23,7 @@ def attribution_study(
     token: str,
     top: int | None,
     others: Sequence[str],
+    conditions: Sequence[Condition],
     model: ModelOptions,
     inputs: InputOptions,
     tokens: int | None,
@@ -38,6 +41,7 @@ def attribution_study(
         raise UsageError(
             f"--attribute goes with a model: {source} is a file of maps.", idle=["--attribute"]
         )
+    refuse_unmeasured(conditions, METRICS)
     if top is not None and top < 1:
         raise UsageError(f"--top {top}: it must be at least 1.")
     subject, texts = opened(source, model, inputs, tokens, seed)

@@ -1,6 +1,6 @@
 """From SOURCE and the model options to a study of a trained model's paths."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache, partial
 
@@ -26,8 +26,11 @@ from attncli.records import Report
 from attncli.studies.model_runs import own_precision
 from attncli.studies.path_choices import parse_path
 from attncli.studies.path_maps import Maps
+from attncli.studies.path_model_heads import OWN_METRICS as HEADS_METRICS
 from attncli.studies.path_model_heads import model_heads
+from attncli.studies.path_model_singles import METRICS as SINGLE_METRICS
 from attncli.studies.path_model_singles import STREAMS, named_in_model, sampled_in_model
+from attncli.studies.path_model_steps import METRICS as STEPS_METRICS
 from attncli.studies.path_model_steps import model_steps
 from attncli.studies.path_models import STEPS, Plan, model_paths
 from attncli.studies.path_subject import PathSubject
@@ -95,6 +98,13 @@ def study_by(
     blocks, together = len(subject.stack.calls), asked.by == STEPS_TOGETHER
     require_room(subject, texts, streams=(1 + blocks) ** 2 if together else blocks)
     return partial(model_steps if together else model_heads, subject, texts)
+
+
+def measured(asked: PathOptions) -> Iterable[str]:
+    """The metrics of single paths, or of the output taken apart."""
+    if asked.by is None:
+        return SINGLE_METRICS
+    return STEPS_METRICS if asked.by == STEPS_TOGETHER else HEADS_METRICS
 
 
 def opened(

@@ -27,6 +27,7 @@ class Shown:
     """What is looked at in every report."""
 
     text: str
+    metric: str
     choose: Choose
     aggregate: str
     """What makes one number of several: min, max or mean."""

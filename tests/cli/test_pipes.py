@@ -14,6 +14,7 @@ LONG = ("rank-collapse", "--layers", "60", "--seeds", "1", "--format", "json")
 """More than fits into the buffer of a pipe."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("merged", [False, True], ids=["stdout", "stdout and stderr"])
 @pytest.mark.parametrize("options", [(), ("-o", "stdout"), ("--fail-if", "order > 1e9")])
 def test_a_reader_that_has_seen_enough_is_no_failure(
@@ -146,6 +147,7 @@ def test_every_width_is_a_width(columns: str) -> None:
         assert (process.returncode, process.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_the_module_is_the_command() -> None:
     script = Path(sys.executable).with_name("attn")
     for arguments in (["--version"], ["list"], ["oops"]):

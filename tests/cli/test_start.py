@@ -37,6 +37,7 @@ def wait_policy(*arguments: str, **environment: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "line",
     [

@@ -55,6 +55,7 @@ def test_a_table_with_a_trend_and_one_report_per_item(runs: Path) -> None:
     assert sorted(row["value"] for row in swept["rows"]) == values
 
 
+@pytest.mark.slow
 def test_a_finished_item_is_never_run_again(runs: Path) -> None:
     before = attn(*SWEEP).out
     network(runs, 2000)
@@ -65,6 +66,7 @@ def test_a_finished_item_is_never_run_again(runs: Path) -> None:
     assert before.split("\n\n")[1].splitlines()[2] in after.splitlines()
 
 
+@pytest.mark.slow
 def test_changed_numbers_are_measured_again(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Other weights under the same name, another option, another setting of the environment."""
     attn(*SWEEP)
@@ -80,6 +82,7 @@ def test_changed_numbers_are_measured_again(runs: Path, monkeypatch: pytest.Monk
     assert len(files_in(runs / "out")) == 10
 
 
+@pytest.mark.slow
 def test_a_half_written_report_does_not_count(runs: Path) -> None:
     whole = attn(*SWEEP).out
     victim = sorted((runs / "out").iterdir())[0]
@@ -90,6 +93,7 @@ def test_a_half_written_report_does_not_count(runs: Path) -> None:
     assert len(files_in(runs / "out")) == 3
 
 
+@pytest.mark.slow
 def test_a_failing_item_is_told_and_the_rest_goes_on(runs: Path) -> None:
     (runs / "net-500.safetensors").write_text("broken")
     outcome = attn(*SWEEP)
@@ -100,6 +104,7 @@ def test_a_failing_item_is_told_and_the_rest_goes_on(runs: Path) -> None:
     assert attn(*SWEEP).code == 0
 
 
+@pytest.mark.slow
 def test_duplicate_weights_and_gates(runs: Path) -> None:
     shutil.copy("net-100.safetensors", "net-2000.safetensors")
     outcome = attn(*SWEEP, "--fail-if", "log10_residual[step=900:] < -0.001")

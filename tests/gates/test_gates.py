@@ -343,6 +343,7 @@ def evaluated(values: Sequence[float], gate: Gate) -> bool:
     return len(kept) == len(exact) if gate.aggregate == "all" else len(kept) > 0
 
 
+@pytest.mark.slow
 @settings(max_examples=500)
 @given(
     made=st.lists(measured, min_size=1, max_size=16),

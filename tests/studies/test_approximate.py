@@ -75,6 +75,7 @@ def test_rows_cover_every_pattern_and_method() -> None:
     assert {row.metric for row in report.rows} <= report.metrics.keys()
 
 
+@pytest.mark.slow
 def test_same_seed_same_report_and_time_only_on_demand() -> None:
     first, second = approximate(solved()), approximate(solved())
     assert first == second
@@ -146,6 +147,7 @@ BROKEN = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", BROKEN)
 def test_broken_files_are_refused_in_one_sentence(case: str, tmp_path: Path) -> None:
     solution = solve(targets(patterns=("window:3", "previous")), ["learned"], FitRequest(d=1), [0])

@@ -83,6 +83,7 @@ def test_other_inputs_and_meanings_are_warned_of() -> None:
     assert warned == tuple(f"the reports differ in their {what}" for what in ("study", "input", "seeds"))  # fmt: skip
 
 
+@pytest.mark.slow
 @given(old=reports, new=reports)
 def test_any_two_reports_compare_and_the_result_is_a_report(old: Report, new: Report) -> None:
     found = compare(old, new, NAMES, 5)
@@ -107,6 +108,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert attn("compare", paths[0], "nothing.json").code == 3
 
 
+@pytest.mark.slow
 def test_models_are_measured_and_compared(tmp_path: Path) -> None:
     """Here networks in files, which need no torch."""
     paths = [str(tmp_path / f"{name}.safetensors") for name in "ab"]

@@ -120,6 +120,7 @@ def test_from_the_command_line(tmp_path: Path) -> None:
     assert attn("approximate", *chosen, "--pattern", "previous", "--length", "8", *options).out == done.out  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [

@@ -64,7 +64,8 @@ def ci(
     from attncli.cli.writer import prepare, write
 
     conditions = prepare(output)
-    checks = chosen(checks_of(current_file()), names or [])
+    every = checks_of(current_file())
+    checks = chosen(every, names or [])
     if accept:
         from attncli.cli.acceptance import to_accept
 
@@ -74,7 +75,7 @@ def ci(
     with tempfile.TemporaryDirectory(prefix="attn-") as scratch:
         results = {check.name: result(check, Path(scratch), accept) for check in checks}
     if keep is not None:
-        keep_reports(checks, results, keep)
+        keep_reports(results, keep, {Path(one.baseline).resolve() for one in every if one.baseline})
     report = with_provenance(told(checks, results, accept))
     report = report.with_verdicts([*report.verdicts, *gates.decide(report, conditions)])
     code = gates.worst([write(report, output), *(one.code for one in results.values())])
@@ -93,15 +94,14 @@ def told(checks: "list[Check]", results: "dict[str, Result]", accept: bool) -> R
     return acceptance(checks, results)
 
 
-def keep_reports(checks: "list[Check]", results: "dict[str, Result]", folder: Path) -> None:
+def keep_reports(results: "dict[str, Result]", folder: Path, baselines: set[Path]) -> None:
     """Every report that there is, whatever the gates say of it; only --accept writes a baseline."""
     from attncli.cli.acceptance import keep
 
-    for check in checks:
-        report, path = results[check.name].report, folder / f"{check.name}.json"
-        if report is not None:
-            is_baseline = check.baseline and path.resolve() == Path(check.baseline).resolve()
-            keep(report, path.with_suffix(".new.json") if is_baseline else path)
+    for name, one in results.items():
+        path = folder / f"{name}.json"
+        if one.report is not None:
+            keep(one.report, path.with_suffix(".new.json") if path.resolve() in baselines else path)
 
 
 def chosen(checks: "list[Check]", names: list[str]) -> "list[Check]":

@@ -237,9 +237,14 @@ def test_a_first_run_is_kept_and_names_the_command_that_accepts(config: Path) ->
     accepted = attn("ci", "--accept", "moved", *WITH)
     assert accepted.code == 0
     assert "the first baseline: " in accepted.out
-    kept = (config.parent / "reports" / "moved.json").read_text()
-    assert len(kept) > 1000
+    kept = (config.parent / "reports" / "moved.json").read_bytes()
+    baseline = config.parent / "accepted" / "moved.json"
+    assert baseline.read_bytes() == kept
     assert attn("ci", *WITH).code == 0
+    assert attn("ci", "--accept", *WITH).code == 0
+    assert baseline.read_bytes() == kept, (
+        "the same numbers are the same file, wherever they were made"
+    )
 
 
 @pytest.mark.parametrize("changed", [False, True])
@@ -315,3 +320,18 @@ def test_the_readmes_own_configuration_from_the_first_run_on(config: Path) -> No
     assert "`attn ci --accept collapse` makes one" in outcome.out
     assert attn("ci", "--accept", "collapse").code == 0
     assert attn("ci").code == 0
+
+
+def test_gates_of_a_check_are_those_of_its_run(config: Path) -> None:
+    """A misprint is refused by the run itself, before its work; a metric that only a gate names is measured."""
+    config.write_text(
+        f'[rank-collapse]\nfail-if = "log10_residual > 9"\n[checks.a]\ncommand = "rank-collapse {SIZES}"\n'
+        'fail-if = "stable_rank > 100"\n[checks.b]\ncommand = "rank-collapse --layers 1"\nfail-if = "order[SAM] > 1"\n'
+    )
+    outcome = attn("ci", *WITH)
+    assert outcome.code == 2
+    assert "pass  a: log10_residual > 9" in outcome.out
+    assert "pass  a: stable_rank > 100" in outcome.out
+    assert (
+        "FAIL  b  (exit 2: the gate 'order[SAM] > 1' matches nothing at variant=SAM" in outcome.out
+    )

@@ -217,6 +217,7 @@ def test_changed_configs(whole: Path, scratch: Path, name: str, value: Any) -> N
     outcome(folder)
 
 
+@pytest.mark.slow
 @ANY
 @given(data=st.data())
 def test_flipped_bytes_of_the_config(whole: Path, scratch: Path, data: st.DataObject) -> None:

@@ -239,6 +239,7 @@ def interruptible() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+@pytest.mark.slow
 def test_debug_shows_where_an_error_comes_from() -> None:
     for arguments in (
         ["--debug", "rank-collapse", "./nothing"],

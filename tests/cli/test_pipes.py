@@ -48,6 +48,7 @@ def test_a_reader_that_has_gone_before_the_first_line_is_no_failure(
     assert (process.returncode, process.stderr) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", ["stdout", "stderr", "both"])
 @pytest.mark.parametrize("arguments", [("rank-collapse", *ONE, "-o", "out.csv"), ("list",)])
 def test_closed_streams_are_no_traceback(
@@ -75,6 +76,7 @@ def test_an_error_keeps_its_code_where_nobody_can_hear_it(source: str, code: int
         assert attn_program("rank-collapse", source, stderr=full).returncode == code
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("env", [{}, {"NO_COLOR": "1"}, {"TERM": "dumb"}, {"GITHUB_ACTIONS": "1"}])
 @pytest.mark.parametrize("arguments", [("rank-collapse", *ONE, "--plot"), ("--help",), ("oops",)])
 def test_no_ansi_on_a_pipe(env: Mapping[str, str], arguments: tuple[str, ...]) -> None:
@@ -140,6 +142,7 @@ def test_an_ascii_terminal_is_no_failure() -> None:
     assert process.stdout.isascii()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", ["", "0", "abc", "-5", "1", "40", "9" * 30])
 def test_every_width_is_a_width(columns: str) -> None:
     for arguments in (("rank-collapse", *ONE, "--plot"), ("--help",)):

@@ -41,6 +41,7 @@ def network(folder: Path, step: int) -> None:
 SWEEP = ("sweep", "rank-collapse", "--glob", "net-*", "--variants", "SAN", "--into", "out")
 
 
+@pytest.mark.slow
 def test_a_table_with_a_trend_and_one_report_per_item(runs: Path) -> None:
     outcome = attn(*SWEEP, "--plot")
     assert outcome.code == 0
@@ -113,6 +114,7 @@ def test_duplicate_weights_and_gates(runs: Path) -> None:
     assert attn(*SWEEP, "--show", "max(log10_residual)", "--format", "csv").out.count("\n") == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

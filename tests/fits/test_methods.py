@@ -272,6 +272,7 @@ def test_a_quarter_of_the_papers_width_and_less_is_enough(k: int, d: int) -> Non
     assert try_width(whole, target, request.at(1024), [10]).met
 
 
+@pytest.mark.slow
 def test_synthetic_work_imports_no_torch() -> None:
     """In a fresh interpreter: patterns, every method, the studies."""
     program = (

@@ -85,6 +85,7 @@ def test_the_schema_can_be_broken() -> None:
             require_schema(ElementTree.fromstring(broken))
 
 
+@pytest.mark.slow
 @given(text=st.text())
 def test_any_text_fits_into_xml(text: str) -> None:
     element = Element("a", {"b": legal(text)})

@@ -18,9 +18,29 @@ from collections.abc import Iterable
 
 
 class AttnError(Exception):
-    """Anything that ends a command with one sentence instead of a traceback."""
+    """Anything that ends a command with one sentence instead of a traceback.
+
+    Options that it is about are named as they are spelt, `--no-skip`, so that defaults of a configuration can be told
+    from what somebody has typed.
+    """
 
     exit_code = 2
+
+    def __init__(
+        self,
+        sentence: str = "",
+        *,
+        idle: Iterable[str] = (),
+        because: Iterable[str] = (),
+        rivals: Iterable[str] = (),
+    ) -> None:
+        super().__init__(sentence)
+        self.idle = tuple(idle)
+        """Options that mean nothing to this run."""
+        self.because = tuple(because)
+        """Options that make it so."""
+        self.rivals = tuple(rivals)
+        """Options that exclude each other."""
 
 
 class UsageError(AttnError):

@@ -118,6 +118,8 @@ class View:
     """Show shades instead of numbers, with the letter that stands under this key of the row."""
     names: str = ""
     """Beside each place on the axis that goes down, show what stands under this key of its rows."""
+    measure: str = ""
+    """What the numbers across are called on a plot's axis, where that is not the metric itself: `max(sink)`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,8 @@ class Verdict:
     failed: bool
     text: str
     """The number that decided, and where it stands."""
+    stopped: bool = False
+    """Nothing was decided, for what was to be tested could not be had; it counts as failed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,6 @@ def attn_program(
         [*ATTN, *arguments],
         env={**PLAIN, **(env or {})},
         text=True,
-        timeout=60,
         check=False,
         **{**defaults, **options},
     )

@@ -10,7 +10,6 @@ from pathlib import Path
 from commands import ATTN, PLAIN
 
 Process = subprocess.Popen[str]
-PATIENCE = 120
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -50,17 +49,17 @@ def two_ranks(command: Sequence[str], folder: Path) -> list[Process]:
 def outcomes(processes: Sequence[Process]) -> list[tuple[int, str, str]]:
     """Exit code, stdout and stderr of each."""
     try:
-        said = [process.communicate(timeout=PATIENCE) for process in processes]
+        said = [process.communicate() for process in processes]
     finally:
         for process in processes:
             process.kill()
     return [(process.returncode, *text) for process, text in zip(processes, said, strict=True)]
 
 
-def torchrun(*arguments: str, folder: Path) -> Process:
+def torchrun(*arguments: str, folder: Path, program: Sequence[str] = ("-m", "attncli")) -> Process:
     launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
     port = ["--master-port", str(free_port())]
-    return started([*launcher, *port, "-m", "attncli", *arguments], environment(), folder)
+    return started([*launcher, *port, *program, *arguments], environment(), folder)
 
 
 def children(pid: int) -> list[int]:

@@ -93,6 +93,10 @@ views = st.builds(
     findings=st.sampled_from(["", "regime"]),
 )
 
+verdicts = st.builds(Verdict, words, st.booleans(), words) | st.builds(
+    Verdict, words, st.just(True), words, st.booleans()
+)
+
 reports: st.SearchStrategy[Report] = st.builds(
     Report,
     study=words,
@@ -104,5 +108,5 @@ reports: st.SearchStrategy[Report] = st.builds(
     views=st.lists(views, max_size=3).map(tuple),
     findings=st.lists(st.builds(Finding, st.sampled_from(VARIANTS), words), max_size=2).map(tuple),
     warnings=st.lists(words, max_size=2).map(tuple),
-    verdicts=st.lists(st.builds(Verdict, words, st.booleans(), words), max_size=2).map(tuple),
+    verdicts=st.lists(verdicts, max_size=2).map(tuple),
 )

@@ -5,12 +5,16 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+import torch
 import yaml
+from small_checkpoints import model_of
 
+from attncli.checkpoints.loading.quiet import quiet
 from attncli.render import FORMATS
 from attncli.reports import read
 
@@ -45,43 +49,130 @@ def test_the_gate_script(tmp_path: Path, environment: dict[str, str]) -> None:
     assert [verdict["failed"] for verdict in verdicts] == [False]
 
 
-def steps() -> dict[str, str]:
-    """The commands of the workflow by the names of their steps."""
+Steps = dict[str, tuple[str, bool]]
+"""Commands of a job by the names of their steps, and whether they always run."""
+
+
+def jobs() -> dict[str, Steps]:
     workflow = yaml.safe_load((EXAMPLES / "github-workflow.yml").read_text())
-    (job,) = workflow["jobs"].values()
-    return {step["name"]: step["run"] for step in job["steps"] if "name" in step}
+    return {
+        name: {
+            step["name"]: (step["run"], step.get("if") == "always()")
+            for step in job["steps"]
+            if "name" in step and step["name"] != "install"
+        }
+        for name, job in workflow["jobs"].items()
+    }
 
 
-def test_the_workflow_twice(tmp_path: Path, environment: dict[str, str]) -> None:
-    """The first time without an accepted report, the second time against the first."""
+def run_job(name: str, folder: Path, environment: dict[str, str]) -> tuple[int, str]:
+    """The exit code of the first step that fails, and all that was said; the steps after it run only if they always do."""
+    code, said = 0, ""
+    for command, always in jobs()[name].values():
+        if code and not always:
+            continue
+        shell = ["bash", "-e", "-o", "pipefail", "-c", command]
+        done = subprocess.run(
+            shell, env=environment, cwd=folder, capture_output=True, text=True, check=False
+        )
+        code = code or done.returncode
+        said += done.stdout + done.stderr
+    return code, said
+
+
+class Repository:
+    """A working copy whose pushes go to a repository beside it, as on GitHub."""
+
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+        self.folder = folder / "work"
+        who = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b.c"}
+        who |= {"GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b.c"}
+        self.environment = {**environment, **who, "GIT_CONFIG_GLOBAL": os.devnull}
+        origin = folder / "origin.git"
+        self.git("init", "-q", "--bare", "-b", "main", str(origin), cwd=folder)
+        self.git("clone", "-q", str(origin), str(self.folder), cwd=folder)
+        self.git("checkout", "-q", "-b", "main")
+        (self.folder / ".gitignore").write_text("reports/\nci.json\nattn.xml\n")
+
+    def git(self, *arguments: str, cwd: Path | None = None) -> str:
+        done = subprocess.run(
+            ["git", *arguments],
+            cwd=cwd or self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout
+
+    def push(self) -> None:
+        self.git("add", "-A")
+        self.git("commit", "-q", "-m", "a change")
+        self.git("push", "-q", "-u", "origin", "main")
+
+    def job(self, name: str, **environment: str) -> tuple[int, str]:
+        return run_job(name, self.folder, {**self.environment, **environment})
+
+
+def checkpoint(folder: Path, shared: float) -> None:
+    """A trained model, so to speak, whose tokens share a vector: the longer it is, the smaller the residual."""
+    model = model_of("BertModel", max_position_embeddings=64, pad_token_id=0)
+    with torch.no_grad():
+        model.encoder.layer[-1].output.LayerNorm.bias.add_(shared)
+    with quiet():
+        model.save_pretrained(folder / "checkpoint")
+
+
+@pytest.mark.slow
+def test_the_workflow_from_an_empty_repository(tmp_path: Path, environment: dict[str, str]) -> None:
+    """First run 5, accept 0, then 0; an intended change 1, accept 0, then 0; a regression 1, again and again."""
     summary = tmp_path / "summary.md"
-    said = {}
-    for turn in (1, 2):
-        for name, command in steps().items():
-            done = subprocess.run(
-                ["bash", "-e", "-c", command],
-                env={**environment, "GITHUB_STEP_SUMMARY": str(summary)},
-                cwd=tmp_path,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            assert done.returncode == 0, (name, done.stderr)
-            said[turn, name] = done.stdout + done.stderr
-    regression = next(name for name in steps() if name.startswith("regression"))
-    assert "there is no baseline accepted.json" in said[1, regression]
-    assert "::debug::log10_residual:-2s: 0 of" in said[2, regression]
-    assert summary.read_text().count("✅") == 3
-    assert ElementTree.parse(tmp_path / "attn.xml").getroot().get("tests") == "1"
+    ours = Repository(tmp_path, {**environment, "GITHUB_STEP_SUMMARY": str(summary)})
+    shutil.copy(EXAMPLES / "attn.toml", ours.folder)
+    checkpoint(ours.folder, 0.0)
+    ours.push()
+
+    code, said = ours.job("check")
+    assert code == 5
+    assert "`attn ci --accept collapse --config attn.toml` makes one" in said
+    assert sorted(path.name for path in (ours.folder / "reports").iterdir()) == ["activations.json", "collapse.json"]  # fmt: skip
+    suite = ElementTree.parse(ours.folder / "attn.xml").getroot()
+    assert (suite.get("failures"), suite.get("errors")) == ("0", "1")
+    assert "::error " in said
+    code, said = ours.job("accept", CHECKS="collapse")
+    assert (code, "the first baseline" in said) == (0, True)
+    assert ours.git("ls-tree", "--name-only", "origin/main", "baselines/") == "baselines/collapse.json\n"  # fmt: skip
+    assert ours.job("check")[0] == 0
+    assert ours.job("accept", CHECKS="")[0] == 0, "nothing to commit is no failure"
+
+    checkpoint(ours.folder, 3.0)
+    ours.push()
+    code, said = ours.job("check")
+    assert (code, "log10_residual[layer=-1]%3A-2s" in said) == (1, True)
+    assert ours.job("accept", CHECKS="")[0] == 0
+    assert ours.git("status", "--porcelain") == ""
+    assert ours.git("log", "-1", "--format=%s", "origin/main") == "Accept the reports of all checks as baselines\n"  # fmt: skip
+    assert ours.job("check")[0] == 0
+
+    checkpoint(ours.folder, 30.0)
+    ours.push()
+    assert [ours.job("check")[0] for _ in range(2)] == [1, 1]
+    suite = ElementTree.parse(ours.folder / "attn.xml").getroot()
+    assert (suite.get("failures"), suite.get("errors")) == ("1", "0")
+    assert summary.read_text().count("❌") >= 4
 
 
-def test_the_workflow_stops_at_a_failed_gate(tmp_path: Path, environment: dict[str, str]) -> None:
-    command = steps()["gate"].replace("< -3", "< 0")
-    shutil.copy(SAVED, tmp_path / "report.json")
-    shell = ["bash", "-e", "-c", command.replace("transformer", "SAN")]
-    done = subprocess.run(shell, env=environment, cwd=tmp_path, capture_output=True, check=False)
-    assert done.returncode == 1
-    assert b"::error " in done.stdout
+def test_the_workflow_installs_what_is_there_and_measures_a_model() -> None:
+    """From a checkout with the pins of this package, not from an index; and every job the same."""
+    workflow = yaml.safe_load((EXAMPLES / "github-workflow.yml").read_text())
+    for job in workflow["jobs"].values():
+        (command,) = [step["run"] for step in job["steps"] if step.get("name") == "install"]
+        assert command == "pip install -c .attn/constraints.txt ./.attn"
+        (ours,) = [step["with"] for step in job["steps"] if "path" in step.get("with", {}) and "repository" in step["with"]]  # fmt: skip
+        assert ours["path"] == ".attn"
+    assert (EXAMPLES.parent / "constraints.txt").is_file()
+    checks = tomllib.loads((EXAMPLES / "attn.toml").read_text())["checks"]
+    assert all("./checkpoint" in check["command"] for check in checks.values())
 
 
 SAVED = Path(__file__).parent / "reports" / "schema_version_1.json"
@@ -115,21 +206,19 @@ def worse(path: Path) -> str:
     return json.dumps(document)
 
 
+@pytest.mark.slow
 def test_the_hook_lets_good_commits_through_and_no_others(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
-    def git(*arguments: str) -> int:
-        who = ("-c", "user.name=a", "-c", "user.email=a@b.c")
-        command = ["git", *who, *arguments]
-        return subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, check=False
-        ).returncode
-
-    assert git("init", "-q") == 0
-    shutil.copy(EXAMPLES / "pre-commit", tmp_path / ".git" / "hooks" / "pre-commit")
-    config = tmp_path / "attn.toml"
+    ours = Repository(tmp_path, environment)
+    shutil.copy(EXAMPLES / "pre-commit", ours.folder / ".git" / "hooks" / "pre-commit")
+    config = ours.folder / "attn.toml"
     shutil.copy(EXAMPLES / "attn.toml", config)
-    assert git("add", "attn.toml") == 0
-    assert git("commit", "-m", "good") == 0
+    checkpoint(ours.folder, 0.0)
+    ours.git("add", "-A")
+    accept = ["attn", "ci", "--accept", "--config", "attn.toml", "-q"]
+    subprocess.run(accept, cwd=ours.folder, env=ours.environment, check=True, capture_output=True)
+    ours.git("commit", "-m", "good")
     config.write_text(config.read_text().replace("< -3", "< 3"))
-    assert git("commit", "-am", "bad") == 1
+    with pytest.raises(subprocess.CalledProcessError):
+        ours.git("commit", "-am", "bad")

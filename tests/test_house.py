@@ -136,9 +136,9 @@ def test_start_has_exactly_two_blocks() -> None:
     assert len(re.findall(r"^```sh$", section, re.MULTILINE)) == 2
 
 
-def shown() -> list[tuple[str, str]]:
-    """Commands of the README with the output printed below them."""
-    blocks = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
+def shown(text: str) -> list[tuple[str, str]]:
+    """Commands with the output printed below them."""
+    blocks = re.findall(r"```console\n(.*?)```", text, re.DOTALL)
     found = []
     for block in blocks:
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
@@ -147,23 +147,27 @@ def shown() -> list[tuple[str, str]]:
     return found
 
 
+SECTIONS = {
+    section.partition("\n")[0]: shown(section)
+    for section in README.split("\n## ")
+    if shown(section)
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("command", "output"), shown(), ids=[command for command, _ in shown()])
-def test_commands_of_the_readme_print_what_it_shows(
-    command: str, output: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """Word for word; `…` stands for lines left out."""
-    folder = tmp_path_factory.getbasetemp() / "readme"
-    folder.mkdir(exist_ok=True)
-    code = command.replace("attn ", f"{sys.executable} -m attncli ", 1)
-    done = subprocess.run(
-        code, shell=True, cwd=folder, env=PLAIN, capture_output=True, text=True, check=False
-    )
-    printed = [line.rstrip() for line in (done.stdout + done.stderr).splitlines()]
-    pieces = [piece.strip("\n").splitlines() for piece in output.split("\n…\n")]
-    for piece in pieces:
-        wanted = [line.rstrip() for line in piece if line.rstrip() != "…"]
-        assert contains(printed, wanted), "\n".join(printed)
+@pytest.mark.parametrize("section", SECTIONS)
+def test_commands_of_the_readme_print_what_it_shows(section: str, tmp_path: Path) -> None:
+    """Word for word; `…` stands for lines left out. A section's commands read what those before them have written."""
+    for command, output in SECTIONS[section]:
+        code = command.replace("attn ", f"{sys.executable} -m attncli ", 1)
+        done = subprocess.run(
+            code, shell=True, cwd=tmp_path, env=PLAIN, capture_output=True, text=True, check=False
+        )
+        printed = [line.rstrip() for line in (done.stdout + done.stderr).splitlines()]
+        for piece in output.split("\n…\n"):
+            wanted = [line.rstrip() for line in piece.strip("\n").splitlines()]
+            wanted = [line for line in wanted if line != "…"]
+            assert contains(printed, wanted), "\n".join([command, *printed])
 
 
 def contains(lines: list[str], wanted: list[str]) -> bool:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from attncli.cli.chosen_patterns import choose
+from attncli.cli.defaults import before_the_work
 from attncli.cli.groups import grouped
 from attncli.cli.model_options import InputOptions
 from attncli.cli.options import Option, OutputOptions
@@ -87,11 +88,13 @@ def approximate(
     with progress_bar(output.shows_progress) as progress:
         report: Report
         if verify is not None:
+            before_the_work()
             report = runs.verified(verify, output, progress)
         else:
             request = request_of(patterns, search, precision)
             head = None if module is None else runs.head_of(module, offline, output)
             runs.refuse_maps_of_other_lengths(patterns, sweep)
+            before_the_work()
             chosen = choose(patterns, inputs, offline, run.all_seeds()[0])
             if head is not None:
                 report = runs.on_head(head, chosen, search, request, run, output, progress)
@@ -114,21 +117,31 @@ def refuse_contradictions(
     search: SearchOptions,
 ) -> None:
     """One run answers one question."""
+    asked = {"--verify": verify, "--module": module, "--sweep": sweep, "--frontier": frontier}
+    given = [name for name, value in asked.items() if value is not None]
     varied = sweep is not None or frontier is not None
     if sum((verify is not None, module is not None, varied)) > 1:
         raise UsageError(
-            "--verify, --module, and --sweep or --frontier exclude each other: ask one at a time."
+            "--verify, --module, and --sweep or --frontier exclude each other: ask one at a time.",
+            rivals=given,
         )
     if save and (verify is not None or varied):
         raise UsageError(
-            "-o FILE.safetensors goes with a plain run or --module: only those make a module to write."
+            "-o FILE.safetensors goes with a plain run or --module: only those make a module to write.",
+            because=given,
         )
     if search.width is not None and (search.find_width or varied):
         raise UsageError(
-            "--width fixes what --find-width, --sweep and --frontier vary: leave it out."
+            "--width fixes what --find-width, --sweep and --frontier vary: leave it out.",
+            idle=["--width"],
+            because=["--find-width", "--sweep", "--frontier"],
         )
     if module is not None and (search.width is not None or search.find_width):
-        raise UsageError("--module fixes the width: leave --width and --find-width out.")
+        raise UsageError(
+            "--module fixes the width: leave --width and --find-width out.",
+            idle=["--width", "--find-width"],
+            because=["--module"],
+        )
 
 
 def check_gates(names: list[str]) -> None:

@@ -93,7 +93,9 @@ def on_head(
 ) -> Report:
     """A trained head, its mask, and inputs for every pattern."""
     if request.causal and not head.causal:
-        raise UsageError("--causal: every query of this head sees all keys; leave it out.")
+        raise UsageError(
+            "--causal: every query of this head sees all keys; leave it out.", idle=["--causal"]
+        )
     save, seeds = module_file(output), run.all_seeds()
     targets = chosen.targets(seeds[0], head.causal)
     request = replace(request.at(head.d), causal=head.causal)
@@ -109,7 +111,10 @@ def refuse_maps_of_other_lengths(patterns: PatternOptions, sweep: str | None) ->
     """A sweep over the length needs patterns that have every length."""
     for text in patterns.chosen if sweep else ():
         if model_head(text) is not None:
-            raise UsageError(f"--sweep: {text} is as long as its text; leave one of them out.")
+            raise UsageError(
+                f"--sweep: {text} is as long as its text; leave one of them out.",
+                rivals=["--sweep", "--pattern"],
+            )
 
 
 def varied(
@@ -124,9 +129,13 @@ def varied(
     """Over the length, over the width, or over both."""
     patterns = chosen.options
     if sweep and patterns.length is not None:
-        raise UsageError("--sweep length=… sets the length: leave --length out.")
+        raise UsageError(
+            "--sweep length=… sets the length: leave --length out.",
+            idle=["--length"],
+            because=["--sweep"],
+        )
     if frontier and len(patterns.chosen) > 1:
-        raise UsageError("--frontier takes one --pattern.")
+        raise UsageError("--frontier takes one --pattern.", rivals=["--frontier", "--pattern"])
     seeds, first = run.all_seeds(), patterns.chosen[0]
     lengths = [int(n) for n in parse_sweep(sweep, {"length": int})[1]] if sweep else []
     widths = [int(d) for d in parse_sweep(f"d={frontier}", {"d": int})[1]] if frontier else []

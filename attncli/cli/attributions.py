@@ -8,10 +8,12 @@ from attncli.checkpoints.sources import Source
 from attncli.cli.model_options import InputOptions, ModelOptions, refuse_without_a_model
 from attncli.cli.path_models import opened
 from attncli.errors import UsageError
+from attncli.gates import Condition, refuse_unmeasured
 from attncli.limits import require_memory
 from attncli.networks.spec import option
 from attncli.records import Report
 from attncli.studies.attribution import attribution
+from attncli.studies.attribution_rows import METRICS
 
 STREAMS = 3
 """The state itself, what comes from the tokens, what comes from constants."""
@@ -22,6 +24,7 @@ def attribution_study(
     token: str,
     top: int | None,
     others: Sequence[str],
+    conditions: Sequence[Condition],
     model: ModelOptions,
     inputs: InputOptions,
     tokens: int | None,
@@ -29,9 +32,14 @@ def attribution_study(
 ) -> Callable[..., Report]:
     """`others`: names of given options that have nothing to say here."""
     if others:
-        names = ", ".join(map(option, others))
-        raise UsageError(f"{names} is about heads: leave it out, or drop --attribute.")
+        names = list(map(option, others))
+        raise UsageError(
+            f"{', '.join(names)} is about heads: leave it out, or drop --attribute.",
+            idle=names,
+            because=["--attribute"],
+        )
     refuse_without_a_model(source, [] if source.is_model else ["attribute"])
+    refuse_unmeasured(conditions, METRICS)
     if top is not None and top < 1:
         raise UsageError(f"--top {top}: it must be at least 1.")
     subject, texts = opened(source, model, inputs, tokens, seed)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from attncli.cli.model_options import InputOptions
 from attncli.cli.pattern_options import DEFAULT_LENGTH, PatternOptions
 from attncli.errors import UsageError
+from attncli.networks.spec import option
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -67,7 +68,8 @@ def choose(options: PatternOptions, inputs: InputOptions, offline: bool, seed: i
     if not heads:
         if inputs.given():
             raise UsageError(
-                "texts and tokens are for heads of models: give --pattern MODEL:LAYER.HEAD:top=4, or leave them out."
+                "texts and tokens are for heads of models: give --pattern MODEL:LAYER.HEAD:top=4, or leave them out.",
+                idle=map(option, inputs.given()),
             )
         return Chosen(options)
     maps: dict[str, csr_array] = {}
@@ -102,7 +104,8 @@ def maps_of(
     for text, found in maps.items():
         if options.length not in (None, found.shape[0]):
             raise UsageError(
-                f"{text} has {found.shape[0]} tokens on this input, but --length says {options.length}: leave it out."
+                f"{text} has {found.shape[0]} tokens on this input, but --length says {options.length}: leave it out.",
+                idle=["--length"],
             )
     read = {"name": texts[0].name, "tokens": texts[0].tokens}
     return maps, {**checkpoint.identity, "input": read}, checkpoint.warnings

@@ -7,16 +7,18 @@ import typer
 
 from attncli.cli.groups import grouped
 from attncli.cli.options import Option, OutputOptions
-from attncli.errors import AttnError, UsageError, unknown_name
-from attncli.records import Definition, Report, Row, Verdict, View
+from attncli.errors import UsageError, unknown_name
+from attncli.records import Definition, Report, Row, View
 
 if TYPE_CHECKING:
+    from attncli.cli.check_runs import Result
     from attncli.cli.checks import Check
 
 EXAMPLES = """
 attn ci                                     every check of [tool.attn] in pyproject.toml
 attn ci collapse --config attn.toml --format github
-attn ci --keep reports/                     the reports, to become baselines
+attn ci --keep reports/                     the reports too, as reports/CHECK.json
+attn ci --accept collapse                   its report becomes the baseline, once what moved is shown
 """
 
 EXIT_CODE = Definition("exit code", "What the check ends with: 0 passed, 1 failed, else it was stopped.")  # fmt: skip
@@ -31,18 +33,30 @@ def ci(
     ] = None,
     keep: Annotated[
         Path | None,
-        Option(metavar="FOLDER", help="Keep the reports there, as CHECK.json."),
+        Option(
+            metavar="FOLDER",
+            help="Keep the reports there, as CHECK.json; never over a baseline, beside which it is CHECK.new.json.",
+        ),
     ] = None,
+    accept: Annotated[
+        bool,
+        Option(
+            "--accept",
+            help="Show what moved, then make the reports the baselines: of all checks that have one, or of those named.",
+        ),
+    ] = False,
     output: OutputOptions,
 ) -> int:
     """Do the checks that the configuration file names pass?
 
     A check runs a command, or reads a saved report, and holds it against its gates and its baseline. One that cannot
-    run is told with its reason, and the rest go on; the exit code is then that of what stopped it.
+    run is told with its reason, and the rest go on; the exit code is then that of what stopped it: 5 where there is no
+    baseline yet, which `attn ci --accept CHECK` makes of the check's report.
     """
     import tempfile
 
     from attncli import gates
+    from attncli.cli.check_runs import result
     from attncli.cli.checks import checks_of
     from attncli.cli.files import require_folder
     from attncli.cli.provenance import with_provenance
@@ -50,14 +64,44 @@ def ci(
     from attncli.cli.writer import prepare, write
 
     conditions = prepare(output)
-    checks = chosen(checks_of(current_file()), names or [])
+    every = checks_of(current_file())
+    checks = chosen(every, names or [])
+    if accept:
+        from attncli.cli.acceptance import to_accept
+
+        checks = to_accept(checks, names or [])
+    if keep is not None:
+        require_folder(keep)
     with tempfile.TemporaryDirectory(prefix="attn-") as scratch:
-        folder = keep or Path(scratch)
-        require_folder(folder)
-        results = {check.name: result(check, folder / f"{check.name}.json") for check in checks}
-    report = with_provenance(summary(results))
+        results = {check.name: result(check, Path(scratch), accept) for check in checks}
+    if keep is not None:
+        keep_reports(results, keep, {Path(one.baseline).resolve() for one in every if one.baseline})
+    report = with_provenance(told(checks, results, accept))
     report = report.with_verdicts([*report.verdicts, *gates.decide(report, conditions)])
-    return gates.worst([write(report, output), *(code for code, _ in results.values())])
+    code = gates.worst([write(report, output), *(one.code for one in results.values())])
+    if accept:
+        from attncli.cli.acceptance import write_baselines
+
+        write_baselines(checks, results)
+    return code
+
+
+def told(checks: "list[Check]", results: "dict[str, Result]", accept: bool) -> Report:
+    if not accept:
+        return summary(results)
+    from attncli.cli.acceptance import acceptance
+
+    return acceptance(checks, results)
+
+
+def keep_reports(results: "dict[str, Result]", folder: Path, baselines: set[Path]) -> None:
+    """Every report that there is, whatever the gates say of it; only --accept writes a baseline."""
+    from attncli.cli.acceptance import keep
+
+    for name, one in results.items():
+        path = folder / f"{name}.json"
+        if one.report is not None:
+            keep(one.report, path.with_suffix(".new.json") if path.resolve() in baselines else path)
 
 
 def chosen(checks: "list[Check]", names: list[str]) -> "list[Check]":
@@ -74,47 +118,8 @@ def chosen(checks: "list[Check]", names: list[str]) -> "list[Check]":
     return [by_name[name] for name in dict.fromkeys(names or by_name)]
 
 
-def result(check: "Check", path: Path) -> tuple[int, list[Verdict]]:
-    """The exit code of one check, and what it is from; an error is a verdict too."""
-    try:
-        verdicts = judged(check, path)
-    except AttnError as error:
-        return error.exit_code, [Verdict(check.name, True, f"exit {error.exit_code}: {error}")]
-    verdicts = verdicts or [Verdict("ran", False, "no gates")]
-    named = [Verdict(f"{check.name}: {one.condition}", one.failed, one.text) for one in verdicts]
-    return int(any(one.failed for one in named)), named
-
-
-def judged(check: "Check", path: Path) -> list[Verdict]:
-    """Gates are read before the work, so that a misprint costs no run."""
-    from attncli import gates
-    from attncli.cli.check import BaselineOptions
-    from attncli.reports import read
-
-    conditions = [gates.parse(text) for text in check.fail_if]
-    against = BaselineOptions(check.baseline, check.fail_on)
-    changes, old = against.changes(), against.read()
-    report = made(check, path) if check.command else read(str(check.report))
-    verdicts = list(report.verdicts) if check.command else []  # gates of the command line itself
-    verdicts += gates.decide(report, conditions)
-    if old is not None:
-        verdicts += gates.decide_changes(report, old, changes, str(check.baseline))
-    return verdicts or list(report.verdicts)
-
-
-def made(check: "Check", path: Path) -> Report:
-    from attncli.cli.runs import Stopped, run_to_file
-    from attncli.reports import read
-
-    path.unlink(missing_ok=True)
-    run = run_to_file(check.command, path)
-    if not run.finished:
-        raise Stopped(run.code, run.sentence)
-    return read(str(path))
-
-
-def summary(results: dict[str, tuple[int, list[Verdict]]]) -> Report:
-    codes = {name: code for name, (code, _) in results.items()}
+def summary(results: "dict[str, Result]") -> Report:
+    codes = {name: one.code for name, one in results.items()}
     rows = (
         Row("exit_code", code, EXIT_CODE.unit, keys={"check": name}) for name, code in codes.items()
     )
@@ -125,7 +130,7 @@ def summary(results: dict[str, tuple[int, list[Verdict]]]) -> Report:
         metrics={"exit_code": EXIT_CODE},
         source={"kind": "checks"},
         views=(View("Checks", "check", ("exit_code",)),),
-        verdicts=tuple(verdict for _, verdicts in results.values() for verdict in verdicts),
+        verdicts=tuple(verdict for one in results.values() for verdict in one.verdicts),
     )
 
 

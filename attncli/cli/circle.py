@@ -59,9 +59,9 @@ class CollapseTaskOptions:
 
 
 def refuse_without_a_task(asked: CollapseTaskOptions, training: TrainingOptions) -> None:
-    names = ", ".join(map(option, [*asked.given(), *training.given()]))
+    names = list(map(option, [*asked.given(), *training.given()]))
     if asked.task is None and names:
-        raise UsageError(f"{names} goes with --task circle: name the task.")
+        raise UsageError(f"{', '.join(names)} goes with --task circle: name the task.", idle=names)
 
 
 def refuse_with_the_task(
@@ -107,9 +107,22 @@ def wanted_widths(width: int | None, sweep: str | None) -> list[int]:
     if sweep is None:
         return list(WIDTHS) if width is None else [width]
     if width is not None:
-        raise UsageError("--width is what --sweep varies: leave it out.")
-    _, points = parse_sweep(sweep, SWEPT)
+        raise UsageError(
+            "--width is what --sweep varies: leave it out.", idle=["--width"], because=["--sweep"]
+        )
+    try:
+        _, points = parse_sweep(sweep, SWEPT)
+    except UsageError as error:
+        raise UsageError(str(error), **of_networks(sweep)) from None
     return [int(point) for point in points]
+
+
+def of_networks(sweep: str) -> dict[str, list[str]]:
+    """Whether a sweep that the task does not have would make sense where nothing is trained."""
+    from attncli.studies.sweep import SWEPT as OF_NETWORKS
+
+    known = sweep.partition("=")[0] in set(OF_NETWORKS) - set(SWEPT)
+    return {"idle": ["--sweep"], "because": ["--task"]} if known else {}
 
 
 def designs_of(

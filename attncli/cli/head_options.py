@@ -72,11 +72,17 @@ class HeadOptions:
         if self.top is not None and self.top < 1:
             raise UsageError(f"--top {self.top}: it must be at least 1.")
         if not metrics:
-            raise UsageError("--top and --sort need a metric of heads: add one with --metric.")
+            raise UsageError(
+                "--top and --sort need a metric of heads: add one with --metric.",
+                idle=["--top", "--sort"],
+                because=["--metric"],
+            )
         name, _, way = (self.sort or metrics[0]).partition(":")
         if name not in metrics:
             raise UsageError(
-                f"--sort {name}: it sorts by a metric of heads that is measured, add --metric {name}."
+                f"--sort {name}: it sorts by a metric of heads that is measured, add --metric {name}.",
+                idle=["--sort"],
+                because=["--metric"],
             )
         if way not in ("", "rising"):
             raise UsageError(f"--sort {self.sort}: write {name} or {name}:rising.")

@@ -20,7 +20,12 @@ WIDEST = 110
 
 
 class Command(TyperCommand):
-    """A command whose help is laid out here."""
+    """A command whose help is laid out here, and which takes the defaults that apply to it."""
+
+    def invoke(self, ctx: Any) -> Any:
+        from attncli.cli.defaults import run_with_defaults
+
+        return run_with_defaults(ctx, super().invoke)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         refuse_repeats(self, ctx, args)

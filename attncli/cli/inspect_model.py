@@ -1,16 +1,20 @@
 """`attn inspect-model`"""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from attncli.cli.defaults import before_the_work
 from attncli.cli.groups import grouped
 from attncli.cli.head_options import HeadOptions
 from attncli.cli.model_options import InputOptions, ModelOptions
 from attncli.cli.options import Option, OutputOptions, completion, separated
+
+if TYPE_CHECKING:
+    from attncli.gates import Condition
 
 EXAMPLES = """
 attn inspect-model gpt2                                     what each head does, on one screen
@@ -127,7 +131,7 @@ def inspect_model(
         others += [*["metric"] * bool(names), *["weights_only"] * weights_only]
         others += [name for name in heads.given() if name != "top"]
         study = attribution_study(
-            subject, attribute, heads.top, others, model, inputs, tokens, seed
+            subject, attribute, heads.top, others, conditions, model, inputs, tokens, seed
         )
     elif weights_only:
         from attncli.cli.weights_study import weights_study
@@ -138,6 +142,7 @@ def inspect_model(
     else:
         from attncli.cli.inspections import Asked, study_of
 
+        refuse_gates(conditions, names)
         draws_maps = output.plot is not None and bool(heads.heads)
         asked = Asked(
             subject,
@@ -151,9 +156,20 @@ def inspect_model(
             strip_memory,
         )
         study = study_of(asked, heads, model, inputs, note(output))
+    before_the_work()
     with progress_bar(output.shows_progress) as progress:
         report = study(progress=progress)
     return emit(with_provenance(report), output, conditions)
+
+
+def refuse_gates(conditions: "Sequence[Condition]", metric: Sequence[str]) -> None:
+    """On metrics that this run does not measure, said before the model is loaded."""
+    from attncli.gates import refuse_unmeasured
+    from attncli.studies.head_metrics import choose, members
+
+    if conditions:
+        others = [name for group in members().values() for name in group]
+        refuse_unmeasured(conditions, choose(metric).definitions(), others)
 
 
 def note(output: OutputOptions) -> Callable[[str], None]:

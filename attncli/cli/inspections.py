@@ -16,6 +16,7 @@ from attncli.checkpoints.sources import Source
 from attncli.checkpoints.streaming import STRIP_MEMORY, Shape, Site, prove
 from attncli.checkpoints.structure.blocks import find_stacks
 from attncli.checkpoints.structure.mixers import mixers_of
+from attncli.cli.defaults import before_the_work
 from attncli.cli.files import require_writable, write_whole
 from attncli.cli.head_options import HeadOptions
 from attncli.cli.model_options import InputOptions, ModelOptions
@@ -106,9 +107,12 @@ def maps_study(asked: Asked, heads: HeadOptions, others: Sequence[str]) -> Study
     refused = [name for name, there in given.items() if there]
     if refused:
         raise UsageError(
-            f"{', '.join(refused)} goes with a model: {asked.source} is a file of maps."
+            f"{', '.join(refused)} goes with a model: {asked.source} is a file of maps.",
+            idle=refused,
         )
-    file, plan = MapFile(asked.source.path), asked.plan(heads)
+    plan = asked.plan(heads)
+    before_the_work()
+    file = MapFile(asked.source.path)
     refuse_absent({saved.site: saved.heads for saved in file.maps}, plan)
     return partial(inspect_maps, file, plan)
 
@@ -120,8 +124,10 @@ def model_study(
     plan = asked.plan(heads)
     if asked.with_random_init:
         model.refuse_tensor_parallel("--with-random-init")
-    checkpoint = load(asked.source, model.to_load(asked.seed))
-    texts = inputs_of(checkpoint, inputs.to_read(asked.tokens, asked.seed))
+    options, wanted = model.to_load(asked.seed), inputs.to_read(asked.tokens, asked.seed)
+    before_the_work()
+    checkpoint = load(asked.source, options)
+    texts = inputs_of(checkpoint, wanted)
     subject = proved(checkpoint.body)
     refuse_absent({site: range(shape.heads) for site, shape in subject.shapes.items()}, plan)
     for text in texts:

@@ -51,6 +51,9 @@ def prepare_environment() -> None:
     # One BLAS thread: the products are small, waking more threads costs more than they give (25 × on two busy
     # cores), and the last bit does not depend on the number of cores.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # torch's threads sleep between their tasks instead of spinning: on a busy machine they would take several times
+    # the time of the work itself.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     if sys.stdout is None or not sys.stdout.isatty():
         # Under GitHub Actions typer colours its help even on a pipe, and cuts it at 80 columns.
         os.environ.setdefault("_TYPER_FORCE_DISABLE_TERMINAL", "1")

@@ -83,23 +83,31 @@ class ModelOptions:
         }
         given = [name for name, there in ways.items() if there]
         if len(given) > 1:
-            raise UsageError(f"{' and '.join(given)} exclude each other: leave one out.")
+            raise UsageError(
+                f"{' and '.join(given)} exclude each other: leave one out.", rivals=given
+            )
         several = launch().several
         if self.tensor_parallel and not several:
             raise UsageError(
                 "--tensor-parallel splits a model over processes: start them with "
-                "torchrun --nproc-per-node N -m attncli …"
+                "torchrun --nproc-per-node N -m attncli …",
+                idle=["--tensor-parallel"],
             )
         if self.device_map is not None and several:
             raise UsageError(
                 "--device-map takes all devices for one process: leave it out under torchrun, where --tensor-parallel "
-                "splits a model, or start one process."
+                "splits a model, or start one process.",
+                idle=["--device-map"],
             )
 
     def refuse_tensor_parallel(self, what: str) -> None:
         """Where what a split model shows of itself is not understood."""
         if self.tensor_parallel:
-            raise UsageError(f"--tensor-parallel is not understood with {what}: leave one out.")
+            raise UsageError(
+                f"--tensor-parallel is not understood with {what}: leave one out.",
+                idle=["--tensor-parallel"],
+                because=[what],
+            )
 
     def own_device(self) -> str:
         """Of several processes on one machine each takes the CUDA device of its number."""
@@ -124,7 +132,10 @@ class ModelSwitchOptions:
 
     def applied(self, variants: Mapping[str, Switches]) -> Mapping[str, Switches]:
         if self.no_norms and self.mlp_norm:
-            raise UsageError("--no-norms takes out what --mlp-norm leaves: drop one of them.")
+            raise UsageError(
+                "--no-norms takes out what --mlp-norm leaves: drop one of them.",
+                rivals=["--no-norms", "--mlp-norm"],
+            )
         variants = without_norms(variants) if self.no_norms else variants
         return with_mlp_norm(variants) if self.mlp_norm else variants
 
@@ -168,8 +179,9 @@ class InputOptions:
     def to_read(self, tokens: int | None, seed: int) -> "Wanted":
         """With what other groups say: the longest text, and the seed of random ones."""
         from attncli.checkpoints.inputs.texts import InputOptions as Wanted
+        from attncli.checkpoints.inputs.texts import refuse_two_kinds
 
-        return Wanted(
+        wanted = Wanted(
             tuple(self.text),
             self.text_file,
             tuple(self.token_ids),
@@ -178,6 +190,8 @@ class InputOptions:
             tokens,
             seed,
         )
+        refuse_two_kinds(wanted)
+        return wanted
 
 
 Source = Annotated[
@@ -201,14 +215,16 @@ def refuse_for_a_model(
     given = [name for name in (*network.given(), *run.given()) if name not in ("tokens", "seed")]
     fixed = [*map(option, given), *others]
     if fixed:
-        raise UsageError(f"{', '.join(fixed)} goes with synthetic networks: {source} is a model.")
+        raise UsageError(
+            f"{', '.join(fixed)} goes with synthetic networks: {source} is a model.", idle=fixed
+        )
 
 
 def refuse_without_a_model(source: Named, given: Iterable[str]) -> None:
     """What only a model has: names of options that were given."""
     from attncli.networks.spec import option
 
-    names = ", ".join(map(option, given))
+    names = list(map(option, given))
     if names:
         what = f"{source} is {WORDS[source.kind].what}" if source.is_file else "name one as SOURCE"
-        raise UsageError(f"{names} goes with a model: {what}.")
+        raise UsageError(f"{', '.join(names)} goes with a model: {what}.", idle=names)

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from attncli.checkpoints.sources import Source
+from attncli.cli.defaults import before_the_work
 from attncli.cli.model_options import InputOptions, ModelOptions
 from attncli.errors import InputError, LimitError
 from attncli.networks.variants import Switches
@@ -45,8 +46,11 @@ def collapse_study(
     for what, asked in (("--exact", exact), ("--with-random-init", with_random_init)):
         if asked:
             model.refuse_tensor_parallel(what)
+    wanted = inputs.to_read(tokens, seed)
+    model.to_load(seed)
+    before_the_work()
     checkpoint = loaded_for_ablation(source, model, seed)
-    texts = inputs_of(checkpoint, inputs.to_read(tokens, seed))
+    texts = inputs_of(checkpoint, wanted)
     refuse_single_tokens(texts)
     if exact:
         require_one_device(checkpoint.model, "--exact")

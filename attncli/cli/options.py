@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from attncli.errors import UsageError
-from attncli.networks.spec import KINDS, NetworkSpec
+from attncli.networks.spec import KINDS, NetworkSpec, option
 from attncli.networks.variants import (
     SETS,
     VARIANTS,
@@ -137,7 +137,11 @@ class SwitchOptions:
 
     @property
     def given(self) -> bool:
-        return any(value is not None for value in asdict(self).values())
+        return bool(self.named())
+
+    def named(self) -> list[str]:
+        """Those that were given, as they are spelt."""
+        return [option(name) for name, value in asdict(self).items() if value is not None]
 
     def chosen(self) -> dict[str, Switches]:
         return by_switches(self.skip, self.mlp, self.mlp_skip)
@@ -166,7 +170,10 @@ class VariantOptions:
     def chosen(self, switches: SwitchOptions, default: str = "paper") -> dict[str, Switches]:
         """The variants by name; a saved network brings its own default."""
         if switches.given and self.variants:
-            raise UsageError("give --variants or single switches such as --no-skip, not both.")
+            raise UsageError(
+                "give --variants or single switches such as --no-skip, not both.",
+                rivals=["--variants", *switches.named()],
+            )
         names = separated(self.variants) or [default]
         chosen = switches.chosen() if switches.given else by_names(names)
         return with_outlier_removed(chosen) if self.remove_outlier else chosen

@@ -25,10 +25,17 @@ def count_study(
     given = [*network.given(), *run.given(), *["metric"] * bool(asked.metric), *others]
     idle = [option(name) for name in given if name not in ("layers", "heads", "offline")]
     if idle:
-        raise UsageError(f"{', '.join(idle)} changes no count: leave it out, or leave out --count.")
+        raise UsageError(
+            f"{', '.join(idle)} changes no count: leave it out, or leave out --count.",
+            idle=idle,
+            because=["--count"],
+        )
     if source.kind != "synthetic":
         if network.given():
-            raise UsageError(f"--layers and --heads are those of {source}: leave them out.")
+            raise UsageError(
+                f"--layers and --heads are those of {source}: leave them out.",
+                idle=map(option, network.given()),
+            )
         layers, heads, identity = sizes_of(source, offline)
         return partial(count_paths, layers, heads, asked.skip, identity)
     standard = NetworkSpec()
@@ -63,7 +70,9 @@ def sizes_of_type(
         raise unknown_name("model type", arch, CONFIG_MAPPING.keys())
     other = sorted(set(given) - {"layers", "heads"})
     if other:
-        raise UsageError(f"{other[0]} changes no count: leave it out of random:{arch}.")
+        raise UsageError(
+            f"{other[0]} changes no count: leave it out of random:{arch}.", because=["--count"]
+        )
     config = CONFIG_MAPPING[arch]().get_text_config()
     own = (config.num_hidden_layers, config.num_attention_heads)
     sizes = NetworkSpec(

@@ -1,6 +1,6 @@
 """From SOURCE and the model options to a study of a trained model's paths."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache, partial
 
@@ -15,6 +15,7 @@ from attncli.checkpoints.random.dummy_inputs import example_inputs
 from attncli.checkpoints.sources import Source
 from attncli.checkpoints.streaming import prove
 from attncli.checkpoints.structure.blocks import find_stacks
+from attncli.cli.defaults import before_the_work
 from attncli.cli.model_options import InputOptions, ModelOptions
 from attncli.cli.models import PROBE_TOKENS
 from attncli.cli.options import separated
@@ -26,8 +27,11 @@ from attncli.records import Report
 from attncli.studies.model_runs import own_precision
 from attncli.studies.path_choices import parse_path
 from attncli.studies.path_maps import Maps
+from attncli.studies.path_model_heads import OWN_METRICS as HEADS_METRICS
 from attncli.studies.path_model_heads import model_heads
+from attncli.studies.path_model_singles import METRICS as SINGLE_METRICS
 from attncli.studies.path_model_singles import STREAMS, named_in_model, sampled_in_model
+from attncli.studies.path_model_steps import METRICS as STEPS_METRICS
 from attncli.studies.path_model_steps import model_steps
 from attncli.studies.path_models import STEPS, Plan, model_paths
 from attncli.studies.path_subject import PathSubject
@@ -97,6 +101,13 @@ def study_by(
     return partial(model_steps if together else model_heads, subject, texts)
 
 
+def measured(asked: PathOptions) -> Iterable[str]:
+    """The metrics of single paths, or of the output taken apart."""
+    if asked.by is None:
+        return SINGLE_METRICS
+    return STEPS_METRICS if asked.by == STEPS_TOGETHER else HEADS_METRICS
+
+
 def opened(
     source: Source,
     model: ModelOptions,
@@ -112,13 +123,15 @@ def opened(
         raise UsageError(
             f"--dtype {options.dtype} would drown the terms in rounding: float32 or float64."
         )
+    wanted = inputs.to_read(tokens, seed)
+    before_the_work()
     subject = subject_of(load(source, replace(options, half=False)), stack)
     single = subject.checkpoint.model.dtype == torch.float32
     drawn = options.allow_missing  # in another type other weights would be drawn
     if options.dtype is None and single and not drawn and options.device != "mps":
         wide = replace(options, dtype="float64")
         subject = replace(subject, wider=cache(lambda: subject_of(load(source, wide), stack)))
-    return subject, inputs_of(subject.checkpoint, inputs.to_read(tokens, seed))
+    return subject, inputs_of(subject.checkpoint, wanted)
 
 
 def subject_of(checkpoint: Checkpoint, name: str | None) -> PathSubject:

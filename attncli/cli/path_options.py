@@ -84,7 +84,9 @@ class PathOptions:
         asked["sample"] = self.sample is not None
         given = [option(name) for name, value in asked.items() if value]
         if len(given) > 1:
-            raise UsageError(f"{' and '.join(given)} are different questions: give one of them.")
+            raise UsageError(
+                f"{' and '.join(given)} are different questions: give one of them.", rivals=given
+            )
         if self.of_single_paths:
             self.refuse_what_is_of_lengths()
 
@@ -94,7 +96,9 @@ class PathOptions:
         names = [option(name) for name in ("metric", "steps", "loss") if getattr(self, name)]
         if names:
             raise UsageError(
-                f"{', '.join(names)} is about all paths of a length: leave it out here."
+                f"{', '.join(names)} is about all paths of a length: leave it out here.",
+                idle=names,
+                because=["--path", "--sample", "--by"],
             )
         if self.sample is not None and not 1 <= self.sample <= MOST_SAMPLES:
             raise UsageError(f"--sample must be from 1 to {MOST_SAMPLES:,}, not {self.sample}.")

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from attncli.cli.defaults import before_the_work
 from attncli.cli.groups import grouped
 from attncli.cli.model_options import (
     InputOptions,
@@ -97,6 +98,7 @@ def paths(
             study = model_study(subject, asked, model, inputs, network, run, conditions)
         else:
             study = network_study(subject, asked, network, run, conditions)
+    before_the_work()
     with progress_bar(output.shows_progress) as progress:
         report: Report = study(progress=progress)
     return emit(with_provenance(report), output, conditions)
@@ -129,14 +131,17 @@ def model_study(
     """Of a trained model; what is wrong with the words is said before torch is imported."""
     from attncli.cli.models import refuse_at_once
     from attncli.cli.path_runs import DEFAULT_METRICS, wanted_metrics
+    from attncli.gates import refuse_unmeasured
 
     refuse_at_once(source)
+    where = (model, inputs, network.tokens, run.seed or 0)
+    if asked.of_single_paths:
+        from attncli.cli import path_models
+
+        refuse_unmeasured(conditions, path_models.measured(asked))
+        single = path_models.single_study if asked.by is None else path_models.study_by
+        return single(source, asked, *where)
     metrics = wanted_metrics(asked.metric or DEFAULT_METRICS, conditions, of_model=True)
     from attncli.cli import path_models
 
-    where = (model, inputs, network.tokens, run.seed or 0)
-    if asked.by is not None:
-        return path_models.study_by(source, asked, *where)
-    if asked.of_single_paths:
-        return path_models.single_study(source, asked, *where)
     return path_models.model_study(source, asked, metrics, *where)

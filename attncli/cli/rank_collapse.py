@@ -1,6 +1,6 @@
 """`attn rank-collapse`"""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +10,7 @@ from attncli.cli.circle import (
     refuse_with_the_task,
     refuse_without_a_task,
 )
+from attncli.cli.defaults import before_the_work
 from attncli.cli.groups import grouped
 from attncli.cli.model_options import (
     InputOptions,
@@ -133,6 +134,8 @@ def rank_collapse(
             refuse_with_the_task(asked.task, source, network, others)
             study = circle_study(asked, training, list(choose()), network.width, sweep, run)
         elif subject.is_model:
+            applied = model_switches.applied(choose())
+            refuse_other_variants(conditions, applied, with_random_init)
             fixed = ["--sweep"] * (sweep is not None)
             fixed += ["--remove-outlier"] * variants.remove_outlier
             refuse_for_a_model(subject, network, run, *fixed)
@@ -140,7 +143,7 @@ def rank_collapse(
 
             study = collapse_study(
                 subject,
-                model_switches.applied(choose()),
+                applied,
                 model,
                 inputs,
                 network.tokens,
@@ -151,9 +154,20 @@ def rank_collapse(
             )
         else:
             refuse_without_a_model(subject, for_models)
-            study = network_study(subject, sweep, choose, network, run)
+            study = network_study(subject, sweep, choose, network, run, conditions)
+        before_the_work()
         report = study(metrics=metrics, progress=progress)
     return emit(with_provenance(report), output, conditions)
+
+
+def refuse_other_variants(
+    conditions: Sequence[Condition], variants: Iterable[str], with_random_init: bool
+) -> None:
+    """A gate on a variant that is not run, said before a model is."""
+    from attncli.gates import refuse_unmatched
+
+    twins = [f"{name}@random" for name in variants] if with_random_init else []
+    refuse_unmatched(conditions, {"variant": [*variants, *twins]})
 
 
 def wanted_metrics(
@@ -183,24 +197,34 @@ def network_study(
     choose: Choose,
     network: NetworkOptions,
     run: RunOptions,
+    conditions: Sequence[Condition],
 ) -> "Callable[..., Report]":
     if sweep is None:
-        return curve_study(source, choose, network, run)
-    return sweep_study(source, sweep, choose, network, run)
+        return curve_study(source, choose, network, run, conditions)
+    return sweep_study(source, sweep, choose, network, run, conditions)
 
 
 def curve_study(
-    source: "Named", choose: Choose, network: NetworkOptions, run: RunOptions
+    source: "Named",
+    choose: Choose,
+    network: NetworkOptions,
+    run: RunOptions,
+    conditions: Sequence[Condition],
 ) -> "Callable[..., Report]":
     """The study of one network over its layers, generated or from a file."""
     from attncli.cli import sources
+    from attncli.gates import refuse_unmatched
     from attncli.studies.rank_collapse import rank_collapse
 
     if source.kind == "synthetic":
         networks = sources.generated(sources.spec_from(network), run)
+        layers = range(networks[0].spec.layers + 1)
+        refuse_unmatched(conditions, {"variant": list(choose()), "layer": layers})
         return partial(rank_collapse, networks, choose(), source=sources.SYNTHETIC)
     saved = sources.from_file(source, network.given() | run.given())
     chosen = choose(default=saved.variant)
+    layers = range(saved.spec.layers + 1)
+    refuse_unmatched(conditions, {"variant": list(chosen), "layer": layers})
     return partial(rank_collapse, [saved], chosen, source=sources.identity(source))
 
 
@@ -210,15 +234,18 @@ def sweep_study(
     choose: Choose,
     network: NetworkOptions,
     run: RunOptions,
+    conditions: Sequence[Condition],
 ) -> "Callable[..., Report]":
     """The study over a range of one size; every point is checked before the first one runs."""
     from attncli.cli import sources
     from attncli.cli.sweeps import parse_sweep
+    from attncli.gates import refuse_unmatched
     from attncli.studies.sweep import SWEPT, at, sweep
 
     if source.kind != "synthetic":
-        raise UsageError(f"--sweep makes its own networks: leave {source} out.")
+        raise UsageError(f"--sweep makes its own networks: leave {source} out.", idle=["--sweep"])
     parameter, points = parse_sweep(text, SWEPT)
     spec = sources.spec_from(network, without=parameter)
     specs = {point: at(spec, parameter, point) for point in points}
+    refuse_unmatched(conditions, {"variant": list(choose()), parameter: points})
     return partial(sweep, specs, parameter, run.all_seeds(), choose())

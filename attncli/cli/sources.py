@@ -43,7 +43,11 @@ def spec_from(options: NetworkOptions, without: str | None = None) -> NetworkSpe
     """The network that the options describe; a swept parameter cannot be fixed as well."""
     given: dict[str, Any] = options.given()
     if without is not None and without.replace("-", "_") in given:
-        raise UsageError(f"--{without} is what --sweep varies: leave it out.")
+        raise UsageError(
+            f"--{without} is what --sweep varies: leave it out.",
+            idle=[f"--{without}"],
+            because=["--sweep"],
+        )
     return NetworkSpec(**given)
 
 
@@ -83,8 +87,8 @@ def refuse_other_files(text: str, asker: str) -> None:
 def from_file(source: Source, refused: Mapping[str, Any]) -> "FileNetwork":
     """A saved network; it fixes its own sizes, kinds and seed, so options that would change them are refused."""
     if refused:
-        names = ", ".join(map(option, refused))
-        raise UsageError(f"{names} cannot be changed: {source} fixes it.")
+        names = list(map(option, refused))
+        raise UsageError(f"{', '.join(names)} cannot be changed: {source} fixes it.", idle=names)
     from attncli.networks.files import FileNetwork
 
     return FileNetwork(source.path)

@@ -74,9 +74,9 @@ def sweep(
     from attncli.cli.progress import progress_bar
     from attncli.cli.provenance import with_provenance
     from attncli.cli.runs import OF_MODELS
-    from attncli.cli.sweep_items import models
+    from attncli.cli.sweep_items import models, steps
     from attncli.cli.writer import prepare, write
-    from attncli.studies.model_sweep import model_sweep
+    from attncli.studies.model_sweep import Item, model_sweep
 
     conditions = prepare(output)
     if words[0] not in OF_MODELS:
@@ -85,9 +85,21 @@ def sweep(
     names = models(model or [], pattern or [], revisions)
     options = options_of([words[0], names[0], *words[1:]])
     refuse_one_file_for_all(options)
+    if wanted is not None:
+        gates.refuse_unmeasured(conditions, [wanted.metric])
+    gates.refuse_unmatched(conditions, {"item": names, "step": steps(names)})
     require_folder(into)
+
+    def seen(item: Item) -> None:
+        """What the first report shows of the gates is said before the second is made."""
+        if item.report is not None:
+            alone = model_sweep([item], wanted or default_shown([item]))
+            gates.refuse_unmeasured(conditions, {row.metric for row in alone.rows})
+            series = [row.variant for row in alone.rows if row.variant is not None]
+            gates.refuse_unmatched(conditions, {"variant": series} if series else {})
+
     with progress_bar(output.shows_progress) as progress:
-        items, codes = run_all(words, options, names, into, progress)
+        items, codes = run_all(words, options, names, into, progress, seen)
     report = with_provenance(model_sweep(items, wanted or default_shown(items)))
     report = report.with_verdicts([*report.verdicts, *gates.decide(report, conditions)])
     return gates.worst([write(report, output), *codes])
@@ -109,6 +121,7 @@ def run_all(
     names: Sequence[str],
     into: Path,
     progress: Callable[[int, int, str], None],
+    seen: "Callable[[Item], None]",
 ) -> "tuple[list[Item], list[int]]":
     """The items in their order, and the exit codes of those that failed."""
     from attncli.cli.sweep_items import report_path, steps
@@ -125,7 +138,9 @@ def run_all(
         progress(share.index(place), len(share), "models")
         path_now = partial(path_of, name)
         report, failure, code = report_of([words[0], name, *words[1:]], path_now)
-        return Item(name, step, report, failure), code
+        found = Item(name, step, report, failure)
+        seen(found)
+        return found, code
 
     items = list(zip(range(len(names)), names, steps(names), strict=True))
     found = shared_out(items, done, lambda item: path_of(item[1]).name)
@@ -166,7 +181,8 @@ def chosen(text: str) -> "Shown":
     if aggregate not in gates.AGGREGATES:
         raise UsageError(f"--show '{text}': a table needs one number: min(), max() or mean().")
     choose = partial(gates.select, wanted=selection)
-    return Shown(selection.text, choose, aggregate, gates.AGGREGATES[aggregate])
+    combine = gates.AGGREGATES[aggregate]
+    return Shown(selection.text, selection.metric, choose, aggregate, combine)
 
 
 def default_shown(items: "Sequence[Item]") -> "Shown":

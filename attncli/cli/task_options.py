@@ -39,10 +39,14 @@ class TrainingOptions:
 def refuse_beside_a_task(source: str | None, given: Iterable[str]) -> None:
     """Networks are made for their task: names of options that ask for something else, and a SOURCE."""
     if source is not None:
-        raise UsageError(f"--task trains networks of its own: leave out {source}.")
-    names = ", ".join(map(option, given))
+        raise UsageError(f"--task trains networks of its own: leave out {source}.", idle=["--task"])
+    names = list(map(option, given))
     if names:
-        raise UsageError(f"{names} has no meaning for the networks of --task: leave it out.")
+        raise UsageError(
+            f"{', '.join(names)} has no meaning for the networks of --task: leave it out.",
+            idle=names,
+            because=["--task"],
+        )
 
 
 def within(name: str, given: int | None, default: int, least: int, most: int) -> int:

@@ -55,10 +55,10 @@ class PathTaskOptions:
 
 
 def refuse_without_a_task(asked: PathTaskOptions, training: TrainingOptions) -> None:
-    names = ", ".join(map(option, [*asked.given(), *training.given()]))
+    names = list(map(option, [*asked.given(), *training.given()]))
     if names:
         known = ", ".join(name.replace("_", "-") for name in TASKS.names())
-        raise UsageError(f"{names} goes with --task: name one of {known}.")
+        raise UsageError(f"{', '.join(names)} goes with --task: name one of {known}.", idle=names)
 
 
 def without_sizes(network: NetworkOptions) -> list[str]:

@@ -14,6 +14,8 @@ from attncli.ranks.launch import launch
 SHARED = ("rank-collapse", "inspect-model", "paths", "sweep")
 """Commands with texts or models to share out; the first process runs all others alone."""
 BUG, INTERRUPTED = 70, 130
+TORCHRUN = "TORCHELASTIC_RUN_ID"
+"""What only torchrun sets."""
 FINISHED = (0, 1)
 """Exit codes of runs that have left their report."""
 
@@ -28,6 +30,9 @@ def run_together(
     if not is_shared(arguments):
         return run(arguments) if first else 0
     heard = None if first else unheard()
+    from attncli.ranks.ended import say_to_stderr, say_when_ended
+
+    say_when_ended(say_to_stderr)
     code = run_among_others(arguments, run, complain)
     from attncli.ranks.exchange import LINE, end, leave
     from attncli.ranks.parts import PARTS
@@ -40,9 +45,21 @@ def run_together(
         print(f"attn: {said}", file=sys.__stderr__)
     if first and ended.code and not code:
         complain(ended.said, ended.code)
+    if first and ended.code and TORCHRUN in os.environ:
+        say_to_stderr(under_torchrun(ended.code, arguments))
     if ended.code in FINISHED:
         PARTS.end()
     end(ended.code)
+
+
+def under_torchrun(code: int, arguments: Sequence[str]) -> str:
+    """What torchrun is about to hide: it ends with 1 whatever a process ends with."""
+    said = (
+        f"this is exit code {code}; torchrun itself ends with 1, after a traceback that is not ours"
+    )
+    if code in FINISHED and any(word.startswith(("-o", "--output")) for word in arguments):
+        said += ": the report is written, gate it with `attn check`"
+    return f"{said}."
 
 
 def unheard() -> io.StringIO:

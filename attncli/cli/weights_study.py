@@ -5,6 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from attncli.checkpoints.sources import Source
+from attncli.cli.defaults import before_the_work
 from attncli.cli.head_options import HEAD, HeadOptions, numbers
 from attncli.cli.options import separated
 from attncli.errors import UsageError
@@ -24,13 +25,19 @@ def weights_study(
 
     given = [*others, *(name for name in ("top", "sort") if getattr(heads, name) is not None)]
     if given:
-        names = ", ".join(map(option, given))
-        raise UsageError(f"{names} needs a run: leave it out or drop --weights-only.")
+        names = list(map(option, given))
+        raise UsageError(
+            f"{', '.join(names)} needs a run: leave it out or drop --weights-only.",
+            idle=names,
+            because=["--weights-only"],
+        )
     pairs = [part for part in separated(heads.heads) if HEAD.fullmatch(part)] if heads.heads else []
     if pairs:
         raise UsageError(
             f"--heads {pairs[0]}: with --weights-only name layers and heads apart, as in --layers 5 --heads 1."
         )
+    refuse_metrics_of_runs(metric)
+    before_the_work()
     return partial(
         weights_only,
         source,
@@ -39,3 +46,17 @@ def weights_study(
         numbers("--heads", heads.heads) or None,
         offline=offline,
     )
+
+
+def refuse_metrics_of_runs(metric: Sequence[str]) -> None:
+    """What heads do, rather than what their weights are."""
+    from attncli.studies.head_metrics import GROUPS, members
+
+    of_runs = {*GROUPS, *(name for group in members().values() for name in group)}
+    found = [name for name in metric if name in of_runs]
+    if found:
+        raise UsageError(
+            f"--metric {found[0]} needs a run: leave it out or drop --weights-only.",
+            idle=["--metric"],
+            because=["--weights-only"],
+        )

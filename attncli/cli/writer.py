@@ -56,7 +56,11 @@ def prepare(options: OutputOptions, *tensors: Path | None) -> list[gates.Conditi
     if options.output is not None and options.output not in tensors:
         require_report_file(options, options.output)
     if options.plot == "terminal" and name not in ("table", "markdown"):
-        raise UsageError(f"--plot would spoil the {name}: give it a file, as in --plot curves.png.")
+        raise UsageError(
+            f"--plot would spoil the {name}: give it a file, as in --plot curves.png.",
+            idle=["--plot"],
+            because=["--format", "--output"],
+        )
     if options.plot not in (None, "terminal"):
         require_figure(Path(options.plot))
     keep_parts(options.output, options.quiet)

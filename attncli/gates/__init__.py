@@ -17,6 +17,7 @@ sink[head=3]:2s                                        fails where the change is
 
 from attncli.gates.changes import Change, decide_changes, parse_change
 from attncli.gates.conditions import AGGREGATES, Condition, decide, parse
+from attncli.gates.foreseen import refuse_unmatched, refuse_unmeasured
 from attncli.gates.selection import parse_subject, select
 from attncli.gates.verdicts import exit_code, worst
 
@@ -30,6 +31,8 @@ __all__ = [
     "parse",
     "parse_change",
     "parse_subject",
+    "refuse_unmatched",
+    "refuse_unmeasured",
     "select",
     "worst",
 ]

@@ -77,12 +77,15 @@ def verdict(condition: Condition, rows: Sequence[Row]) -> Verdict:
     values = [row.value for row in numbers if row.value is not None]
     if condition.aggregate in AGGREGATES:
         value = AGGREGATES[condition.aggregate](values)
-        return Verdict(
-            condition.text, condition.holds(value), f"{value:.6g} over {counted(values)}"
-        )
+        return decided(condition, condition.holds(value), f"{value:.6g} over {counted(values)}")
     holding = [row for row in numbers if row.value is not None and condition.holds(row.value)]
     failed = len(holding) == len(numbers) if condition.aggregate == "all" else bool(holding)
-    return Verdict(condition.text, failed, evidence(condition, numbers, holding))
+    return decided(condition, failed, evidence(condition, numbers, holding))
+
+
+def decided(condition: Condition, holds: bool, number: str) -> Verdict:
+    """A condition that holds fails. Beside a passed one stands that it does not hold, or it reads as if it did."""
+    return Verdict(condition.text, holds, number if holds else f"does not hold: {number}")
 
 
 def evidence(condition: Condition, rows: Sequence[Row], holding: Sequence[Row]) -> str:

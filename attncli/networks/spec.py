@@ -72,7 +72,8 @@ class NetworkSpec:
         if self.rounds and self.window is not None:
             raise UsageError(
                 "--attention sinkhorn needs --mask none: the only causal matrix whose rows "
-                "and columns all sum to one is the identity."
+                "and columns all sum to one is the identity.",
+                rivals=["--attention", "--mask"],
             )
 
     @property

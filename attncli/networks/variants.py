@@ -78,7 +78,10 @@ def of_network(switches: Switches) -> dict[str, bool]:
 def by_switches(skip: bool | None, mlp: bool | None, mlp_skip: bool | None) -> dict[str, Switches]:
     """The one variant that the switches describe; what is not said is on."""
     if mlp is False and mlp_skip:
-        raise UsageError("--mlp-skip needs the MLP that --no-mlp removes: drop one of them.")
+        raise UsageError(
+            "--mlp-skip needs the MLP that --no-mlp removes: drop one of them.",
+            rivals=["--mlp-skip", "--no-mlp"],
+        )
     mlp = mlp is not False
     wanted = Switches(skip is not False, mlp, mlp and mlp_skip is not False)
     return {name: switches for name, switches in VARIANTS.items() if switches == wanted}

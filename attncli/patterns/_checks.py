@@ -45,7 +45,10 @@ def check_shape(path: Path, shape: tuple[int, int], length: int | None) -> None:
             f"{path} is {shape[0]} × {shape[1]}: a pattern is a square matrix [query, key]."
         )
     if length is not None and length != shape[0]:
-        raise UsageError(f"{path} has {shape[0]} tokens, but --length says {length}: leave it out.")
+        raise UsageError(
+            f"{path} has {shape[0]} tokens, but --length says {length}: leave it out.",
+            idle=["--length"],
+        )
 
 
 def check_numbers(path: Path, pattern: csr_array) -> None:

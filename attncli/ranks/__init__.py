@@ -2,6 +2,7 @@
 
 launch    who this process is among the others, from the environment alone: no torch
 exchange  what every rank hands to all others; a rank that fails or is lost ends the others too
+ended     what is said where torchrun ends the processes
 sharing   a loop whose items are divided over the ranks and whose results come back in order
 parts     results of a loop that was not finished, kept beside the report that it was for
 

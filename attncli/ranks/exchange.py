@@ -5,6 +5,7 @@ there instead of waiting; one that is killed closes its connections, which ends 
 """
 
 import os
+import socket
 import sys
 from contextlib import suppress
 from datetime import timedelta
@@ -52,6 +53,8 @@ class Line:
         """Whether a rank has left or was lost: nobody would answer any more."""
         self.broken = False
         """Whether one was lost."""
+        self.processes: list[tuple[str, int]] = []
+        """Machine and number of each rank's process."""
 
     def open(self) -> None:
         """Meet the others. Objects always travel over gloo, whatever else the tensors of a model take."""
@@ -115,6 +118,7 @@ def meet() -> None:
     """Come together before the work, so that from then on whatever happens to one is noticed by all."""
     try:
         LINE.open()
+        LINE.processes = LINE.gather((socket.gethostname(), os.getpid()))
     except RuntimeError as error:
         LINE.over = LINE.broken = True
         raise LimitError(

@@ -18,8 +18,6 @@ R = TypeVar("R")
 class Share(NamedTuple):
     """What one rank has done of a loop."""
 
-    names: Sequence[str]
-    """Of all items, the other ranks' too."""
     results: dict[int, Any]
     failed: tuple[int, Exception] | None
     """The first item that could not be done, and why."""
@@ -62,11 +60,10 @@ def shared_out(
     if not launch().several:
         return [work(item) for item in items]
     names = [name(item) for item in items]
+    refuse_unlike(exchange(names))
     if WORK.together:
-        refuse_unlike(exchange(Share(names, {}, None)))
         return [work(item) for item in items]
     shares: list[Share] = exchange(done(items, names, work, keep))
-    refuse_unlike(shares)
     failures = [share.failed for share in shares if share.failed is not None]
     if failures:
         raise min(failures, key=lambda failed: failed[0])[1]
@@ -81,8 +78,8 @@ def done(items: Sequence[T], names: Sequence[str], work: Callable[[T], R], keep:
         try:
             results[place] = keep(names[place], partial(work, items[place]))
         except Exception as error:
-            return Share(names, results, (place, portable(error)))
-    return Share(names, results, None)
+            return Share(results, (place, portable(error)))
+    return Share(results, None)
 
 
 def portable(error: Exception) -> Exception:
@@ -95,10 +92,10 @@ def portable(error: Exception) -> Exception:
     return error
 
 
-def refuse_unlike(shares: Sequence[Share]) -> None:
-    """Numbers of different files must not be put together."""
-    for rank, share in enumerate(shares):
-        if share.names != shares[0].names:
+def refuse_unlike(seen: Sequence[Sequence[str]]) -> None:
+    """Numbers of different files must not be put together; said before the first of them is made."""
+    for rank, names in enumerate(seen):
+        if names != seen[0]:
             raise InputError(
                 f"the processes do not see the same model and texts: rank {rank} differs from rank 0; "
                 "give all of them the same files."

@@ -3,9 +3,9 @@ import json as standard
 from typing import Any
 
 from attncli import __version__
-from attncli.records import SCHEMA_VERSION, Report, View
+from attncli.records import SCHEMA_VERSION, Report, Verdict, View
 
-ADDED_TO_VIEWS = ("names", "lowest_drawn")
+ADDED_TO_VIEWS = ("names", "lowest_drawn", "measure")
 """Fields that the first reports did not have: left out where they are empty, so that those stay as they were."""
 
 
@@ -31,7 +31,7 @@ def document(report: Report) -> dict[str, Any]:
         "rows": [row.flat() for row in report.rows],
         "views": [fields_of(view) for view in report.views],
         "warnings": report.warnings,
-        "verdicts": [dataclasses.asdict(verdict) for verdict in report.verdicts],
+        "verdicts": [verdict_of(verdict) for verdict in report.verdicts],
     }
 
 
@@ -42,3 +42,9 @@ def fields_of(view: View) -> dict[str, Any]:
         for name, value in every.items()
         if value not in ("", None) or name not in ADDED_TO_VIEWS
     }
+
+
+def verdict_of(verdict: Verdict) -> dict[str, Any]:
+    """Without what is said of checks that could not run where one did."""
+    said = dataclasses.asdict(verdict)
+    return said if verdict.stopped else {k: v for k, v in said.items() if k != "stopped"}

@@ -6,8 +6,13 @@ from attncli.records import Report, Verdict
 
 def junit(report: Report) -> str:
     """One test case a gate, as JUnit XML: what CI systems show as test results."""
-    failures = sum(verdict.failed for verdict in report.verdicts)
-    counts = {"tests": str(len(report.verdicts)), "failures": str(failures), "errors": "0"}
+    errors = sum(verdict.stopped for verdict in report.verdicts)
+    failures = sum(verdict.failed for verdict in report.verdicts) - errors
+    counts = {
+        "tests": str(len(report.verdicts)),
+        "failures": str(failures),
+        "errors": str(errors),
+    }
     root = Element("testsuites", counts)
     suite = SubElement(root, "testsuite", {"name": f"attn {legal(report.study)}", **counts})
     for verdict in report.verdicts:
@@ -19,13 +24,14 @@ def junit(report: Report) -> str:
 
 
 def add_case(suite: Element, study: str, verdict: Verdict) -> None:
-    """The number that decided is the failure's message, or what a passed case prints."""
+    """The number that decided is the failure's message, or what a passed case prints; what could not be run is an error."""
     place = {"classname": f"attn.{legal(study)}", "name": legal(verdict.condition)}
     case = SubElement(suite, "testcase", place)
     text = legal(verdict.text)
     if verdict.failed:
-        message = {"message": text, "type": "gate"}
-        SubElement(case, "failure", message).text = f"{place['name']}: {text}"
+        kind, cause = ("error", "stopped") if verdict.stopped else ("failure", "gate")
+        message = {"message": text, "type": cause}
+        SubElement(case, kind, message).text = f"{place['name']}: {text}"
     else:
         SubElement(case, "system-out").text = text
 

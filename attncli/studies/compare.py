@@ -1,7 +1,7 @@
-"""What moved between two reports, in spreads of both."""
+"""What moved between two reports: in spreads of both, or against the metric's own size where there are none."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
 from attncli.reports import Pair, side_by_side
@@ -18,40 +18,77 @@ METRICS = {
     "change_in_spreads": Definition(
         "spreads", "(new - old) / √(s_old² + s_new²), s the standard deviations of the two reports."
     ),
+    "relative_change": Definition(
+        "1", "(new - old) over the largest |number| that the metric has in either report."
+    ),
 }
 SHOWN = {"among": "largest"}
+IN_SPREADS, RELATIVE = "in spreads of both reports", "against the largest number of each metric"
+
+Scales = Mapping[tuple[str, str], float]
+"""The largest |number| of each metric and unit: what makes changes of unlike metrics comparable."""
 
 
 def compare(old: Report, new: Report, names: tuple[str, str], top: int) -> Report:
     """The pairs by size; the first `top` that differ at all are what the view shows."""
-    pairs = sorted(side_by_side(old, new), key=size, reverse=True)
+    both = side_by_side(old, new)
+    scales = scales_of(both)
+    pairs = sorted(both, key=lambda pair: size(pair, scales), reverse=True)
     moved = [pair for pair in pairs if pair.change]
-    rows = tuple(row for pair in pairs for row in rows_of(pair, names, pair in moved[:top]))
-    title = (
-        f"The {min(top, len(moved))} largest of {len(moved)} changes, in spreads of both reports"
-    )
+    shown = moved[:top]
+    rows = tuple(row for pair in pairs for row in rows_of(pair, names, scales, pair in shown))
+    columns, order = columns_of(shown)
+    title = f"The {len(shown)} largest of {len(moved)} changes, {order}"
     return Report(
         study="compare",
-        headline=f"{weights(old, new)}; {summary(pairs, moved)}",
+        headline=f"{weights(old, new)}; {summary(pairs, moved, scales)}",
         rows=rows,
         metrics=METRICS,
         source={"old": identity(old, names[0]), "new": identity(new, names[1])},
-        views=(View(title, "number", tuple(METRICS), where=SHOWN),),
+        views=(View(title, "number", columns, where=SHOWN),),
         findings=(Finding("weights", weights(old, new)),),
         warnings=(*unlike(old, new), *missing(pairs, names)),
     )
 
 
-def size(pair: Pair) -> tuple[float, float]:
-    """In spreads; what has none comes after what has, by its plain size; what has no change comes last."""
+def scales_of(pairs: Sequence[Pair]) -> Scales:
+    found: dict[tuple[str, str], float] = {}
+    for pair in pairs:
+        place = (pair.row.metric, pair.row.unit)
+        values = [row.value for row in (pair.old, pair.new) if row and row.value is not None]
+        found[place] = max([found.get(place, 0.0), *map(abs, values)])
+    return found
+
+
+def relative(pair: Pair, scales: Scales) -> float | None:
+    """The change as a share of the metric's largest number."""
     if pair.change is None:
+        return None
+    scale = scales[pair.row.metric, pair.row.unit]
+    return pair.change / scale if scale else 0.0
+
+
+def size(pair: Pair, scales: Scales) -> tuple[float, float]:
+    """In spreads; what has none comes after what has, against its metric's size; what has no change comes last."""
+    share = relative(pair, scales)
+    if share is None:
         return (-2.0, 0.0)
     spreads = pair.in_spreads
-    return (-1.0 if spreads is None else abs(spreads), abs(pair.change))
+    return (-1.0 if spreads is None else abs(spreads), abs(share))
 
 
-def rows_of(pair: Pair, names: tuple[str, str], shown: bool) -> Iterator[Row]:
-    """Four numbers where the pair stands; a null says which report lacks it."""
+def columns_of(shown: Sequence[Pair]) -> tuple[tuple[str, ...], str]:
+    """What the table shows of changes, and in words by what they are sorted: spreads where there are some."""
+    spread = any(pair.in_spreads is not None for pair in shown)
+    bare = any(pair.in_spreads is None for pair in shown)
+    columns = ["old", "new", "change", *["change_in_spreads"] * spread, *["relative_change"] * bare]
+    return tuple(columns), ", then ".join(
+        [*[IN_SPREADS] * spread, *[RELATIVE] * bare]
+    ) or IN_SPREADS
+
+
+def rows_of(pair: Pair, names: tuple[str, str], scales: Scales, shown: bool) -> Iterator[Row]:
+    """Five numbers where the pair stands; a null says which report lacks it."""
     row = pair.row
     keys: dict[str, Scalar] = {**row.keys, "measured": row.metric, "number": label(row)}
     keys |= SHOWN if shown else {}
@@ -72,20 +109,25 @@ def rows_of(pair: Pair, names: tuple[str, str], shown: bool) -> Iterator[Row]:
             note=note if value is None else None,
             keys=keys,
         )
+    share, missed = relative(pair, scales), note
     spreads = pair.in_spreads
     if spreads is None or math.isinf(spreads):
         note = note or "n/a: no spread in both reports" if spreads is None else "the spreads are 0"
         spreads = None
-    yield Row(
-        "change_in_spreads",
-        spreads,
-        "spreads",
-        row.variant,
-        row.layer,
-        row.head,
-        note=note if spreads is None else None,
-        keys=keys,
-    )
+    for metric, unit, value, why in (
+        ("change_in_spreads", "spreads", spreads, note),
+        ("relative_change", "1", share, missed),
+    ):
+        yield Row(
+            metric,
+            value,
+            unit,
+            row.variant,
+            row.layer,
+            row.head,
+            note=why if value is None else None,
+            keys=keys,
+        )
 
 
 def label(row: Row) -> str:
@@ -119,7 +161,7 @@ def weight_hash(report: Report) -> str | None:
     return str(found) if found else None
 
 
-def summary(pairs: Sequence[Pair], moved: Sequence[Pair]) -> str:
+def summary(pairs: Sequence[Pair], moved: Sequence[Pair], scales: Scales) -> str:
     both = sum(pair.change is not None for pair in pairs)
     if not both:
         return "no number is in both reports."
@@ -130,14 +172,17 @@ def summary(pairs: Sequence[Pair], moved: Sequence[Pair]) -> str:
     count = (
         f"{clear} by more than {CLEAR:g} spreads" if spread else "no spreads to hold them against"
     )
-    return f"{len(moved)} of {both} numbers moved, {count}; most {most(moved[0])}."
+    return f"{len(moved)} of {both} numbers moved, {count}; most {most(moved[0], scales)}."
 
 
-def most(pair: Pair) -> str:
+def most(pair: Pair, scales: Scales) -> str:
+    """The number with its change in the unit that it was found by."""
     assert pair.old is not None
     assert pair.new is not None
-    spreads = pair.in_spreads
+    spreads, share = pair.in_spreads, relative(pair, scales)
     tail = f", {spreads:+.2g} spreads" if spreads is not None and math.isfinite(spreads) else ""
+    if spreads is None and share is not None:
+        tail = f", {share:+.2g} of the metric's largest"
     return (
         f"{label(pair.row)}: {pair.old.value:.4g} → {pair.new.value:.4g} ({pair.change:+.3g}{tail})"
     )

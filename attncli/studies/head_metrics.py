@@ -94,7 +94,7 @@ def expanded(name: str) -> list[str]:
     if name == "all":
         return [member for group in groups.values() for member in group]
     if name == "weights" or name in WEIGHTS.names():
-        raise UsageError(f"--metric {name} needs no run: say --weights-only.")
+        raise UsageError(f"--metric {name} needs no run: say --weights-only.", idle=["--metric"])
     if name in groups:
         return groups[name]
     known = [*ATTENTION.names(), *state_names(), ROLE]

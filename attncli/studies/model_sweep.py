@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from attncli.records import Definition, Finding, Report, Row, Scalar, Verdict, View
@@ -27,6 +27,7 @@ class Shown:
     """What is looked at in every report."""
 
     text: str
+    metric: str
     choose: Choose
     aggregate: str
     """What makes one number of several: min, max or mean."""
@@ -42,6 +43,7 @@ def model_sweep(items: Sequence[Item], shown: Shown) -> Report:
         for item in items
         for row in measured[item.name] or failed_rows(item, series or [shown.text], measured)
     ]
+    measure = name_of(shown, items)
     trends = [Finding(f"trend: {name}", trend(rows, name)) for name in series]
     done = sum(item.report is not None for item in items)
     return Report(
@@ -51,7 +53,13 @@ def model_sweep(items: Sequence[Item], shown: Shown) -> Report:
         metrics=definitions(items, rows),
         source={"kind": "sweep", "items": [source(item) for item in items]},
         views=(
-            View(f"{shown.text} over the sweep", "step", metrics_of(rows), across="series"),
+            View(
+                f"{measure} over the sweep",
+                "step",
+                metrics_of(rows),
+                across="series",
+                measure=measure,
+            ),
             View("What happened", "item", (), findings="found"),
         ),
         findings=(*trends, *(Finding(item.name, about(item, items)) for item in items)),
@@ -62,13 +70,24 @@ def model_sweep(items: Sequence[Item], shown: Shown) -> Report:
 
 def points(item: Item, shown: Shown) -> Iterator[Row]:
     """One number for every variant, in the order of the report."""
-    if item.report is None:
-        return
-    by_series: dict[str, list[Row]] = {}
-    for row in shown.choose(item.report):
-        by_series.setdefault(row.variant or row.metric, []).append(row)
-    for series, rows in by_series.items():
+    for series, rows in grouped(item, shown).items():
         yield combined(rows, shown, keys(item, series))
+
+
+def grouped(item: Item, shown: Shown) -> dict[str, list[Row]]:
+    """The rows that are looked at, by their curve."""
+    by_series: dict[str, list[Row]] = {}
+    for row in shown.choose(item.report) if item.report else ():
+        by_series.setdefault(row.variant or row.metric, []).append(row)
+    return by_series
+
+
+def name_of(shown: Shown, items: Sequence[Item]) -> str:
+    """What the table's numbers are: a mean is called one where it is made of several numbers."""
+    series = [grouped(item, shown) for item in items]
+    several = any(len(rows) > 1 for found in series for rows in found.values())
+    said = shown.text.startswith(f"{shown.aggregate}(")
+    return f"{shown.aggregate}({shown.text})" if several and not said else shown.text
 
 
 def keys(item: Item, series: Scalar) -> dict[str, Scalar]:
@@ -175,7 +194,7 @@ def verdicts(items: Sequence[Item]) -> Iterator[Verdict]:
     """Those of the items' own reports, and a failure for each without one."""
     for item in items:
         if item.report is None:
-            yield Verdict(item.name, True, item.failure)
+            yield Verdict(item.name, True, item.failure, stopped=True)
         else:
             for one in item.report.verdicts:
-                yield Verdict(f"{item.name}: {one.condition}", one.failed, one.text)
+                yield replace(one, condition=f"{item.name}: {one.condition}")

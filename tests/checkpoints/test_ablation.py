@@ -215,6 +215,7 @@ def test_the_order_of_contexts_does_not_matter() -> None:
     assert expected.shape == seen[-1].shape
 
 
+@pytest.mark.slow
 def test_tags_die_with_their_tensors() -> None:
     model, inputs = TINY["bert"]()
     anatomy = examine(model, inputs)

@@ -52,6 +52,7 @@ def expected(model: Any, inputs: Any, switches: Switches) -> States:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in TINY if name != "xlnet-two-streams"])
 def test_every_combination_equals_the_oracle(name: str) -> None:
     model, inputs = TINY[name]()

@@ -87,6 +87,7 @@ ANY = settings(
 )
 
 
+@pytest.mark.slow
 @ANY
 @given(data=st.data())
 def test_cut_off_files_are_refused(whole: Path, scratch: Path, data: st.DataObject) -> None:
@@ -97,6 +98,7 @@ def test_cut_off_files_are_refused(whole: Path, scratch: Path, data: st.DataObje
     assert WEIGHTS in refusal(folder)
 
 
+@pytest.mark.slow
 @settings(ANY, max_examples=400)
 @given(data=st.data())
 def test_flipped_bytes_of_the_header(whole: Path, scratch: Path, data: st.DataObject) -> None:
@@ -161,6 +163,7 @@ LOSSES: list[Callable[..., None]] = [
 ]
 
 
+@pytest.mark.slow
 @settings(ANY, max_examples=200)
 @given(data=st.data())
 def test_changed_tensors(whole: Path, scratch: Path, data: st.DataObject) -> None:
@@ -205,6 +208,7 @@ VALUES = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(ANY, max_examples=200)
 @given(name=st.sampled_from(SIZES), value=VALUES)
 def test_changed_configs(whole: Path, scratch: Path, name: str, value: Any) -> None:
@@ -213,6 +217,7 @@ def test_changed_configs(whole: Path, scratch: Path, name: str, value: Any) -> N
     outcome(folder)
 
 
+@pytest.mark.slow
 @ANY
 @given(data=st.data())
 def test_flipped_bytes_of_the_config(whole: Path, scratch: Path, data: st.DataObject) -> None:

@@ -53,6 +53,7 @@ COVERED = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", SWITCHES)
 @pytest.mark.parametrize("name", [name for name in COVERED if name in TINY])
 def test_equals_subtraction_where_that_has_digits(name: str, variant: str) -> None:

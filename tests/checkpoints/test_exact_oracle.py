@@ -40,6 +40,7 @@ def test_in_floats_it_is_the_float64_oracle(name: str, variant: str) -> None:
     assert worst_difference({"layers": found}, expected) < 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", ["transformer", "SAN+MLP"])
 @pytest.mark.parametrize("name", FOR_ARBITRARY_PRECISION)
 def test_equals_subtraction_in_float64_above_1e_10(name: str, variant: str) -> None:
@@ -52,6 +53,7 @@ def test_equals_subtraction_in_float64_above_1e_10(name: str, variant: str) -> N
     assert np.abs(found - subtracted)[resolved].max() < 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["bert", "vit"])
 def test_unmasked_attention_falls_below_the_range_of_float64_at_order_3(name: str) -> None:
     """log r triples per layer and moves by the few decades that the layer's own weights are worth."""
@@ -62,6 +64,7 @@ def test_unmasked_attention_falls_below_the_range_of_float64_at_order_3(name: st
     assert steps[-1] / steps[-2] == pytest.approx(3, abs=0.05)
 
 
+@pytest.mark.slow
 def test_causal_attention_falls_by_a_constant_factor() -> None:
     model, inputs = FOR_ARBITRARY_PRECISION["gpt2"]()
     found = exact_bert.log10_residuals(model, inputs, SAN)

@@ -57,6 +57,7 @@ def combinations() -> list[Any]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TINY)
 def test_oracle_equals_the_model_with_parts_taken_out_by_surgery(name: str) -> None:
     """All combinations; 1e-10, because surgery subtracts a skip that the model adds again."""

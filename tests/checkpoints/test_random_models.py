@@ -121,6 +121,7 @@ def test_key_heads_and_other_attributes() -> None:
     assert (config.num_key_value_heads, config.hidden_act, config.rms_norm_eps) == (1, "relu", 0.5)
 
 
+@pytest.mark.slow
 def test_the_types_own_sizes_where_they_are_small() -> None:
     made = random_model("albert", {}, seed=0)
     assert (made.tiny, made.note) == (False, "")
@@ -152,6 +153,7 @@ def test_seeds() -> None:
     assert not torch.equal(weights(first), weights(other))
 
 
+@pytest.mark.slow
 def test_the_callers_random_numbers_are_left_alone() -> None:
     before = torch.get_rng_state()
     model = build("gpt2", {}, seed=5)

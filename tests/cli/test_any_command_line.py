@@ -89,6 +89,7 @@ def is_civil(outcome: Outcome) -> None:
         assert outcome.out == ""
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(arguments=lines)
 @example(["rank-collapse", "--fail-if", "a\nb"])
@@ -163,6 +164,7 @@ damaged = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(content=damaged)
 @example(b"")

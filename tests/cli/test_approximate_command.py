@@ -46,6 +46,7 @@ def test_same_command_same_bytes() -> None:
     assert attn(*command).out == attn(*command).out
 
 
+@pytest.mark.slow
 def test_sweep_frontier_and_both() -> None:
     loose = (
         "--total-variation",
@@ -135,6 +136,7 @@ def test_the_tables_hold_the_numbers() -> None:
     assert "seconds" not in done.out
 
 
+@pytest.mark.slow
 def test_maps_are_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     path = tmp_path / "fit.png"

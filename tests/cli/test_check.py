@@ -114,6 +114,7 @@ MARKS = {"table": r"^FAIL  ", "markdown": "^- ❌", "github": "^::error ", "juni
 limits = st.sampled_from(["0", "-0.5", "+1", "10%", "1e300"])
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     report=reports,

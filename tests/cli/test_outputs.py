@@ -94,6 +94,7 @@ def test_a_full_disk_is_4_and_keeps_the_file_that_was_there(
     assert (tmp_path / out).read_text() == "before"
 
 
+@pytest.mark.slow
 def test_a_full_disk_under_a_figure_is_4(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     process = attn_program(*REPORT, "--plot", "x.svg", preexec_fn=limited_file_size)
@@ -292,6 +293,7 @@ def test_a_terminal_plot_does_not_spoil_data(format: str) -> None:
         assert plotted.code == 2 or plotted.out == clean
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["r.json", "r.csv", "f.svg", "f.png"])
 def test_the_same_command_gives_the_same_bytes(name: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")

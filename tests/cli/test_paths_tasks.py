@@ -16,6 +16,7 @@ from safetensors.numpy import load_file
 QUICK = ("paths", "--task", "memorise", "--layers", "2", "--width", "8", "--train-steps", "3")
 
 
+@pytest.mark.slow
 def test_the_answer_comes_first_and_every_number_has_its_table() -> None:
     outcome = attn(*QUICK, "--seeds", "2", "--paths-per-sum", "2,5")
     assert outcome.code == 0
@@ -71,6 +72,7 @@ def test_what_cannot_fit_is_refused_before_it_runs() -> None:
     assert "lower --width, --layers or --paths-per-sum" in outcome.err
 
 
+@pytest.mark.slow
 def test_gates_name_the_sum_and_the_length() -> None:
     once = (*QUICK, "--seeds", "1", "--evaluate", "rerun", "--paths-per-sum", "2")
     fails = ("--fail-if", "accuracy[rerun 2, length=1] < 2", "--fail-if", "accuracy[length=9] < 2")
@@ -95,6 +97,7 @@ def rows(report: Any) -> Any:
     return report["rows"]
 
 
+@pytest.mark.slow
 def test_trainings_are_kept_and_used_again(tmp_path: Path) -> None:
     kept = (*QUICK, "--seeds", "2", "--paths-per-sum", "2", "--save-training", str(tmp_path / "a"))
     first = attn(*kept, "--format", "json")

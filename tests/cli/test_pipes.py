@@ -14,6 +14,7 @@ LONG = ("rank-collapse", "--layers", "60", "--seeds", "1", "--format", "json")
 """More than fits into the buffer of a pipe."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("merged", [False, True], ids=["stdout", "stdout and stderr"])
 @pytest.mark.parametrize("options", [(), ("-o", "stdout"), ("--fail-if", "order > 1e9")])
 def test_a_reader_that_has_seen_enough_is_no_failure(
@@ -31,7 +32,7 @@ def test_a_reader_that_has_seen_enough_is_no_failure(
         assert process.stdout.readline() == b"{\n"
         process.stdout.close()
         err = process.stderr.read() if process.stderr else b""
-        assert process.wait(timeout=30) == 0
+        assert process.wait() == 0
     assert b"Error" not in err
     assert len(attn_program(*LONG).stdout) > 2**16
 
@@ -47,6 +48,7 @@ def test_a_reader_that_has_gone_before_the_first_line_is_no_failure(
     assert (process.returncode, process.stderr) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", ["stdout", "stderr", "both"])
 @pytest.mark.parametrize("arguments", [("rank-collapse", *ONE, "-o", "out.csv"), ("list",)])
 def test_closed_streams_are_no_traceback(
@@ -74,6 +76,7 @@ def test_an_error_keeps_its_code_where_nobody_can_hear_it(source: str, code: int
         assert attn_program("rank-collapse", source, stderr=full).returncode == code
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("env", [{}, {"NO_COLOR": "1"}, {"TERM": "dumb"}, {"GITHUB_ACTIONS": "1"}])
 @pytest.mark.parametrize("arguments", [("rank-collapse", *ONE, "--plot"), ("--help",), ("oops",)])
 def test_no_ansi_on_a_pipe(env: Mapping[str, str], arguments: tuple[str, ...]) -> None:
@@ -111,7 +114,7 @@ def on_a_terminal(env: Mapping[str, str], *arguments: str) -> str:
                 received += part
         except OSError:
             pass
-        process.wait(timeout=30)
+        process.wait()
     os.close(ours)
     return received.decode()
 
@@ -139,6 +142,7 @@ def test_an_ascii_terminal_is_no_failure() -> None:
     assert process.stdout.isascii()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", ["", "0", "abc", "-5", "1", "40", "9" * 30])
 def test_every_width_is_a_width(columns: str) -> None:
     for arguments in (("rank-collapse", *ONE, "--plot"), ("--help",)):
@@ -146,6 +150,7 @@ def test_every_width_is_a_width(columns: str) -> None:
         assert (process.returncode, process.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_the_module_is_the_command() -> None:
     script = Path(sys.executable).with_name("attn")
     for arguments in (["--version"], ["list"], ["oops"]):

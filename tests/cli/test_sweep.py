@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
@@ -40,6 +41,7 @@ def network(folder: Path, step: int) -> None:
 SWEEP = ("sweep", "rank-collapse", "--glob", "net-*", "--variants", "SAN", "--into", "out")
 
 
+@pytest.mark.slow
 def test_a_table_with_a_trend_and_one_report_per_item(runs: Path) -> None:
     outcome = attn(*SWEEP, "--plot")
     assert outcome.code == 0
@@ -54,6 +56,7 @@ def test_a_table_with_a_trend_and_one_report_per_item(runs: Path) -> None:
     assert sorted(row["value"] for row in swept["rows"]) == values
 
 
+@pytest.mark.slow
 def test_a_finished_item_is_never_run_again(runs: Path) -> None:
     before = attn(*SWEEP).out
     network(runs, 2000)
@@ -64,6 +67,7 @@ def test_a_finished_item_is_never_run_again(runs: Path) -> None:
     assert before.split("\n\n")[1].splitlines()[2] in after.splitlines()
 
 
+@pytest.mark.slow
 def test_changed_numbers_are_measured_again(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Other weights under the same name, another option, another setting of the environment."""
     attn(*SWEEP)
@@ -80,6 +84,7 @@ def test_changed_numbers_are_measured_again(runs: Path, monkeypatch: pytest.Monk
         assert len(files_in(runs / "out")) == reports, "the same option, set elsewhere, is the same"
 
 
+@pytest.mark.slow
 def test_a_half_written_report_does_not_count(runs: Path) -> None:
     whole = attn(*SWEEP).out
     victim = sorted((runs / "out").iterdir())[0]
@@ -90,6 +95,7 @@ def test_a_half_written_report_does_not_count(runs: Path) -> None:
     assert len(files_in(runs / "out")) == 3
 
 
+@pytest.mark.slow
 def test_a_failing_item_is_told_and_the_rest_goes_on(runs: Path) -> None:
     (runs / "net-500.safetensors").write_text("broken")
     outcome = attn(*SWEEP)
@@ -100,6 +106,7 @@ def test_a_failing_item_is_told_and_the_rest_goes_on(runs: Path) -> None:
     assert attn(*SWEEP).code == 0
 
 
+@pytest.mark.slow
 def test_duplicate_weights_and_gates(runs: Path) -> None:
     shutil.copy("net-100.safetensors", "net-2000.safetensors")
     outcome = attn(*SWEEP, "--fail-if", "log10_residual[step=900:] < -0.001")
@@ -108,6 +115,7 @@ def test_duplicate_weights_and_gates(runs: Path) -> None:
     assert attn(*SWEEP, "--show", "max(log10_residual)", "--format", "csv").out.count("\n") == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -251,19 +259,45 @@ def test_a_report_of_files_that_changed_meanwhile_is_not_kept(runs: Path, monkey
     assert len(files_in(runs / "out")) == 2
 
 
+def wait_for_more(out: Path, process: "subprocess.Popen[bytes]", wanted: int) -> None:
+    """Until so many items are finished, or the sweep has ended because there are no more."""
+    while process.poll() is None and reports_in(out) < wanted:
+        time.sleep(0.005)
+
+
+def reports_in(out: Path) -> int:
+    return len(list(out.glob("[!.]*"))) if out.is_dir() else 0
+
+
+def wait_for_group(number: int) -> None:
+    """Until every process of the group is gone: what a killed sweep has started goes on and writes its report."""
+    while any(group == number and state != "Z" for group, state in processes()):
+        time.sleep(0.005)
+
+
+def processes() -> Iterator[tuple[int, str]]:
+    """Group and state of every process."""
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, group = file.read_text().rpartition(")")[2].split()[:3]
+            yield int(group), state
+
+
 @pytest.mark.slow
 def test_kill_9_at_twenty_moments_loses_nothing_but_the_item_in_hand(runs: Path) -> None:
-    """Alternately the sweep alone and the run that it has started too."""
+    """Alternately the sweep alone and the run that it has started too, before or after an item is finished."""
     for step in range(2000, 12000, 1000):
         network(runs, step)
     chance = random.Random(0)
     out, done = runs / "out", {}
     for turn in range(20):
         process = subprocess.Popen([*ATTN, *SWEEP], env=PLAIN, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)  # fmt: skip
-        time.sleep(chance.uniform(0.2, 0.9))
+        wait_for_more(out, process, wanted=reports_in(out) + chance.choice((0, 1)))
+        time.sleep(chance.uniform(0.0, 0.5))  # to kill at any place; nothing below depends on which
         with contextlib.suppress(ProcessLookupError):
             (os.killpg if turn % 2 else os.kill)(process.pid, signal.SIGKILL)
         process.wait()
+        wait_for_group(process.pid)
         now = {path.name: path.stat().st_mtime_ns for path in out.glob("[!.]*")} if out.is_dir() else {}  # fmt: skip
         assert done.items() <= now.items(), "a finished item was lost or run again"
         assert all(finished(out / name) for name in now), "a corrupt file"

@@ -18,6 +18,7 @@ from attncli.checkpoints.inputs.text_files import read_text
 from attncli.checkpoints.loading.quiet import quiet
 from attncli.checkpoints.random.dummy_inputs import example_inputs
 from attncli.errors import UsageError
+from attncli.ranks.ended import ENDED
 
 SIZES = {
     "hidden_size": 32,
@@ -67,36 +68,65 @@ def in_one_process(*arguments: str) -> bytes:
     return found
 
 
-def when_begun(folder: Path, process: Process) -> None:
-    """Once the first result is there."""
-    end = time.monotonic() + 100
-    while not list(folder.glob("*.parts/*.pt")):
-        assert process.poll() is None, "it has ended before it could be killed"
-        assert time.monotonic() < end
+HELD = """
+import signal
+from attncli.ranks import parts
+
+def write(path, result, write=parts.write):
+    write(path, result)
+    signal.pause()
+
+parts.write = write
+from attncli.cli.main import main
+main()
+"""
+"""The program, but that each of its processes stands still once it has kept its first result."""
+
+
+def held(folder: Path, process: Process) -> None:
+    """Once both have stopped there."""
+    while len(list(folder.glob("*.parts/*.pt"))) < 2:
+        assert process.poll() is None, process.communicate()
         time.sleep(0.01)
 
 
 @pytest.mark.slow
-def test_a_killed_run_leaves_no_report_and_is_gone_on_with(tmp_path: Path) -> None:
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_killed_run_says_so_and_is_gone_on_with(tmp_path: Path, victim: int) -> None:
     model = str(llama(tmp_path))
-    line = ("inspect-model", model, "--random-tokens", "400", "--samples", "24", "-o", "report.json")  # fmt: skip
+    line = ("inspect-model", model, "--random-tokens", "20", "--samples", "6", "-o", "report.json")
     whole = in_one_process(*line)
-    process = torchrun(*line, folder=tmp_path)
-    when_begun(tmp_path, process)
-    os.kill(children(process.pid)[1], signal.SIGKILL)
+    program = tmp_path / "held.py"
+    program.write_text(HELD)
+    process = torchrun(*line, folder=tmp_path, program=[str(program)])
+    held(tmp_path, process)
+    os.kill(children(process.pid)[victim], signal.SIGKILL)
     (outcome,) = outcomes([process])
-    assert outcome[0] != 0
+    assert outcome[:2] == (1, ""), "torchrun's own exit code"
+    assert outcome[2].count(f"attn: {ENDED}\n") == 1
     assert "report.json" not in files_in(tmp_path)
-    done = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.parts/*.pt")}
-    assert 0 < len(done) < 24
 
     again = torchrun(*line, folder=tmp_path)
     (outcome,) = outcomes([again])
     assert outcome[:2] == (0, ""), outcome
-    assert f"{len(done)} results are left of a run that did not finish" in outcome[2]
+    assert "2 results are left of a run that did not finish" in outcome[2]
     assert outcome[2].count("→ report.json") == 1
     assert (tmp_path / "report.json").read_bytes() == whole
-    assert files_in(tmp_path) == ["llama", "report.json"]
+    assert files_in(tmp_path) == ["held.py", "llama", "report.json"]
+
+
+@pytest.mark.slow
+def test_torchrun_hides_the_exit_code_and_that_is_said(tmp_path: Path) -> None:
+    """A failed gate leaves its report, on which `attn check` ends with the code that is meant."""
+    line = ("inspect-model", str(llama(tmp_path)), "--random-tokens", "8", "-o", "report.json")
+    failing = torchrun(*line, "--fail-if", "sink > -1", folder=tmp_path)
+    broken = torchrun("inspect-model", str(tmp_path), folder=tmp_path)
+    gate, error = outcomes([failing, broken])
+    assert (gate[0], error[0]) == (1, 1)
+    assert gate[2].count("attn: this is exit code 1; torchrun itself ends with 1") == 1
+    assert "the report is written, gate it with `attn check`" in gate[2]
+    assert error[2].count("attn: this is exit code 3; torchrun itself ends with 1") == 1
+    assert attn("check", "report.json").code == 1
 
 
 @pytest.mark.slow

@@ -195,6 +195,7 @@ def test_a_logit_budget_is_kept() -> None:
     assert tight.evidence.logit_scale <= budget
 
 
+@pytest.mark.slow
 def test_find_width_counts_and_never_says_impossible() -> None:
     target = pattern("random:k=3,weights=dirichlet", 64)
     found = find_width("learned", target, FitRequest(d=1), [0, 1], 64)
@@ -271,6 +272,7 @@ def test_a_quarter_of_the_papers_width_and_less_is_enough(k: int, d: int) -> Non
     assert try_width(whole, target, request.at(1024), [10]).met
 
 
+@pytest.mark.slow
 def test_synthetic_work_imports_no_torch() -> None:
     """In a fresh interpreter: patterns, every method, the studies."""
     program = (

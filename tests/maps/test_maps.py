@@ -55,6 +55,7 @@ def test_a_pure_sink_has_one_singular_value_of_root_n() -> None:
     assert s[1] == pytest.approx(0.0, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_iid_maps_have_the_stable_rank_and_entropy_of_their_docstring() -> None:
     sigma, tokens = 1.2, 2048
     attention = made(f"iid:sigma={sigma}", tokens)

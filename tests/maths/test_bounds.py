@@ -18,6 +18,7 @@ REGION = 1.256
 """The one-layer step is proved where logits of one row differ by no more."""
 
 
+@pytest.mark.slow
 def test_the_one_layer_bound_holds_in_its_region() -> None:
     rng = np.random.default_rng(0)
     inside = 0

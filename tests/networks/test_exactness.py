@@ -26,6 +26,7 @@ def difference(path: Path, spec: NetworkSpec, variant: str, seed: int = 0) -> fl
     return worst_difference(ours, oracle_curve(path, variant, digits), digits)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", ALL_VARIANTS)
 @pytest.mark.parametrize(("norm", "norm_position"), NORMS)
 def test_every_variant_and_norm_agrees_with_arbitrary_precision(

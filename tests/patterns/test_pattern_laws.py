@@ -108,6 +108,7 @@ def test_random_is_k_regular(length: int, k: int) -> None:
     assert (support.sum(axis=1) == k).all()
 
 
+@pytest.mark.slow
 def test_causal_random_draws_from_visible_keys_evenly() -> None:
     rng = np.random.default_rng(0)
     drawn = sum((build("random:k=2", 6, rng, True).toarray() > 0).astype(int) for _ in range(3000))

@@ -18,8 +18,9 @@ from attncli.render.junit import legal
 SCHEMA: dict[str, tuple[set[str], set[str], list[str]]] = {
     "testsuites": (set(), {"tests", "failures", "errors", "name", "time"}, ["testsuite"]),
     "testsuite": ({"name", "tests", "failures", "errors"}, {"id", "package", "timestamp", "hostname", "time"}, ["properties", "testcase", "system-out", "system-err"]),
-    "testcase": ({"name", "classname"}, {"time", "status"}, ["failure", "system-out", "system-err"]),
+    "testcase": ({"name", "classname"}, {"time", "status"}, ["error", "failure", "system-out", "system-err"]),
     "failure": (set(), {"message", "type"}, []),
+    "error": (set(), {"message", "type"}, []),
     "system-out": (set(), set(), []),
     "system-err": (set(), set(), []),
 }  # fmt: skip
@@ -63,9 +64,12 @@ def test_junit_follows_the_schema_and_counts_its_cases(report: Report) -> None:
     (suite,) = root
     cases = suite.findall("testcase")
     assert suite.get("tests") == str(len(cases)) == str(len(report.verdicts))
-    assert [case.find("failure") is not None for case in cases] == [
-        verdict.failed for verdict in report.verdicts
-    ]
+    for tag, place in (("failure", "failures"), ("error", "errors")):
+        found = [case.find(tag) is not None for case in cases]
+        assert found == [
+            verdict.failed and verdict.stopped == (tag == "error") for verdict in report.verdicts
+        ]
+        assert suite.get(place) == root.get(place) == str(sum(found))
     assert [case.get("name") for case in cases] == [
         legal(verdict.condition) for verdict in report.verdicts
     ]
@@ -81,6 +85,7 @@ def test_the_schema_can_be_broken() -> None:
             require_schema(ElementTree.fromstring(broken))
 
 
+@pytest.mark.slow
 @given(text=st.text())
 def test_any_text_fits_into_xml(text: str) -> None:
     element = Element("a", {"b": legal(text)})

@@ -202,6 +202,7 @@ def test_csv_jsonl_and_json_agree_number_for_number(report: Report) -> None:
                 assert flat[name] == value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", FORMATS.names())
 @given(report=reports)
 def test_every_format_renders_every_report_and_writes_nothing(format: str, report: Report) -> None:

@@ -34,6 +34,7 @@ def values(report: Report, metric: str) -> dict[str, float | None]:
     return {str(row.keys["fit"]): row.value for row in report.rows if row.metric == metric}
 
 
+@pytest.mark.slow
 def test_headline_answers_with_the_width_and_the_papers_bound() -> None:
     one = solve(targets(patterns=("permutation",)), ["auto"], FitRequest(d=1), [0])
     bound = thousands(sufficient_width(48, 1, 0.2, 0.2, 1.0))
@@ -60,6 +61,7 @@ def test_one_module_serves_all_patterns() -> None:
         assert fit.module.x.shape == (48, 2 * report.source["module"]["d"])
 
 
+@pytest.mark.slow
 def test_rows_cover_every_pattern_and_method() -> None:
     report = approximate(solved(("learned", "cyclic", "convex"), dtype="float32"))
     widths = values(report, "d_min")
@@ -75,6 +77,7 @@ def test_rows_cover_every_pattern_and_method() -> None:
     assert {row.metric for row in report.rows} <= report.metrics.keys()
 
 
+@pytest.mark.slow
 def test_same_seed_same_report_and_time_only_on_demand() -> None:
     first, second = approximate(solved()), approximate(solved())
     assert first == second
@@ -146,6 +149,7 @@ BROKEN = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", BROKEN)
 def test_broken_files_are_refused_in_one_sentence(case: str, tmp_path: Path) -> None:
     solution = solve(targets(patterns=("window:3", "previous")), ["learned"], FitRequest(d=1), [0])
@@ -195,6 +199,7 @@ def test_sweep_says_where_nothing_was_found() -> None:
     assert "0 of 3 lengths" in report.headline
 
 
+@pytest.mark.slow
 def test_frontier_falls_with_the_width() -> None:
     target = build("random:k=2", 48, np.random.default_rng(0))
     report = frontier("random:k=2", target, [4, 8, 16], FitRequest(d=1), [0], ("float64",))

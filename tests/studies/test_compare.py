@@ -83,6 +83,7 @@ def test_other_inputs_and_meanings_are_warned_of() -> None:
     assert warned == tuple(f"the reports differ in their {what}" for what in ("study", "input", "seeds"))  # fmt: skip
 
 
+@pytest.mark.slow
 @given(old=reports, new=reports)
 def test_any_two_reports_compare_and_the_result_is_a_report(old: Report, new: Report) -> None:
     found = compare(old, new, NAMES, 5)
@@ -107,6 +108,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert attn("compare", paths[0], "nothing.json").code == 3
 
 
+@pytest.mark.slow
 def test_models_are_measured_and_compared(tmp_path: Path) -> None:
     """Here networks in files, which need no torch."""
     paths = [str(tmp_path / f"{name}.safetensors") for name in "ab"]
@@ -121,3 +123,59 @@ def test_models_are_measured_and_compared(tmp_path: Path) -> None:
     assert (outcome.code, "there is no file gone.safetensors" in outcome.err) == (3, True)
     outcome = attn("compare", *paths, "--by", "approximate")
     assert (outcome.code, "unknown command of --by" in outcome.err) == (2, True)
+
+
+def test_changes_without_spreads_are_sorted_across_unlike_units() -> None:
+    """A thousand-fold metric that hardly moves comes after a share that is halved, and the title says by what."""
+
+    def one_text(sink: float, lost: float, activation: float) -> Report:
+        return made(
+            Row("max_activation", activation, "1", layer=0),
+            Row("sink", sink, "share", layer=0),
+            Row("log10_residual", lost, "log10", layer=0),
+            Row("log10_residual", -50.0, "log10", layer=1),
+        )
+
+    found = compare(one_text(0.8, -1.0, 2000.0), one_text(0.4, -6.0, 2040.0), NAMES, top=9)
+    assert found.views[0].title == (
+        "The 3 largest of 3 changes, against the largest number of each metric"
+    )
+    assert "spreads" not in found.views[0].metrics[-1]
+    shares = {
+        row.keys["measured"]: row.value for row in found.rows
+        if row.metric == "relative_change" and row.keys.get("among")
+    }  # fmt: skip
+    assert shares == pytest.approx({"sink": -0.5, "log10_residual": -0.1, "max_activation": 40 / 2040})  # fmt: skip
+    assert list(shares) == ["sink", "log10_residual", "max_activation"]
+    assert found.headline.endswith("most sink, layer 0: 0.8 → 0.4 (-0.4, -0.5 of the metric's largest).")  # fmt: skip
+
+
+def test_the_title_says_where_only_some_have_spreads() -> None:
+    old, new = made(sink(0, 1.0, 0.1), sink(1, 1.0)), made(sink(0, 2.0, 0.1), sink(1, 5.0))
+    (view,) = compare(old, new, NAMES, top=9).views
+    assert view.title.endswith("in spreads of both reports, then against the largest number of each metric")  # fmt: skip
+    assert view.metrics[-2:] == ("change_in_spreads", "relative_change")
+    (view,) = compare(old, new, NAMES, top=1).views
+    assert view.title.endswith("changes, in spreads of both reports")
+
+
+@given(old=reports, new=reports)
+def test_no_order_depends_on_the_unit_a_metric_is_written_in(old: Report, new: Report) -> None:
+    """Multiplying a metric by a power of two in both reports moves nothing in the table of those without spreads."""
+
+    def bare(report: Report, factor: float) -> Report:
+        rows = [
+            Row(row.metric, None if row.value is None else (row.value / 1e200) * (factor if row.metric == "order" else 1.0), "1", note=row.note, layer=row.layer, head=row.head)
+            for row in report.rows
+        ]  # fmt: skip
+        return made(*rows)
+
+    plain = compare(bare(old, 1.0), bare(new, 1.0), NAMES, top=99)
+    scaled = compare(bare(old, 1024.0), bare(new, 1024.0), NAMES, top=99)
+    shares = [
+        [row.value for row in found.rows if row.metric == "relative_change"]
+        for found in (plain, scaled)
+    ]
+    assert [abs(value or 0.0) for value in shares[0]] == pytest.approx(
+        [abs(value or 0.0) for value in shares[1]]
+    )

@@ -62,6 +62,7 @@ def key_of(site: Site, stacks: set[str]) -> tuple[str, int]:
     return ("encoder" if "encoder" in site.stack else "decoder"), site.layer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in TINY if name != "xlnet-two-streams"])
 @pytest.mark.parametrize("memory", [ONE_ROW, EVERYTHING])
 def test_heads_of_all_architectures_equal_hand_written_float64_passes(

@@ -57,6 +57,7 @@ def minilm() -> dict[str, Any]:
     return report
 
 
+@pytest.mark.slow
 def test_a_trained_encoder_has_sinks_and_a_previous_token_head_and_random_weights_have_none(
     minilm: dict[str, Any],
 ) -> None:

@@ -156,6 +156,7 @@ def test_the_floor_is_said_and_marked() -> None:
     assert "floor" in report["findings"][0]["text"]
 
 
+@pytest.mark.slow
 def test_a_wider_type_lowers_the_floor() -> None:
     floors = {}
     for dtype in ("bfloat16", "float32", "float64"):
@@ -190,6 +191,7 @@ def test_an_encoder_decoder_has_two_curves() -> None:
     assert "after each layer of decoder" in done.out
 
 
+@pytest.mark.slow
 def test_gates_and_spreads_over_texts() -> None:
     arguments = ("rank-collapse", SMALL, "--random-tokens", "16", "--samples", "3")
     rows = report_of(*arguments[1:])["rows"]

@@ -102,6 +102,7 @@ def test_what_is_kept_must_be_said(keep: str) -> None:
         model_head(f"./m:0.3{keep}")
 
 
+@pytest.mark.slow
 def test_from_the_command_line(tmp_path: Path) -> None:
     """One forward pass for several heads; the report says which model and which input."""
     saved("gpt2", tmp_path, torch.float32)
@@ -120,6 +121,7 @@ def test_from_the_command_line(tmp_path: Path) -> None:
     assert attn("approximate", *chosen, "--pattern", "previous", "--length", "8", *options).out == done.out  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [

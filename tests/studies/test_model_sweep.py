@@ -1,14 +1,21 @@
 """A sweep's table: trends by hand, failures as nulls that no gate passes over, duplicate weights."""
 
+import io
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from xml.etree import ElementTree
 
+import matplotlib
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from attncli.gates import AGGREGATES, decide, parse, parse_subject, select
 from attncli.records import Definition, Report, Row, Verdict
 from attncli.render import FORMATS
+from attncli.render.plots.figure import figure
+from attncli.render.plots.terminal import terminal
 from attncli.reports import from_json
 from attncli.studies.model_sweep import Item, Shown, model_sweep
 
@@ -16,7 +23,7 @@ from attncli.studies.model_sweep import Item, Shown, model_sweep
 def shown(text: str) -> Shown:
     selection, aggregate = parse_subject(text)
     choose: Callable[[Report], Sequence[Row]] = lambda report: select(report, selection)  # noqa: E731
-    return Shown(text, choose, aggregate, AGGREGATES[aggregate])
+    return Shown(text, selection.metric, choose, aggregate, AGGREGATES[aggregate])
 
 
 def item(step: int, value: float | None, weights: str = "", *more: Row) -> Item:
@@ -72,7 +79,7 @@ def test_a_failed_item_is_told_and_fails_every_gate() -> None:
     report = swept(item(1, 2.0), Item("checkpoint-2", 2, None, "exit 3: broken."))
     assert [(row.value, row.note) for row in report.rows] == [(2.0, None), (None, "exit 3: broken.")]  # fmt: skip
     assert report.headline.endswith("(1 of 2 items; 1 failed).")
-    assert report.verdicts == (Verdict("checkpoint-2", True, "exit 3: broken."),)
+    assert report.verdicts == (Verdict("checkpoint-2", True, "exit 3: broken.", stopped=True),)
     assert decide(report, [parse("order < -100")])[0].failed
     (lost,) = swept(Item("a", 0, None, "exit 3: broken.")).rows
     assert lost.lost
@@ -91,3 +98,44 @@ def test_any_sweep_is_a_report(values: list[float | None]) -> None:
     assert [row.value for row in report.rows] == values
     assert from_json(FORMATS["json"](report)) == report
     FORMATS["markdown"](report)
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "named"),
+    [
+        ("max(order)", (), "max(order)"),
+        ("order", (), "order"),
+        ("order", (Row("order", 4.0, "1", "SAN", 4),), "mean(order)"),
+    ],
+)
+def test_a_plot_names_its_axis_by_what_is_shown(text: str, more: Sequence[Row], named: str, tmp_path: Path) -> None:  # fmt: skip
+    report = swept(item(1, 2.0, "", *more), item(2, 3.0), text=text)
+    assert report.views[0].title == f"{named} over the sweep"
+    path = tmp_path / "plot.svg"
+    with matplotlib.rc_context({"svg.fonttype": "none"}):
+        figure(report, path)
+    words = [text.text for text in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")]
+    assert named in words
+
+
+def test_a_plot_marks_the_item_that_failed(tmp_path: Path) -> None:
+    """The last of three: without its mark the curve would seem to end at the second."""
+    failed = Item("checkpoint-300", 300, None, "exit 3: broken.")
+    report = swept(item(100, 2.0), item(200, 3.0), failed)
+    lines = drawn_in_terminal(report)
+    (axis,) = [line for line in lines if "└" in line]
+    assert axis.rstrip().endswith("×")
+    assert axis.count("×") == 1
+    assert any("100" in line and "step" in line and "300" in line for line in lines)
+    assert "× no number" in lines[-1]
+    assert "×" not in "".join(drawn_in_terminal(swept(item(100, 2.0), item(200, 3.0))))
+    path = tmp_path / "plot.svg"
+    with matplotlib.rc_context({"svg.fonttype": "none"}):
+        figure(report, path)
+    assert "no number" in path.read_text()
+
+
+def drawn_in_terminal(report: Report) -> list[str]:
+    buffer = io.StringIO()
+    Console(file=buffer, width=80).print(terminal(report))
+    return buffer.getvalue().rstrip().splitlines()

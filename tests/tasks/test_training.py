@@ -129,9 +129,14 @@ def test_who_watches_is_told_of_every_step_once(kept: SavedTraining) -> None:
 
 
 def test_without_a_file_ctrl_c_stays_what_it_is() -> None:
+    """Also where the tests themselves run in the background, with interrupts ignored."""
     broken = Practice(interrupted_at=2)
-    with pytest.raises(KeyboardInterrupt):
-        train(broken.network, broken.loss, PLAN)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            train(broken.network, broken.loss, PLAN)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_afterwards_ctrl_c_is_what_it_was(kept: SavedTraining) -> None:

@@ -32,7 +32,10 @@ def switched(
     A branch that is dropped is still computed. A block that takes another path than when it was examined is refused.
     """
     if switches.remove_outlier:
-        raise UsageError("the outlier of attention can be removed from synthetic networks only.")
+        raise UsageError(
+            "the outlier of attention can be removed from synthetic networks only.",
+            idle=["--remove-outlier"],
+        )
 
     def check(run: BlockRun, outputs: list[torch.Tensor]) -> None:
         if path_of(run) != anatomy.paths[run.stack, run.call.layer]:

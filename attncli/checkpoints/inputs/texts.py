@@ -66,7 +66,8 @@ def inputs_of(checkpoint: Checkpoint, options: InputOptions) -> list[ModelInput]
     if checkpoint.body.main_input_name != WORDS:
         if asked:
             raise UsageError(
-                f"{type(model).__name__} reads {model.main_input_name}, not text: leave the text options out."
+                f"{type(model).__name__} reads {model.main_input_name}, not text: leave the text options out.",
+                idle=["--text", "--text-file", "--token-ids"],
             )
         return random_inputs(checkpoint, options, options.random_tokens)
     if options.random_tokens is not None or (checkpoint.folder is None and not asked):
@@ -93,7 +94,7 @@ def refuse_two_kinds(options: InputOptions) -> None:
     }
     names = [name for name, there in given.items() if there]
     if len(names) > 1 and names != ["--text", "--text-file"]:
-        raise UsageError(f"{' and '.join(names)} exclude each other: leave one out.")
+        raise UsageError(f"{' and '.join(names)} exclude each other: leave one out.", rivals=names)
     for name, size in (
         ("--tokens", options.tokens),
         ("--random-tokens", options.random_tokens),

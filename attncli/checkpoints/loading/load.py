@@ -188,10 +188,14 @@ def random_checkpoint(source: Source, options: LoadOptions, device: torch.device
 
     if options.device_map is not None:
         raise UsageError(
-            "--device-map spreads checkpoints: a random model is built on one --device."
+            "--device-map spreads checkpoints: a random model is built on one --device.",
+            idle=["--device-map"],
         )
     if options.tensor_parallel:
-        raise UsageError("--tensor-parallel splits checkpoints: a random model is built whole.")
+        raise UsageError(
+            "--tensor-parallel splits checkpoints: a random model is built whole.",
+            idle=["--tensor-parallel"],
+        )
     dtype = wanted_dtype(options.dtype, torch.float32, device)
     with quiet():
         built = random_model(source.name, source.sizes, options.seed, dtype)

@@ -34,7 +34,10 @@ def wanted_dtype(asked: str | None, stored: torch.dtype, device: torch.device) -
         raise unknown_name("dtype", asked, DTYPES)
     chosen = DTYPES[asked] if asked is not None else stored
     if chosen == torch.float64 and device.type == "mps":
-        raise UsageError("mps has no float64: choose --dtype float32 or --device cpu.")
+        raise UsageError(
+            "mps has no float64: choose --dtype float32 or --device cpu.",
+            rivals=["--dtype", "--device"],
+        )
     if asked is None and chosen == torch.float16 and device.type == "cpu":
         return torch.float32
     return chosen
@@ -78,7 +81,10 @@ def checked_device_map(text: str | None, device: str) -> str | None:
     if text not in MAPS:
         raise unknown_name("device map", text, MAPS)
     if device != "cpu":
-        raise UsageError("--device and --device-map exclude each other: leave one out.")
+        raise UsageError(
+            "--device and --device-map exclude each other: leave one out.",
+            rivals=["--device", "--device-map"],
+        )
     require_accelerate("--device-map")
     return text
 

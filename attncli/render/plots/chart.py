@@ -1,7 +1,7 @@
 """What both plots draw: one metric over an axis, from the first view of a report that has one."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from attncli.records import Report, Row, View
@@ -27,10 +27,18 @@ class Chart:
     series: Mapping[str, list[Point]]
     levels: Mapping[str, float] = field(default_factory=dict)
     """Numbers of the same metric that have no place along the axis: what the curves are held against."""
+    gaps: tuple[float, ...] = ()
+    """Places where a number was lost and no curve has one."""
 
     @property
     def points(self) -> list[Point]:
         return [point for points in self.series.values() for point in points]
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Of the axis: gaps count too, or a curve would seem to end well where its last item has failed."""
+        places = [*(point.x for point in self.points), *self.gaps]
+        return min(places), max(places)
 
 
 def chart(report: Report) -> Chart | None:
@@ -72,7 +80,16 @@ def chart_of(report: Report, view: View) -> Chart | None:
         elif set(row.coordinates) == {view.across}:
             levels[name] = row.value
     title = view.title if view.across else view.metrics[0]
-    return Chart(title, view.metrics[0], view.down, series, levels) if series else None
+    named = view.measure or view.metrics[0]
+    gaps = gaps_of(report, view, series)
+    return Chart(title, named, view.down, series, levels, gaps) if series else None
+
+
+def gaps_of(report: Report, view: View, series: Mapping[str, Sequence[Point]]) -> tuple[float, ...]:
+    known = {point.x for points in series.values() for point in points}
+    lost = [row.axis(view.down) for row in report.rows if row.lost and drawn_in(view, row)]
+    places = {float(x) for x in lost if isinstance(x, int | float)}
+    return tuple(sorted(places - known))
 
 
 def drawn_in(view: View, row: Row) -> bool:

@@ -89,6 +89,16 @@ def plot(axes: object, drawn: Chart) -> None:
             capsize=2,
             label=name,
         )
+    if drawn.gaps:
+        axes.plot(  # type: ignore[attr-defined]
+            drawn.gaps,
+            [0.03] * len(drawn.gaps),
+            transform=axes.get_xaxis_transform(),  # type: ignore[attr-defined]
+            marker="x",
+            linestyle="",
+            color="0.2",
+            label="no number",
+        )
     if needs_squeeze(drawn):
         axes.set_yscale("symlog", linthresh=1.0)  # type: ignore[attr-defined]
     axes.set_xlabel(drawn.x_label)  # type: ignore[attr-defined]

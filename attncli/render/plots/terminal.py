@@ -16,6 +16,8 @@ MARKS = "●■▲◆○□△◇"
 COLOURS = ("cyan", "yellow", "green", "magenta", "blue", "red", "white", "bright_black")
 DASHES = "╌═┄"
 """Of levels."""
+GAP = "×"
+"""On the axis, where there should be a number and is none."""
 HEIGHT, WIDEST, MARGIN = 16, 72, 12
 
 Canvas = list[list[tuple[str, str]]]
@@ -56,12 +58,11 @@ def draw(drawn: Chart, width: int) -> list[Text]:
     heights += [scale(level) for level in drawn.levels.values()]
     low, high = min(heights), max(heights)
     span = (high - low) or 1.0
-    left = min(point.x for point in drawn.points)
-    right = max(point.x for point in drawn.points)
+    left, right = drawn.ends
     places = [
         [
             (
-                round((point.x - left) / ((right - left) or 1.0) * (width - 1)),
+                column(point.x, drawn, width),
                 round((high - scale(point.y)) / span * (HEIGHT - 1)),
             )
             for point in points
@@ -76,6 +77,11 @@ def draw(drawn: Chart, width: int) -> list[Text]:
     canvas = painted(places, levels, width)
     lines = [canvas_line(labels.get(index, ""), cells) for index, cells in enumerate(canvas)]
     return [*lines, *axis(drawn, left, right, width), legend(drawn)]
+
+
+def column(x: float, drawn: Chart, width: int) -> int:
+    left, right = drawn.ends
+    return round((x - left) / ((right - left) or 1.0) * (width - 1))
 
 
 def painted(places: list[list[tuple[int, int]]], levels: list[int], width: int) -> Canvas:
@@ -112,8 +118,10 @@ def canvas_line(label: str, cells: list[tuple[str, str]]) -> Text:
 def axis(drawn: Chart, left: float, right: float, width: int) -> list[Text]:
     name = drawn.x_label.center(width - len(f"{left:g}") - len(f"{right:g}"))
     pad = " " * MARGIN
+    gaps = {column(x, drawn, width) for x in drawn.gaps}
+    line = "".join(GAP if index in gaps else "─" for index in range(width))
     return [
-        Text(pad + " └" + "─" * width, style="dim"),
+        Text(f"{pad} └{line}", style="dim"),
         Text(f"{pad}  {left:g}{name}{right:g}", style="dim"),
     ]
 
@@ -125,4 +133,6 @@ def legend(drawn: Chart) -> Text:
         result.append(f"{name}   ")
     for index, name in enumerate(drawn.levels):
         result.append(f"{DASHES[index % len(DASHES)] * 2} {name}   ", style="dim")
+    if drawn.gaps:
+        result.append(f"{GAP} no number   ", style="dim")
     return result

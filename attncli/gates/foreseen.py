@@ -1,0 +1,44 @@
+"""Gates that can match nothing, said before the work: by the coordinates that the rows of the report will have."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from attncli.errors import UsageError, unknown_name
+from attncli.gates.conditions import Condition
+from attncli.gates.selection import select
+from attncli.records import Report, Row, Scalar
+
+OWN = ("variant", "layer", "head")
+"""Axes that are fields of a row."""
+
+
+def refuse_unmatched(conditions: Iterable[Condition], axes: Mapping[str, Sequence[Scalar]]) -> None:
+    """Selectors on these axes that match none of the values that there will be; of other axes nothing is known yet."""
+    for condition in conditions:
+        for axis, value in condition.selectors:
+            if axis in axes:
+                rows = tuple(row_at(condition.metric, axis, place) for place in axes[axis])
+                select(Report("", "", rows, {}, {}), replace(condition, selectors=((axis, value),)))
+
+
+def row_at(metric: str, axis: str, place: Scalar) -> Row:
+    """A row that stands there and nowhere else."""
+    own = {axis: place} if axis in OWN else {}
+    keys = {} if axis in OWN else {axis: place}
+    return Row(metric, 0.0, "1", keys=keys, **own)  # type: ignore[arg-type]
+
+
+def refuse_unmeasured(
+    conditions: Iterable[Condition], measured: Iterable[str], others: Iterable[str] = ()
+) -> None:
+    """Metrics that this run does not measure; `others` are those that --metric would add."""
+    measured, others = list(measured), list(others)
+    for condition in conditions:
+        if condition.metric in measured:
+            continue
+        if condition.metric in others:
+            raise UsageError(
+                f"the gate '{condition.text}' needs {condition.metric}, which is not measured here: "
+                f"add --metric {condition.metric}."
+            )
+        raise unknown_name("metric in the gate", condition.metric, [*measured, *others])

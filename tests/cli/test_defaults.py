@@ -1,0 +1,247 @@
+"""Defaults of the environment and the configuration file: those that do not apply to a run are left out of it."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import commands
+import pytest
+import typer
+from commands import ONE, attn
+from small_checkpoints import saved
+
+from attncli.cli.app import app
+from attncli.cli.defaults import RUNNABLE
+from attncli.cli.settings import leaves
+
+TINY = "random:bert?layers=2&width=16&heads=2"
+PATH = ",".join(12 * "1")
+SIZES = ("--layers", "12", "--tokens", "5", "--width", "8", "--heads", "2")
+
+RUNS: Mapping[str, tuple[str, ...]] = {
+    "rank-collapse": (
+        "",
+        "--sweep tokens=4:8",
+        "--no-skip",
+        "--task circle",
+        "net.safetensors",
+        TINY,
+        f"{TINY} --random-tokens 8",
+        f"{TINY} --exact",
+    ),
+    "paths": (
+        "",
+        "--count",
+        f"--layers 12 --path {PATH}",
+        "--by head",
+        "--sample 3",
+        "--task sort",
+        "net.safetensors",
+        TINY,
+        "random:bert --count",
+        f"{TINY} --by steps",
+        f"{TINY} --sample 3",
+    ),
+    "inspect-model": (
+        TINY,
+        f"{TINY} --text-file essays.txt",
+        f"{TINY} --metric states",
+        f"{TINY} --attribute 0",
+        "./bert --weights-only",
+        "maps.safetensors",
+    ),
+    "approximate": (
+        "",
+        "--sweep length=8:16",
+        "--frontier 2:4",
+        "--width 3",
+        "--verify fit.safetensors",
+        "--module ./bert:0.0",
+        "-o fit.safetensors",
+    ),
+}
+"""Runs of every kind that a command has."""
+
+SAMPLES: Mapping[str, Any] = {
+    "metric": "stable_rank",
+    "sweep": "tokens=4:8",
+    "task": "circle",
+    "save_training": "kept",
+    "variants": "SAN",
+    "revision": "main",
+    "dtype": "float64",
+    "device": "cpu",
+    "device_map": "auto",
+    "text": "One.",
+    "text_file": "essays.txt",
+    "token_ids": "1,2,3",
+    "width": 16,
+    "heads": 2,
+    "key_width": 4,
+    "norm": "layer",
+    "norm_position": "post",
+    "mask": "causal",
+    "positions": "relative",
+    "attention": "sinkhorn",
+    "activation": "gelu",
+    "format": "json",
+    "output": "out.json",
+    "plot": "curves.png",
+    "path": PATH,
+    "by": "head",
+    "steps": "mlp",
+    "stack": "encoder",
+    "evaluate": "frozen",
+    "paths_per_sum": "5",
+    "save_maps": "kept.safetensors",
+    "attribute": "0",
+    "sort": "sink",
+    "module": "./bert:0.0",
+    "frontier": "2:4",
+    "verify": "fit.safetensors",
+    "pattern": "previous",
+    "method": "learned",
+}
+"""A value that makes sense for each option that is no flag and no number."""
+
+OWN_SAMPLES: Mapping[tuple[str, str], Any] = {
+    ("inspect-model", "metric"): "sink",
+    ("inspect-model", "layers"): "0",
+    ("inspect-model", "heads"): "0",
+    ("approximate", "sweep"): "length=8:16",
+    ("paths", "task"): "sort",
+}
+
+TYPED_ALONE = ("trust_remote_code", "allow_pickle")
+"""Code of others: no defaults."""
+GATES = ("fail_if",)
+"""What must never be left out."""
+
+
+def commands_by_name() -> dict[str, Any]:
+    return {" ".join(path): command for path, command in leaves(typer.main.get_command(app), ())}
+
+
+def sample(command: str, option: Any) -> Any:
+    """A value for the option."""
+    found = OWN_SAMPLES.get((command, option.name), SAMPLES.get(option.name))
+    if found is not None:
+        return found
+    if option.is_flag:
+        return not option.default
+    assert option.type_descriptor.annotation in (int, float), f"SAMPLES lacks {option.name}"
+    return 2
+
+
+def defaults_of(command: str) -> list[tuple[str, Any]]:
+    """Every option of a command as the file spells it, with a value."""
+    options = [one for one in commands_by_name()[command].params if one.param_type_name == "option"]
+    names = [one for one in options if one.name not in ("help", *TYPED_ALONE, *GATES)]
+    return [(one.opts[0].removeprefix("--"), sample(command, one)) for one in names]
+
+
+@pytest.fixture(scope="module")
+def material(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the runs read."""
+    folder = tmp_path_factory.mktemp("material")
+    saved("BertModel", folder / "bert")
+    saved("ViTModel", folder / "vit")
+    (folder / "essays.txt").write_text("One.\n\nAnother.\n")
+    assert attn("generate", "network", *SIZES, "-o", str(folder / "net.safetensors")).code == 0
+    maps = ("--map", "sink", "--tokens", "6", "--heads", "2")
+    assert attn("generate", "maps", *maps, "-o", str(folder / "maps.safetensors")).code == 0
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def here(material: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(material)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("command", "run"), [(command, run) for command, runs in RUNS.items() for run in runs]
+)
+def test_a_run_that_works_works_with_any_default(command: str, run: str, tmp_path: Path) -> None:
+    """For every option of every command: its value applies, or is left out; it never stops the run."""
+    line = ("config", "show", command, *run.split())
+    assert attn(*line).code == 0
+    config = tmp_path / "attn.toml"
+    fates = set()
+    for name, value in defaults_of(command):
+        config.write_text(f"[{command}]\n{name} = {json.dumps(value)}\n")
+        outcome = attn(*line, "--config", str(config))
+        assert outcome.code == 0, (name, outcome.err)
+        (said,) = outcome.out.splitlines()
+        fates.add(said.partition("): ")[2].partition(":")[0])
+    assert fates >= {"applies"}
+
+
+def test_every_runnable_command_is_in_the_law() -> None:
+    assert set(RUNS) == set(RUNNABLE)
+
+
+def test_the_configuration_of_the_readme(material: Path, tmp_path: Path) -> None:
+    """A model has no seeds; what is left out changes nothing of the report."""
+    line = ("rank-collapse", TINY, "--random-tokens", "8", "--variants", "SAN")
+    config = tmp_path / "attn.toml"
+    config.write_text("[rank-collapse]\nseeds = 3\nmask = 'causal'\n")
+    plain, with_defaults = attn(*line), attn(*line, "--config", str(config))
+    assert (with_defaults.code, with_defaults.out) == (0, plain.out)
+    shown = attn("config", "show", "--config", str(config), *line).out
+    assert shown.splitlines()[0] == (
+        f"rank-collapse --seeds = 3  ({config}, line 2): left out: "
+        f"--mask, --seeds goes with synthetic networks: {TINY} is a model."
+    )
+
+
+def test_what_is_typed_is_refused_as_ever(tmp_path: Path) -> None:
+    config = tmp_path / "attn.toml"
+    config.write_text("[rank-collapse]\nseeds = 3\n")
+    outcome = attn("rank-collapse", TINY, "--seeds", "2", "--config", str(config))
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "--seeds goes with synthetic networks" in outcome.err
+
+
+def test_what_is_typed_goes_before_a_default_that_excludes_it(tmp_path: Path) -> None:
+    config = tmp_path / "attn.toml"
+    config.write_text('[inspect-model]\ntext-file = "essays.txt"\nweights-only = true\n')
+    line = ("inspect-model", TINY, "--random-tokens", "6", "--format", "json")
+    outcome = attn(*line, "--config", str(config))
+    assert outcome.code == 0, outcome.err
+    assert outcome.out == attn(*line).out.replace(str(config), "") or json.loads(outcome.out)
+    assert "random tokens" in json.dumps(json.loads(outcome.out)["input"])
+
+
+def test_an_image_model_takes_no_default_text(tmp_path: Path) -> None:
+    config = tmp_path / "attn.toml"
+    config.write_text('[inspect-model]\ntext-file = "essays.txt"\nmetric = "sink"\n')
+    line = ("inspect-model", "./vit", "--config", str(config))
+    assert attn(*line).code == 0
+    outcome = attn("inspect-model", "./vit", "--text-file", "essays.txt")
+    assert (outcome.code, "leave the text options out" in outcome.err) == (2, True)
+
+
+def test_defaults_that_exclude_each_other_are_an_error_with_its_place(tmp_path: Path) -> None:
+    config = tmp_path / "attn.toml"
+    config.write_text('[rank-collapse]\nskip = false\n\nvariants = "SAN"\n')
+    outcome = attn("rank-collapse", "--config", str(config))
+    assert (outcome.code, outcome.out) == (2, "")
+    assert f"{config}, line 4, {config}, line 2: give --variants or single switches" in outcome.err
+    assert attn("rank-collapse", *ONE, "--mlp", "--no-skip", "--config", str(config)).code == 0
+
+
+def test_a_gate_is_never_left_out(tmp_path: Path) -> None:
+    config = tmp_path / "attn.toml"
+    config.write_text("[rank-collapse]\nfail-if = 'log10_residual[no-such] < 0'\n")
+    outcome = attn("rank-collapse", *ONE, "--config", str(config))
+    assert (outcome.code, "matches nothing" in outcome.err) == (2, True)
+
+
+def test_the_environment_likewise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "PLAIN", {**commands.PLAIN, "ATTN_RANK_COLLAPSE_SEEDS": "3"})
+    line = ("config", "show", "rank-collapse")
+    assert "(ATTN_RANK_COLLAPSE_SEEDS): left out: --seeds goes" in attn(*line, TINY).out
+    assert "(ATTN_RANK_COLLAPSE_SEEDS): applies" in attn(*line).out
+    assert ": the command line says otherwise" in attn(*line, "--seeds", "4").out

@@ -1,0 +1,62 @@
+"""What the command does to its environment before heavy libraries read it."""
+
+import subprocess
+import sys
+
+import pytest
+from commands import PLAIN
+
+AT_THE_IMPORT_OF_TORCH = """
+import ctypes, os, sys
+
+class Watch:
+    def find_spec(self, name, path=None, target=None):
+        if name == "torch":
+            getenv = ctypes.CDLL(None).getenv
+            getenv.restype = ctypes.c_char_p
+            os.write(1, getenv(b"OMP_WAIT_POLICY") or b"not set")
+            os._exit(0)
+
+sys.meta_path.insert(0, Watch())
+from attncli.cli.main import main
+main()
+"""
+"""A program that says what torch's own libraries would read, and ends there."""
+
+
+def wait_policy(*arguments: str, **environment: str) -> str:
+    plain = {name: value for name, value in PLAIN.items() if name != "OMP_WAIT_POLICY"}
+    done = subprocess.run(
+        [sys.executable, "-c", AT_THE_IMPORT_OF_TORCH, *arguments],
+        env={**plain, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "line",
+    [
+        "inspect-model random:bert",
+        "rank-collapse random:bert",
+        "rank-collapse --task circle",
+        "paths random:bert",
+        "paths --task sort",
+        "approximate --pattern random:bert:0.0:top=2",
+    ],
+)
+def test_idle_threads_of_torch_sleep(line: str) -> None:
+    assert wait_policy(*line.split()) == "PASSIVE"
+
+
+def test_also_where_processes_meet_before_the_command_runs() -> None:
+    meeting = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
+    assert wait_policy("paths", "random:bert", **meeting) == "PASSIVE"
+
+
+def test_what_the_user_says_stays() -> None:
+    assert wait_policy("paths", "random:bert", OMP_WAIT_POLICY="ACTIVE") == "ACTIVE"

@@ -3,10 +3,12 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from attncli.maths.regime import one_rate
 from attncli.maths.split import Split
 from attncli.metrics.log10_residual import log10_residual
 from attncli.networks.frozen import FrozenLayer
@@ -195,11 +197,27 @@ def decay(rows: Sequence[Row]) -> str:
     first, last = min(medians), max(medians)
     if first == last:
         return f"Every path has length {last}: median distance to rank 1 {power(medians[last])}."
-    per_step = (medians[last] - medians[first]) / (last - first)
     return (
-        f"Longer paths are closer to rank 1: median distance {power(medians[first])} at length {first}, "
-        f"{power(medians[last])} at length {last}, × {power(per_step)} with every head."
+        f"{how_it_goes(list(medians.values()))}: median distance {power(medians[first])} at length {first}, "
+        f"{power(medians[last])} at length {last}{with_every_head(medians)}."
     )
+
+
+def how_it_goes(values: Sequence[float]) -> str:
+    """From the order of all pairs of lengths, of which two thirds must agree."""
+    pairs = list(combinations(values, 2))
+    if 3 * sum(after < before for before, after in pairs) > 2 * len(pairs):
+        return "Longer paths are closer to rank 1"
+    if 3 * sum(after > before for before, after in pairs) > 2 * len(pairs):
+        return "Longer paths are farther from rank 1"
+    return "The distance to rank 1 hardly depends on the length"
+
+
+def with_every_head(medians: Mapping[int, float]) -> str:
+    """The factor, where one explains all lengths."""
+    curve = [medians.get(length, math.nan) for length in range(min(medians), max(medians) + 1)]
+    factor = one_rate(curve)
+    return "" if factor is None else f", × {power(factor)} with every head"
 
 
 def power(log10: float) -> str:

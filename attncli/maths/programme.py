@@ -17,8 +17,8 @@ from attncli.maths.scaled import Array
 BROKEN = 1e-11
 """Relatively: what is broken by less is rounding."""
 
-FIRST_ROWS = 4
-"""With so many rows, the longest, it begins; and with as many more of those that are broken most it goes on."""
+SOME_ROWS = 8
+"""It begins with the longest rows, one in so many, and goes on with as many of those that are broken most."""
 
 MOST_ROUNDS = 200
 
@@ -60,7 +60,7 @@ class Programme:
         values = self.sums(centre) - signs * centre
         self.tangents += [(int(j), float(signs[j]), float(values[j])) for j in columns]
         new = [int(row) for row in rows if int(row) not in self.active]
-        self.active += new[:FIRST_ROWS]
+        self.active += new[: max(2, len(self.matrix) // SOME_ROWS)]
 
     def solved(self, u: float, v: float) -> Solution:
         """To within rounding, or as near as the solver comes."""
@@ -86,7 +86,7 @@ class Programme:
         left, right = self.constraints()
         cost = np.concatenate([np.zeros(d), [u, v], np.zeros(held * d)])
         bounds = [(None, None)] * d + [(0, None)] * (2 + held * d)
-        result = linprog(cost, left, right, bounds=bounds, method="highs")
+        result = linprog(cost, left, right, bounds=bounds, method="highs-ipm")
         duals = -result.ineqlin.marginals
         columns, rows = np.zeros(d), np.zeros(n)
         np.add.at(columns, [j for j, _, _ in self.tangents], duals[: len(self.tangents)])

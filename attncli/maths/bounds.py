@@ -29,7 +29,9 @@ def log10_attention_constant(w_q: Array, w_k: Array, w_v: Array, w_o: Array) -> 
 def log10_mlp_constant(w_in: Array, w_out: Array, slope: float, skip: bool) -> float:
     """log10 λ of f(X W_in) W_out, plus X with a skip: √(λ_1 λ_∞), for an activation of at most this slope."""
     inner, outer = scaled(w_in), scaled(w_out)
-    sizes = [log10_norm(inner, norm) + log10_norm(outer, norm) for norm in (one_norm, infinity_norm)]
+    sizes = [
+        log10_norm(inner, norm) + log10_norm(outer, norm) for norm in (one_norm, infinity_norm)
+    ]
     return math.fsum(with_skip(size + math.log10(slope), skip) for size in sizes) / 2.0
 
 

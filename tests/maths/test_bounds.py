@@ -35,7 +35,9 @@ def test_the_one_layer_bound_holds_in_its_region() -> None:
         inside += 1
         start = log10_residual_norm(state)
         after = log10_residual_norm(block(state, layer, spec, VARIANTS["SAN"]))
-        constant = 10.0 ** bounds.log10_attention_constant(layer.w_q, layer.w_k, layer.w_v, layer.w_o)
+        constant = 10.0 ** bounds.log10_attention_constant(
+            layer.w_q, layer.w_k, layer.w_v, layer.w_o
+        )
         assert after <= bounds.log10_bound(math.log10(constant), start, 1) + 1e-9
     assert inside >= 1000
 

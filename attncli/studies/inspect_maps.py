@@ -6,6 +6,7 @@ from typing import Any
 from attncli.checkpoints.files.map_files import MapFile, SavedMap
 from attncli.records import Report, Row
 from attncli.studies import Progress, no_progress
+from attncli.studies.chosen_heads import Chosen
 from attncli.studies.head_findings import findings
 from attncli.studies.head_roles import heads_of, role_rows
 from attncli.studies.head_rows import Observed, head_rows, site_keys, unsettled_spectra
@@ -27,7 +28,13 @@ def inspect_maps(file: MapFile, plan: Plan, progress: Progress = no_progress) ->
     identity: dict[str, Any] = {"kind": "maps", "path": str(file.path), "model": file.model}
     return Report(
         study="inspect-model",
-        headline=headline(identity, own, heads, [finding.about for finding in told]),
+        headline=headline(
+            identity,
+            own,
+            heads,
+            [finding.about for finding in told],
+            Chosen.of({saved.site: saved.heads for saved in file.maps}, plan.layers, plan.keeps),
+        ),
         rows=tuple(ranked(rows, plan.ranking)),
         metrics=plan.metrics.definitions(),
         source={**identity, "attention": census(own)},

@@ -17,6 +17,7 @@ from attncli.metrics.activations._state import Peak
 from attncli.ranks.sharing import own_share
 from attncli.records import Report, Row
 from attncli.studies import Progress, no_progress
+from attncli.studies.chosen_heads import Chosen
 from attncli.studies.head_findings import findings
 from attncli.studies.head_metrics import Metrics
 from attncli.studies.head_roles import Head, heads_of, role_rows
@@ -107,7 +108,9 @@ def inspect_model(
     told = findings(rows, heads, [text.labels for text in texts]) if plan.metrics.roles else ()
     return Report(
         study="inspect-model",
-        headline=headline(checkpoint.identity, runs.own, heads, [f.about for f in told]),
+        headline=headline(
+            checkpoint.identity, runs.own, heads, [f.about for f in told], chosen_of(subject, plan)
+        ),
         rows=tuple(ranked(rows, plan.ranking)),
         metrics=plan.metrics.definitions(),
         source={**checkpoint.identity, "attention": census(runs.own)},
@@ -200,22 +203,28 @@ def rows_of(runs: Runs, subject: Subject, plan: Plan) -> tuple[list[Row], list[H
     return [*rows, *state_rows(metrics.states, units, runs.own, runs.nulls)], heads
 
 
+def chosen_of(subject: Subject, plan: Plan) -> Chosen:
+    heads = {site: range(shape.heads) for site, shape in subject.shapes.items()}
+    return Chosen.of(heads, plan.layers, plan.keeps)
+
+
 def headline(
     identity: Mapping[str, Any],
     own: Observed,
     heads: Sequence[Head],
     about: Sequence[str],
+    chosen: Chosen,
 ) -> str:
     """The model, what its heads do, and what is wrong with it."""
     name = identity.get("name") or identity.get("path") or identity.get("class")
     tokens = max(seen.tokens for seen in own.texts)
-    size = f"{len(own.sites)} attention layers, {tokens} tokens"
+    size = f"{chosen.layers_in_words()}, {tokens} tokens"
     roles = Counter(head.played.role.name for head in heads if head.played is not None)
     played = ", ".join(f"{count} {role}" for role, count in roles.most_common())
     sick = [word for word in about if word in SICK]
     return (
         f"{name}: {size}"
-        + (f"; of {len(heads)} heads {played}" if played else "")
+        + chosen.heads_in_words(played)
         + (f"; {', '.join(sick)}" if sick else "")
         + "."
     )

@@ -31,7 +31,10 @@ OWN_METRICS: Mapping[str, Definition] = {
 }
 
 ENTIRE, MAJORITY, MAJORITY_OF_PLACE = "entire model", "majority label", "majority label of place"
-BLIND = {MAJORITY: "the most frequent label", MAJORITY_OF_PLACE: "the most frequent label of the place"}
+BLIND = {
+    MAJORITY: "the most frequent label",
+    MAJORITY_OF_PLACE: "the most frequent label of the place",
+}
 """Predictors that do not look, and what they always say."""
 
 EVALUATIONS = {"frozen": "frozen", "rerun": "run again"}
@@ -96,10 +99,14 @@ def said(rows: Sequence[Row], advantage: Row, variant: str, number: int) -> str:
     lengths = sorted(of)[1:]
     half = len(lengths) // 2
     blind = best_blind(rows)
-    short, long = (any(beats(of[k], blind) for k in part) for part in (lengths[:half], lengths[-half:]))
+    short, long = (
+        any(beats(of[k], blind) for k in part) for part in (lengths[:half], lengths[-half:])
+    )
     if not any(beats(of[k], blind) for k in lengths):
         paths = "paths" if number > 1 else "path"
-        return f"no {number} {paths} of one length do better than always {BLIND[str(blind.variant)]}"
+        return (
+            f"no {number} {paths} of one length do better than always {BLIND[str(blind.variant)]}"
+        )
     way = direction(advantage)
     if way == "more than" and short and (not variant.startswith("frozen") or enough(rows, half)):
         return "short paths carry more than long ones"

@@ -22,7 +22,10 @@ def byte_level() -> Tokenizer:
     made.post_processor = processors.ByteLevel(trim_offsets=False)
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     made.train_from_iterator(
-        CORPUS, trainers.BpeTrainer(vocab_size=300, initial_alphabet=alphabet, special_tokens=["<é>"])  # fmt: skip
+        CORPUS,
+        trainers.BpeTrainer(
+            vocab_size=300, initial_alphabet=alphabet, special_tokens=["<é>"]
+        ),  # fmt: skip
     )
     return made
 
@@ -41,7 +44,9 @@ def byte_fallback() -> Tokenizer:
     vocabulary = {"<unk>": 0, **{f"<0x{byte:02X}>": 1 + byte for byte in range(256)}}
     for piece in ("▁", "▁the", "▁Thompson", "s", "▁said"):
         vocabulary[piece] = len(vocabulary)
-    made = Tokenizer(models.BPE(vocabulary, [], unk_token="<unk>", byte_fallback=True, fuse_unk=True))
+    made = Tokenizer(
+        models.BPE(vocabulary, [], unk_token="<unk>", byte_fallback=True, fuse_unk=True)
+    )
     made.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never", split=True)
     made.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])  # fmt: skip
     return made
@@ -63,9 +68,7 @@ def as_bytes(shown: str) -> bytes:
     parts = re.split(r"(<0x[0-9A-F]{2}>|\\[tnr])", shown)
     escapes = {"\\t": b"\t", "\\n": b"\n", "\\r": b"\r"}
     return b"".join(
-        bytes.fromhex(part[3:5])
-        if part.startswith("<0x")
-        else escapes.get(part, part.encode())
+        bytes.fromhex(part[3:5]) if part.startswith("<0x") else escapes.get(part, part.encode())
         for part in parts
     )
 
@@ -98,7 +101,12 @@ def test_a_part_of_a_character_is_shown_as_its_bytes() -> None:
     assert texts(tokenizer, dash.ids, dash.tokens) == ["<0xE2>", "<0x98>", "<0x83>"]
     whole = Tokenizer(models.WordLevel({"Ċ": 0, "âĢĶ": 1, "ĠâĢ": 2, "Ġ": 3}, "Ċ"))
     whole.decoder = decoders.ByteLevel()
-    assert texts(whole, [0, 1, 2, 3], ["Ċ", "âĢĶ", "ĠâĢ", "Ġ"]) == ["\\n", "—", " <0xE2><0x80>", " "]
+    assert texts(whole, [0, 1, 2, 3], ["Ċ", "âĢĶ", "ĠâĢ", "Ġ"]) == [
+        "\\n",
+        "—",
+        " <0xE2><0x80>",
+        " ",
+    ]
 
 
 def test_what_is_added_stands_as_it_is() -> None:
@@ -111,9 +119,18 @@ def test_what_is_added_stands_as_it_is() -> None:
 def test_other_vocabularies() -> None:
     pieces = unigram().encode("the Thompsons")
     assert texts(unigram(), pieces.ids, pieces.tokens) == [" the", " Thom", "pson", "s"]
-    words = Tokenizer(models.WordPiece({"[UNK]": 0, "Ġgantija": 1, "the": 2, "##me": 3, "▁": 4}, unk_token="[UNK]"))
+    words = Tokenizer(
+        models.WordPiece(
+            {"[UNK]": 0, "Ġgantija": 1, "the": 2, "##me": 3, "▁": 4}, unk_token="[UNK]"
+        )
+    )
     words.decoder = decoders.WordPiece()
-    assert texts(words, [1, 2, 3, 4], ["Ġgantija", "the", "##me", "▁"]) == ["Ġgantija", "the", "##me", "▁"]
+    assert texts(words, [1, 2, 3, 4], ["Ġgantija", "the", "##me", "▁"]) == [
+        "Ġgantija",
+        "the",
+        "##me",
+        "▁",
+    ]
     ends = Tokenizer(models.BPE({"the</w>": 0, "th": 1}, [], end_of_word_suffix="</w>"))
     ends.decoder = decoders.BPEDecoder("</w>")
     assert texts(ends, [0, 1], ["the</w>", "th"]) == ["the", "th"]

@@ -159,8 +159,11 @@ def headline(
         ends = sorted(means, key=lambda name: last_known(means[name])[1])
         for name in dict.fromkeys((ends[0], ends[-1])):
             title, layer = about(stack, name, ensembles), floor_layer(means[name], precision)
-            told = with_order(regimes[title], means[name][:layer])
-            parts.append(f"{title}: {end_in_words(means[name], precision)}, {told}")
+            told = f", {with_order(regimes[title], means[name][:layer])}"
+            nothing = layer is not None and layer < FEWEST_POINTS
+            parts.append(
+                f"{title}: {end_in_words(means[name], precision)}{'' if nothing else told}"
+            )
     return "; ".join(parts) + "."
 
 

@@ -24,6 +24,13 @@ def test_a_curve_that_also_rises_has_no_order() -> None:
     assert late_order(uneven) == pytest.approx(1.0, abs=0.5)
 
 
+def test_one_order_is_none() -> None:
+    """Three points make one, whatever they are; four that agree make two."""
+    assert late_order([0.0, -1.0, -4.0]) is None
+    assert late_order([0.0, 0.0, 0.0, -1.0, -4.0]) is None
+    assert late_order([0.0, -1.0, -4.0, -13.0]) == pytest.approx(3.0)
+
+
 def test_flat_curves_have_no_order() -> None:
     assert late_order(FLAT) is None
     assert orders([-1.0]) == [None]

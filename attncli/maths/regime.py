@@ -8,6 +8,7 @@ from statistics import mean, stdev
 
 from attncli.maths.convergence import STEADY, late_order, late_slope
 from attncli.maths.decays import FEWEST_POINTS, Piece, explained
+from attncli.maths.digits import ten_to
 
 CLIMB = 0.05
 """Decades a layer above which a curve is said to grow."""
@@ -212,7 +213,7 @@ def clause(part: Stretch, support: str, drag: str) -> str:
 
 
 def factor(part: Stretch) -> str:
-    return f"×{10**part.slope:.2g} a layer{'' if steady(part) else ', unevenly'}"
+    return f"×{ten_to(part.slope)} a layer{'' if steady(part) else ', unevenly'}"
 
 
 def name_of(order: float) -> str:

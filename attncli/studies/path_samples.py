@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from attncli.maths.digits import ten_to
 from attncli.maths.regime import one_rate
 from attncli.maths.split import Split
 from attncli.metrics.log10_residual import log10_residual
@@ -196,10 +197,10 @@ def decay(rows: Sequence[Row]) -> str:
         return "Attention products of the sampled paths have exactly rank 1."
     first, last = min(medians), max(medians)
     if first == last:
-        return f"Every path has length {last}: median distance to rank 1 {power(medians[last])}."
+        return f"Every path has length {last}: median distance to rank 1 {ten_to(medians[last])}."
     return (
-        f"{how_it_goes(list(medians.values()))}: median distance {power(medians[first])} at length {first}, "
-        f"{power(medians[last])} at length {last}{with_every_head(medians)}."
+        f"{how_it_goes(list(medians.values()))}: median distance {ten_to(medians[first])} at length {first}, "
+        f"{ten_to(medians[last])} at length {last}{with_every_head(medians)}."
     )
 
 
@@ -217,12 +218,4 @@ def with_every_head(medians: Mapping[int, float]) -> str:
     """The factor, where one explains all lengths."""
     curve = [medians.get(length, math.nan) for length in range(min(medians), max(medians) + 1)]
     factor = one_rate(curve)
-    return "" if factor is None else f", × {power(factor)} with every head"
-
-
-def power(log10: float) -> str:
-    """10^x to two digits, whatever x."""
-    if abs(log10) < 300:
-        return f"{10.0**log10:.2g}"
-    whole = math.floor(log10)
-    return f"{10.0 ** (log10 - whole):.2g}e{whole:+d}"
+    return "" if factor is None else f", × {ten_to(factor)} with every head"

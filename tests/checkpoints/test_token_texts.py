@@ -23,9 +23,7 @@ def byte_level() -> Tokenizer:
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     made.train_from_iterator(
         CORPUS,
-        trainers.BpeTrainer(
-            vocab_size=300, initial_alphabet=alphabet, special_tokens=["<é>"]
-        ),  # fmt: skip
+        trainers.BpeTrainer(vocab_size=300, initial_alphabet=alphabet, special_tokens=["<é>"]),
     )
     return made
 

@@ -64,11 +64,11 @@ def told_as(text: str) -> str:
 def test_curves_made_from_a_law_with_noise_are_told_as_that_law(layers: int) -> None:
     stream = np.random.default_rng(layers)
     table = {
-        law: Counter(told_as(regime(noisy_curve(law, layers, stream), "the skip", "")) for _ in range(20))
+        law: Counter(told_as(regime(noisy_curve(law, layers, stream), "the skip", "")) for _ in range(16))
         for law in LAWS
     }  # fmt: skip
     for law, told in table.items():
-        assert told[law] >= 18, (law, told)
+        assert told[law] >= 14, (law, told)
     powers = {"quadratic", "cubic", "quartic", "cubic, then a floor"}
     for law in table.keys() - powers:  # a power is never seen where there is none
         assert not powers & table[law].keys(), (law, table[law])
@@ -143,9 +143,24 @@ def test_nothing_is_said_of_curves_without_numbers() -> None:
     assert regime([-1.0, math.nan, -1.1, -1.2], "", "") == "too few layers to tell"
 
 
+def test_something_is_said_of_every_curve() -> None:
+    """Whatever is missing or infinite, and however it moves; no law where there are not four numbers."""
+    stream = np.random.default_rng(1)
+    for _ in range(150):
+        curve = stream.standard_normal(
+            int(stream.integers(1, 10))
+        ).cumsum() * 10.0 ** stream.uniform(-4, 6)
+        lost = stream.random(len(curve)) < stream.choice([0.0, 0.3])
+        curve = np.where(lost, stream.choice([math.nan, -math.inf], len(curve)), curve)
+        text, order = regime(curve.tolist(), "the skip", "mask"), told_order(curve.tolist())
+        assert text
+        assert (order is not None) == ("doubly exponential" in text)
+        assert np.isfinite(curve).sum() >= 4 or "×" not in text
+
+
 @pytest.mark.parametrize("make", [lambda n: -0.3 * n, lambda n: -0.1, lambda n: -(1.2**n)])
 def test_curves_of_any_length_are_explained(make: Callable[[int], float]) -> None:
-    for length in (4, 5, 31, 200, 700):
+    for length in (4, 5, 31, 300):
         curve = tuple(make(n) for n in range(length))
         pieces = explained(curve).pieces
         assert (pieces[0].first, pieces[-1].last) == (0, length - 1)

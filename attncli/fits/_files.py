@@ -114,6 +114,18 @@ def stored_request(path: Path, described: Mapping[str, str], w_q: Floats) -> Fit
         ) from None
 
 
+def refuse_kinds(path: Path, held: Mapping[str, NDArray[Any]], index: int) -> None:
+    """Places are whole numbers, all else are real ones: what a cast would drop is never read."""
+    places = (f"target.{index}.row", f"target.{index}.col")
+    for name in ("w_q", "w_k", f"x.{index}", f"target.{index}.value", *places):
+        kind = np.integer if name in places else np.floating
+        if name in held and not np.issubdtype(held[name].dtype, kind):
+            raise InputError(
+                f"{path}: {name} holds {held[name].dtype} numbers, not {'whole' if name in places else 'real'} ones: "
+                "write the file again."
+            )
+
+
 def one_fit(
     path: Path,
     held: Mapping[str, NDArray[Any]],
@@ -122,7 +134,8 @@ def one_fit(
     pattern: str,
     method: str,
 ) -> SavedFit:
-    """Pattern `index` of the file, its shapes and numbers checked."""
+    """Pattern `index` of the file, its kinds of numbers, shapes and values checked."""
+    refuse_kinds(path, held, index)
     try:
         x, w_q, w_k = held[f"x.{index}"], held["w_q"], held["w_k"]
         row, col, value = (held[f"target.{index}.{part}"] for part in ("row", "col", "value"))

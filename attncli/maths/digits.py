@@ -35,3 +35,11 @@ def fixed(value: float, places: int) -> str:
     if abs(value) >= 1e9 or 0.0 < abs(value) < SMALLEST_DECIMAL:
         return f"{value:.{SIGNIFICANT - 1}e}"
     return f"{value:,.{places}f}"
+
+
+def ten_to(log10: float) -> str:
+    """10^x to two digits, whatever x."""
+    if abs(log10) < 300:
+        return f"{10.0**log10:.2g}"
+    whole = math.floor(log10)
+    return f"{10.0 ** (log10 - whole):.2g}e{whole:+d}"

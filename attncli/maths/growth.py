@@ -10,6 +10,9 @@ from scipy.optimize import minimize_scalar
 
 Array = NDArray[np.float64]
 
+FEWEST_LENGTHS = 4
+"""Below it no law is fitted: two constants go through three points nearly, whatever the law."""
+
 ROUNDING = 1.0 / 12.0
 """Variance of rounding to whole widths: residuals below it say nothing, and a perfect fit is not infinitely likely."""
 
@@ -30,8 +33,8 @@ class Law:
 def fit_laws(lengths: Sequence[float], widths: Sequence[float]) -> list[Law]:
     """The three laws, most credible first; points may repeat a length (several seeds)."""
     n, d = np.asarray(lengths, dtype=float), np.asarray(widths, dtype=float)
-    if len(np.unique(n)) < 3:
-        raise ValueError("`lengths` needs at least three different values")
+    if len(np.unique(n)) < FEWEST_LENGTHS:
+        raise ValueError(f"`lengths` needs at least {FEWEST_LENGTHS} different values")
     laws = [constant_law(d), log_law(n, d), power_law(n, d)]
     return sorted(laws, key=lambda law: law.aic)
 

@@ -18,6 +18,9 @@ BEYOND_FLOATS = 2200
 NEGLIGIBLE = -60
 """2^-60 is well below half a unit in the last place of 1: smaller additions to 1 change nothing."""
 
+MODERATE = 400
+"""log2 of the largest numbers, and less of the smallest ones, that products are made of as they are."""
+
 LOG10_2 = math.log10(2.0)
 
 
@@ -74,7 +77,17 @@ def times(first: Scaled, second: Array | float) -> Scaled:
 
 
 def matmul(first: Scaled, second: Array) -> Scaled:
-    return scaled(first.mantissa @ second, first.exponent)
+    """The product with a plain array, whose numbers may be as small or as large as floats come."""
+    weights = moderate(second)
+    return scaled(first.mantissa @ weights.mantissa, first.exponent + weights.exponent)
+
+
+def moderate(array: Array) -> Scaled:
+    """The array itself, or, where products with it could leave float range, the same over a power of two."""
+    largest = max(float(array.max()), -float(array.min())) if array.size else 0.0
+    if largest == 0.0 or 2.0**-MODERATE < largest < 2.0**MODERATE:
+        return Scaled(array, 0)
+    return scaled(array)
 
 
 def product(first: Scaled, second: Scaled) -> Scaled:

@@ -8,6 +8,7 @@
 The kinds of the network's parts are strings in the metadata. Logits carry 1/√key width and no further scale.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from attncli.networks.variants import SETS, VARIANTS
 from attncli.networks.weights import Layer, Network
 
 FORMAT = "attn-network"
+FARTHEST_APART = 900
+"""log2 of the largest number of a tensor over the smallest."""
 IN_MLP = ("w_in", "w_out", "b_in", "b_out")
 OPTIONAL = tuple(Layer._field_defaults)
 
@@ -95,6 +98,7 @@ class FileNetwork:
         array: Array = self.file.get_tensor(name).astype(np.float64, copy=False)
         if not np.isfinite(array).all():
             raise InputError(f"{self.path}: tensor {name} holds NaN or infinite values.")
+        refuse_far_apart(f"{self.path}: tensor {name}", array)
         return array
 
     def shape(self, name: str) -> tuple[int, ...]:
@@ -160,6 +164,16 @@ def opened(path: Path) -> Any:
         return safe_open(path, framework="numpy")
     except (SafetensorError, OSError) as error:
         raise InputError(f"{path} cannot be read as safetensors: {reason(error)}.") from None
+
+
+def refuse_far_apart(what: str, array: Array) -> None:
+    """Weights of any size keep their digits, but not beside others that are 10^270 times as large."""
+    sizes = np.abs(array[array != 0.0])
+    if sizes.size and math.frexp(sizes.max())[1] - math.frexp(sizes.min())[1] > FARTHEST_APART:
+        raise InputError(
+            f"{what} holds numbers from {sizes.min():.3g} to {sizes.max():.3g}: "
+            "float64 cannot keep the digits of both in a product. Set the small ones to 0."
+        )
 
 
 def needed(weight: str, spec: NetworkSpec) -> bool:

@@ -93,7 +93,7 @@ def massive(states: Sequence[Row], labels: Sequence[Sequence[str]]) -> Iterator[
         return
     top = max(found, key=largest)
     token, words = int(top.keys["token"]), labels[int(top.keys.get("text", 0))]
-    word = f" ({words[token]!r})" if token < len(words) else ""
+    word = f" ('{words[token]}')" if token < len(words) else ""
     layers = [row.layer or 0 for row in found]
     yield Weighed(
         90.0,

@@ -29,6 +29,8 @@ DEFAULT_HEADS = (
     "head_contribution",
 )
 DEFAULT_STATES = ("max_activation", "token_cosine_gap")
+SLOW = ("log10_residual_optimal",)
+"""A state takes seconds to minutes: asked for by name alone."""
 GROUPS = ("attention", "spectra", "roles", "states", "weights", "all")
 """What `--metric` takes besides names."""
 
@@ -67,7 +69,7 @@ def members() -> Mapping[str, list[str]]:
         group: [name for name in ATTENTION.names() if nature(name).group == group]
         for group in ("attention", "spectra", "roles")
     }
-    return {**by_group, "states": state_names()}
+    return {**by_group, "states": [name for name in state_names() if name not in SLOW]}
 
 
 def choose(names: Iterable[str]) -> Metrics:

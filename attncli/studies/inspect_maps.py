@@ -12,6 +12,7 @@ from attncli.errors import InputError
 from attncli.records import Report, Row
 from attncli.studies import Progress, no_progress
 from attncli.studies.beyond_maps import Beyond
+from attncli.studies.chosen_heads import Chosen
 from attncli.studies.head_findings import findings
 from attncli.studies.head_roles import heads_of, role_rows
 from attncli.studies.head_rows import Observed, head_rows, site_keys, unsettled_spectra
@@ -38,7 +39,14 @@ def inspect_maps(file: MapFile, plan: Plan, progress: Progress = no_progress) ->
     about = [finding.about for finding in told]
     return Report(
         study="inspect-model",
-        headline=headline(identity, own, heads, about, beyond.layers),
+        headline=headline(
+            identity,
+            own,
+            heads,
+            about,
+            Chosen.of({saved.site: saved.heads for saved in file.maps}, plan.layers, plan.keeps),
+            beyond.layers,
+        ),
         rows=tuple(ranked(rows, plan.ranking)),
         metrics=plan.metrics.definitions(),
         source={**identity, "attention": census(own)}

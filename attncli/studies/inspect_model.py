@@ -20,6 +20,7 @@ from attncli.ranks.sharing import own_share
 from attncli.records import Report, Row, Scalar
 from attncli.studies import Progress, no_progress
 from attncli.studies.beyond_maps import Beyond, is_beyond
+from attncli.studies.chosen_heads import Chosen
 from attncli.studies.head_findings import findings
 from attncli.studies.head_metrics import Metrics, choose
 from attncli.studies.head_roles import ROLE, Head, heads_of, role_rows
@@ -126,7 +127,14 @@ def inspect_model(
     told = findings(rows, heads, labels, layers.unseen()) if plan.metrics.roles else ()
     return Report(
         study="inspect-model",
-        headline=headline(checkpoint.identity, runs.own, heads, [f.about for f in told], layers),
+        headline=headline(
+            checkpoint.identity,
+            runs.own,
+            heads,
+            [f.about for f in told],
+            chosen_of(subject, plan),
+            layers,
+        ),
         rows=tuple(ranked(rows, plan.ranking)),
         metrics=plan.metrics.definitions(),
         source={
@@ -257,33 +265,35 @@ def rows_of(runs: Runs, subject: Subject, plan: Plan) -> tuple[list[Row], list[H
     return [*rows, *state_rows(metrics.states, units, runs.own, runs.nulls)], heads
 
 
+def chosen_of(subject: Subject, plan: Plan) -> Chosen:
+    heads = {site: range(shape.heads) for site, shape in subject.shapes.items()}
+    return Chosen.of(heads, plan.layers, plan.keeps)
+
+
 def headline(
     identity: Mapping[str, Any],
     own: Observed,
     heads: Sequence[Head],
     about: Sequence[str],
+    chosen: Chosen,
     layers: LayerCensus | None,
 ) -> str:
     """The model, what its heads do, and what is wrong with it."""
     name = identity.get("name") or identity.get("path") or identity.get("class")
     tokens = max(seen.tokens for seen in own.texts)
-    hybrid = layers.headline() if layers is not None else ""
-    size = f"{hybrid}; {tokens} tokens" if hybrid else f"{attending(own)}, {tokens} tokens"
+    hybrid = layers.headline() if layers is not None and chosen.whole else ""
+    size = (
+        f"{hybrid}; {tokens} tokens" if hybrid else f"{chosen.layers_in_words()}, {tokens} tokens"
+    )
     roles = Counter(head.played.role.name for head in heads if head.played is not None)
     played = ", ".join(f"{count} {role}" for role, count in roles.most_common())
     sick = [word for word in about if word in SICK]
     return (
         f"{name}: {size}"
-        + (f"; of {len(heads)} heads {played}" if played else "")
+        + chosen.heads_in_words(played)
         + (f"; {', '.join(sick)}" if sick else "")
         + "."
     )
-
-
-def attending(own: Observed) -> str:
-    """How many layers are seen to attend."""
-    count = len({(site.stack, site.layer) for site in own.sites})
-    return f"{count} attention layer{'' if count == 1 else 's'}"
 
 
 SICK = ("massive activations", "over-smoothing", "idle heads")

@@ -10,7 +10,8 @@ import torch
 from attncli.checkpoints.inputs.texts import ModelInput
 from attncli.checkpoints.loading.load import Checkpoint
 from attncli.checkpoints.structure.traits import Traits
-from attncli.maths.convergence import regime
+from attncli.maths.decays import FEWEST_POINTS
+from attncli.maths.regime import regime
 from attncli.metrics import definition
 from attncli.networks.variants import Switches
 from attncli.ranks.sharing import own_share
@@ -19,7 +20,7 @@ from attncli.studies import Progress, no_progress
 from attncli.studies.model_runs import Curves, Place, Subject, run_text
 from attncli.studies.over_texts import over_texts
 from attncli.studies.rank_collapse import BEYOND, OWN_METRICS, REGIMES, measured_rows, order_rows
-from attncli.studies.regimes import at_the_end, mean_curves, order_in_words, support
+from attncli.studies.regimes import at_the_end, last_known, mean_curves, support, with_order
 from attncli.studies.trajectories import RESIDUAL, Ensemble, Trajectory
 
 RANDOM_SUFFIX = "@random"
@@ -27,9 +28,6 @@ RANDOM_SUFFIX = "@random"
 
 FLOOR = 4.0
 """In units of the dtype's ε: a residual below this that was found by subtraction is mostly rounding."""
-
-FEWEST_ABOVE_FLOOR = 3
-"""States above the floor from which an order can be told."""
 
 SUBTRACTED = {"log10_residual", "log10_residual_frobenius", "log10_residual_spectral"}
 """Metrics that are a residual relative to the state, so that the floor is where their digits end."""
@@ -140,9 +138,9 @@ def in_words(curve: Sequence[float], support: str, drag: str, precision: Precisi
     if layer is None:
         return regime(curve, support, drag)
     floor = f"at the {precision.dtype} floor from layer {layer} on"
-    if layer < FEWEST_ABOVE_FLOOR:
+    if layer < FEWEST_POINTS:
         return floor
-    return f"{regime(curve[:layer], support, drag, FEWEST_ABOVE_FLOOR - 1)}; {floor}"
+    return f"{regime(curve[:layer], support, drag)}; {floor}"
 
 
 def floor_layer(curve: Sequence[float], precision: Precision) -> int | None:
@@ -158,13 +156,13 @@ def headline(
     parts = []
     for stack, ensemble in ensembles.items():
         means = mean_curves(ensemble)
-        resolved = [name for name in means if not math.isnan(means[name][-1])] or list(means)
-        ends = sorted(resolved, key=lambda name: means[name][-1])
+        ends = sorted(means, key=lambda name: last_known(means[name])[1])
         for name in dict.fromkeys((ends[0], ends[-1])):
             title, layer = about(stack, name, ensembles), floor_layer(means[name], precision)
-            order = order_in_words(means[name][:layer])
+            told = f", {with_order(regimes[title], means[name][:layer])}"
+            nothing = layer is not None and layer < FEWEST_POINTS
             parts.append(
-                f"{title}: {end_in_words(means[name], precision)}, {regimes[title]}{order}"
+                f"{title}: {end_in_words(means[name], precision)}{'' if nothing else told}"
             )
     return "; ".join(parts) + "."
 

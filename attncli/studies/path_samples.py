@@ -3,10 +3,13 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from attncli.maths.digits import ten_to
+from attncli.maths.regime import one_rate
 from attncli.maths.split import Split
 from attncli.metrics.log10_residual import log10_residual
 from attncli.networks.frozen import FrozenLayer
@@ -194,17 +197,25 @@ def decay(rows: Sequence[Row]) -> str:
         return "Attention products of the sampled paths have exactly rank 1."
     first, last = min(medians), max(medians)
     if first == last:
-        return f"Every path has length {last}: median distance to rank 1 {power(medians[last])}."
-    per_step = (medians[last] - medians[first]) / (last - first)
+        return f"Every path has length {last}: median distance to rank 1 {ten_to(medians[last])}."
     return (
-        f"Longer paths are closer to rank 1: median distance {power(medians[first])} at length {first}, "
-        f"{power(medians[last])} at length {last}, × {power(per_step)} with every head."
+        f"{how_it_goes(list(medians.values()))}: median distance {ten_to(medians[first])} at length {first}, "
+        f"{ten_to(medians[last])} at length {last}{with_every_head(medians)}."
     )
 
 
-def power(log10: float) -> str:
-    """10^x to two digits, whatever x."""
-    if abs(log10) < 300:
-        return f"{10.0**log10:.2g}"
-    whole = math.floor(log10)
-    return f"{10.0 ** (log10 - whole):.2g}e{whole:+d}"
+def how_it_goes(values: Sequence[float]) -> str:
+    """From the order of all pairs of lengths, of which two thirds must agree."""
+    pairs = list(combinations(values, 2))
+    if 3 * sum(after < before for before, after in pairs) > 2 * len(pairs):
+        return "Longer paths are closer to rank 1"
+    if 3 * sum(after > before for before, after in pairs) > 2 * len(pairs):
+        return "Longer paths are farther from rank 1"
+    return "The distance to rank 1 hardly depends on the length"
+
+
+def with_every_head(medians: Mapping[int, float]) -> str:
+    """The factor, where one explains all lengths."""
+    curve = [medians.get(length, math.nan) for length in range(min(medians), max(medians) + 1)]
+    factor = one_rate(curve)
+    return "" if factor is None else f", × {ten_to(factor)} with every head"

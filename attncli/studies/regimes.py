@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from attncli.maths.convergence import late_order, regime
 from attncli.maths.digits import number
+from attncli.maths.regime import DOUBLY, regime, told_order
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import Switches
 from attncli.records import Finding
@@ -99,22 +99,30 @@ def headline(ensemble: Ensemble, findings: Sequence[Finding]) -> str:
     """The variant that collapses most, and the one that holds best."""
     regimes = {finding.about: finding.text.partition(";")[0] for finding in findings}
     means = mean_curves(ensemble)
-    resolved = [name for name in means if not math.isnan(means[name][-1])] or list(means)
-    worst = min(resolved, key=lambda name: means[name][-1])
-    best = max(resolved, key=lambda name: means[name][-1])
-    text = f"{worst}: {at_the_end(means[worst])}, {regimes[worst]}{order_in_words(means[worst])}"
+    by_end = sorted(means, key=lambda name: last_known(means[name])[1])
+    worst, best = by_end[0], by_end[-1]
+    text = f"{worst}: {at_the_end(means[worst])}, {with_order(regimes[worst], means[worst])}"
     if best != worst:
         text += f"; {best}: {at_the_end(means[best])}, {regimes[best]}"
     return text + "."
 
 
+def last_known(curve: Sequence[float]) -> tuple[int, float]:
+    """The last layer with a number, and that; infinity counts as one."""
+    known = [(layer, value) for layer, value in enumerate(curve) if not math.isnan(value)]
+    return known[-1] if known else (len(curve) - 1, math.nan)
+
+
 def at_the_end(curve: Sequence[float]) -> str:
-    layer, value = len(curve) - 1, curve[-1]
+    layer, value = last_known(curve)
     if math.isfinite(value):
         return f"log10 r = {number(value)} at layer {layer}"
     return f"r = 0 at layer {layer}" if value < 0 else f"r at layer {layer}"
 
 
-def order_in_words(curve: Sequence[float]) -> str:
-    order = late_order(curve)
-    return f" (order {order:.2f})" if order is not None and order > 1.5 else ""
+def with_order(regime: str, curve: Sequence[float]) -> str:
+    """The regime, and of a doubly exponential one the number."""
+    order = told_order(curve)
+    if order is None:
+        return regime
+    return regime.replace(DOUBLY, f"{DOUBLY} (order {order:.2f})", 1)

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 from attncli.fits._search import try_width
 from attncli.fits._types import FitRequest
 from attncli.maths.digits import number
-from attncli.maths.growth import least_squares
+from attncli.maths.growth import FEWEST_LENGTHS, least_squares
 from attncli.maths.widths import permutation_exponent
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
 from attncli.studies import Progress, no_progress
@@ -25,6 +25,9 @@ SCALE_METRICS = {
         "1", "2 / (d - 1): the law for one key a row on evenly spread keys (our own derivation)."
     ),
 }  # fmt: skip
+
+
+TOO_FEW = f"fewer than {FEWEST_LENGTHS} lengths have a fit"
 
 
 def scale_growth(
@@ -88,9 +91,8 @@ def exponent_rows(d: int, scales: dict[int, list[float]], most: int) -> Iterator
     """The slope of ln scale over ln n, and for one key a row the law beside it."""
     keys: dict[str, Scalar] = {"d": d}
     points = [(length, scale) for length, found in scales.items() for scale in found]
-    if len({length for length, _ in points}) < 2:
-        note = "fewer than two lengths have a fit"
-        yield Row("scale_exponent", None, "1", note=note, keys=keys)
+    if len({length for length, _ in points}) < FEWEST_LENGTHS:
+        yield Row("scale_exponent", None, "1", note=TOO_FEW, keys=keys)
     else:
         lengths, values = (
             np.log(np.array(part, dtype=float)) for part in zip(*points, strict=True)
@@ -106,5 +108,5 @@ def in_words(rows: Sequence[Row], d: int) -> str:
     """`e = 0.67 (law 0.667)`."""
     values = {row.metric: row.value for row in rows if row.keys == {"d": d}}
     slope, law = values["scale_exponent"], values.get("permutation_exponent")
-    text = "not found" if slope is None else f"e = {number(slope)}"
+    text = TOO_FEW if slope is None else f"e = {number(slope)}"
     return text if law is None else f"{text} (law {number(law)})"

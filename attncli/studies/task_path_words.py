@@ -31,6 +31,11 @@ OWN_METRICS: Mapping[str, Definition] = {
 }
 
 ENTIRE, MAJORITY, MAJORITY_OF_PLACE = "entire model", "majority label", "majority label of place"
+BLIND = {
+    MAJORITY: "the most frequent label",
+    MAJORITY_OF_PLACE: "the most frequent label of the place",
+}
+"""Predictors that do not look, and what they always say."""
 
 EVALUATIONS = {"frozen": "frozen", "rerun": "run again"}
 """And in words."""
@@ -57,32 +62,97 @@ def headline(
 ) -> str:
     """The answer, with the most paths, beside the entire model and a predictor that does not look."""
     variants = {EVALUATIONS[one]: f"{one} {max(numbers)}" for one in evaluations}
+    blind = best_blind(rows)
     return (
-        f"{name}: {claim(rows, variants)}{rates(rows, variants, max(numbers))}; "
+        f"{name}: {claim(rows, variants, max(numbers))}{rates(rows, variants, max(numbers))}; "
         f"the entire model {percents(beside(rows, ENTIRE))}, "
-        f"always the most frequent label of the place {percents(beside(rows, MAJORITY_OF_PLACE))}."
+        f"always {BLIND[str(blind.variant)]} {percents(blind)}."
     )
 
 
-def claim(rows: Sequence[Row], variants: Mapping[str, str]) -> str:
+def best_blind(rows: Sequence[Row]) -> Row:
+    """The better of the predictors that do not look: that of the places, where they are alike."""
+    found = [row for row in rows if row.variant in BLIND and row.metric == ACCURACY]
+    return max(found, key=lambda row: (row.value or 0.0, row.variant == MAJORITY_OF_PLACE))
+
+
+def claim(rows: Sequence[Row], variants: Mapping[str, str], number: int) -> str:
     """Once where the evaluations agree; nothing where there is one length."""
-    found = {row.variant: compared(row) for row in rows if row.metric == ADVANTAGE}
+    found = {row.variant: row for row in rows if row.metric == ADVANTAGE}
     if not found:
         return ""
-    words = [f"short paths carry {found[variant]} long ones" for variant in variants.values()]
+    words = [said(rows, found[variant], variant, number) for variant in variants.values()]
+    together = f"; {needed(rows)}" if needed(rows) else ""
     if len(set(words)) == 1:
-        return f"{words[0]}. "
-    parts = [f"{how}, {said}" for how, said in zip(variants, words, strict=True)]
-    return f"{'; '.join(parts)}. "
+        return f"{words[0]}{together}. "
+    parts = [f"{how}, {one}" for how, one in zip(variants, words, strict=True)]
+    return f"{'; '.join(parts)}{together}. "
 
 
-def compared(advantage: Row) -> str:
+def said(rows: Sequence[Row], advantage: Row, variant: str, number: int) -> str:
+    """What sums of paths of one length are worth: nothing is claimed of sums that blind guessing beats.
+
+    Short paths carry more only where short ones themselves beat it, and as all paths up to their lengths together do,
+    if these were measured; long ones likewise.
+    """
+    of = {int(row.keys["length"]): row for row in rows if is_sum(row, variant)}
+    lengths = sorted(of)[1:]
+    half = len(lengths) // 2
+    blind = best_blind(rows)
+    short, long = (
+        any(beats(of[k], blind) for k in part) for part in (lengths[:half], lengths[-half:])
+    )
+    if not any(beats(of[k], blind) for k in lengths):
+        paths = "paths" if number > 1 else "path"
+        return (
+            f"no {number} {paths} of one length do better than always {BLIND[str(blind.variant)]}"
+        )
+    way = direction(advantage)
+    if way == "more than" and short and (not variant.startswith("frozen") or enough(rows, half)):
+        return "short paths carry more than long ones"
+    if way == "less than" and long:
+        return "short paths carry less than long ones"
+    return "short paths carry no more than long ones"
+
+
+def is_sum(row: Row, variant: str) -> bool:
+    return row.metric == ACCURACY and row.variant == variant and "length" in row.keys
+
+
+def beats(row: Row, blind: Row) -> bool:
+    """By more than both spread over the seeds."""
+    margin = math.hypot(row.spread or 0.0, blind.spread or 0.0)
+    return (row.value or 0.0) - (blind.value or 0.0) > margin
+
+
+def direction(advantage: Row) -> str:
     """In words: clearly so where there are several seeds."""
     value = advantage.value or 0.0
     error = (advantage.spread or 0.0) / math.sqrt(advantage.n)
     if abs(value) <= CLEAR * error:
         return "no more than"
     return "more than" if value > 0 else "less than"
+
+
+def cumulative(rows: Sequence[Row]) -> dict[int, Row]:
+    """All paths up to each length together."""
+    return {int(row.keys["length"]): row for row in rows if row.metric == UP_TO}
+
+
+def enough(rows: Sequence[Row], length: int) -> bool:
+    """Whether all paths up to a length beat blind guessing; so it is taken where they were not measured."""
+    found = cumulative(rows)
+    return length not in found or beats(found[length], best_blind(rows))
+
+
+def needed(rows: Sequence[Row]) -> str:
+    """Up to which length all paths together are needed to beat blind guessing, where that is more than half of them."""
+    found, blind = cumulative(rows), best_blind(rows)
+    longest = max(found, default=0)
+    first = next((length for length in sorted(found) if beats(found[length], blind)), None)
+    if first is None or 2 * first <= longest:
+        return ""
+    return f"together, all paths up to length {first} of {longest} are needed to do better than that guess"
 
 
 def rates(rows: Sequence[Row], variants: Mapping[str, str], number: int) -> str:

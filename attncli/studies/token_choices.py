@@ -7,7 +7,7 @@ from attncli.errors import UsageError
 
 POSITION = re.compile(r"-?\d+")
 
-AROUND = re.compile(r"^(?:Ġ|▁|##)|</w>$")
+AROUND = re.compile(r"^(?:Ġ|▁|##| )|</w>$")
 """What tokenizers write into a piece for the space before it, or to say that there is none."""
 
 MOST_NAMED = 40

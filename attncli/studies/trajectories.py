@@ -96,14 +96,14 @@ def log10_constants(
     }
     if not covered:
         return {}
-    attention = bounds.attention_constant(layer.w_q, layer.w_k, layer.w_v, layer.w_o)
+    attention = bounds.log10_attention_constant(layer.w_q, layer.w_k, layer.w_v, layer.w_o)
     found = {}
     for name, switches in covered.items():
         constant = attention
         if switches.mlp:
             slope = STEEPEST[spec.activation]
-            constant *= bounds.mlp_constant(layer.w_in, layer.w_out, slope, switches.mlp_skip)
-        found[name] = math.log10(constant) if constant else -math.inf
+            constant += bounds.log10_mlp_constant(layer.w_in, layer.w_out, slope, switches.mlp_skip)
+        found[name] = constant
     return found
 
 

@@ -49,8 +49,11 @@ def head_of(row: Row) -> Head:
     return row.layer, row.head
 
 
-def headline(kind: str, heads: int, rows: Sequence[Row], nulls: Sequence[Row]) -> str:
-    """`bert, 72 heads: median stable rank of W_QK 8.1 (random weights: 15.9), of W_OV 19.2 (15.9)`."""
+def headline(kind: str, heads: str, rows: Sequence[Row], nulls: Sequence[Row]) -> str:
+    """`heads`: `72`, or `2 of 72` where only some are looked at.
+
+    `bert, 72 heads: median stable rank of W_QK 8.1 (random weights: 15.9), of W_OV 19.2 (15.9)`.
+    """
     parts = []
     for product, symbol in PRODUCTS.items():
         found = Measured.of(f"{product}_stable_rank", rows, nulls)

@@ -20,6 +20,7 @@ from attncli.maths.factored import Factored
 from attncli.metrics.weights import SCALE_FREE, WEIGHTS, definition, product_of
 from attncli.records import NOT_APPLICABLE, Definition, Report, Row, View
 from attncli.studies import Progress, no_progress
+from attncli.studies.chosen_heads import part
 from attncli.studies.statistics import summary_row
 from attncli.studies.weight_findings import findings, headline
 
@@ -65,7 +66,7 @@ def weights_only(
     nulls = list(null_rows(names, config.hidden, config.key_width))
     return Report(
         study="inspect-model weights",
-        headline=headline(config.kind, total, rows, nulls),
+        headline=headline(config.kind, part(total, config.layers * config.heads), rows, nulls),
         rows=(*rows, *nulls, *census_rows(counts)),
         metrics={name: definition(name) for name in names} | CENSUS,
         source=described(local, config, tensors, counts),

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from attncli.fits._search import find_width, narrowest
 from attncli.fits._types import FitRequest
 from attncli.maths.digits import number
-from attncli.maths.growth import Law, fit_laws
+from attncli.maths.growth import FEWEST_LENGTHS, Law, fit_laws
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
 from attncli.studies import Progress, no_progress
 from attncli.studies.fit_rows import FIT_METRICS
@@ -112,9 +112,9 @@ def with_note(row: Row, missing: int) -> Row:
 
 
 def laws_of(widths: dict[int, list[int]]) -> list[Law]:
-    """The laws, best first; none where fewer than three lengths have a width."""
+    """The laws, best first; none where too few lengths have a width."""
     points = [(length, d) for length, found in widths.items() for d in found]
-    if len({length for length, _ in points}) < 3:
+    if len({length for length, _ in points}) < FEWEST_LENGTHS:
         return []
     lengths, ds = zip(*points, strict=True)
     return fit_laws(lengths, ds)
@@ -135,7 +135,8 @@ def in_words(laws: Sequence[Law], widths: dict[int, list[int]], widest: int) -> 
     if not laws:
         found = sum(bool(part) for part in widths.values())
         return (
-            f"a width was found at {found} of {len(widths)} lengths (up to {widest}): no law fitted"
+            f"a width was found at {found} of {len(widths)} lengths (up to {widest}): "
+            f"no law is fitted to fewer than {FEWEST_LENGTHS}"
         )
     best = laws[0]
     error = f" ± {number(best.slope_error)}" if best.slope_error else ""

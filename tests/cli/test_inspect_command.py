@@ -190,6 +190,7 @@ def test_maps_of_other_programs_are_read(tmp_path: Path) -> None:
             {"x": torch.ones(2, 2)},
             "is a safetensors file without maps, a network or a fit: attn inspect-model takes",
         ),
+        ({"layers.0.attention": torch.eye(2)[None] + 0.5j}, "layers.0.attention holds "),
         ({"layers.0.attention": torch.ones(2, 2)}, "not [head, query, key]"),
         ({"layers.0.attention": torch.ones(1, 2, 2)}, "row 0 of head 0 in layers.0.attention"),
         ({"layers.0.attention": torch.full((1, 2, 2), float("nan"))}, "is no attention"),

@@ -36,7 +36,9 @@ def test_the_one_layer_bound_holds_in_its_region() -> None:
         inside += 1
         start = log10_residual_norm(state)
         after = log10_residual_norm(block(state, layer, spec, VARIANTS["SAN"]))
-        constant = bounds.attention_constant(layer.w_q, layer.w_k, layer.w_v, layer.w_o)
+        constant = 10.0 ** bounds.log10_attention_constant(
+            layer.w_q, layer.w_k, layer.w_v, layer.w_o
+        )
         assert after <= bounds.log10_bound(math.log10(constant), start, 1) + 1e-9
     assert inside >= 1000
 
@@ -76,5 +78,5 @@ def test_the_mlp_constant_bounds_the_mlp(skip: bool) -> None:
             return np.maximum(x @ w_in, 0.0) @ w_out + (x if skip else 0.0)
 
         change = mlp(common + residual) - mlp(common)
-        constant = bounds.mlp_constant(w_in, w_out, 1.0, skip)
+        constant = 10.0 ** bounds.log10_mlp_constant(w_in, w_out, 1.0, skip)
         assert composite_norm(change) <= constant * composite_norm(residual)

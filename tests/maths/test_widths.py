@@ -64,6 +64,6 @@ def test_a_planted_law_is_found(name: str) -> None:
         assert laws[0].parameters[1] == pytest.approx(0.5, abs=0.03)
 
 
-def test_two_lengths_fit_no_law() -> None:
-    with pytest.raises(ValueError, match="three"):
-        fit_laws([8, 16, 16], [1, 2, 3])
+def test_three_lengths_fit_no_law() -> None:
+    with pytest.raises(ValueError, match="at least 4"):
+        fit_laws([8, 16, 32, 32], [1, 2, 3, 3])

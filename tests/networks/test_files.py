@@ -109,3 +109,33 @@ def test_metadata_names_every_kind(tmp_path: Path) -> None:
     header = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])["__metadata__"]
     assert header["attention"] == "softmax"
     assert header["variant"] == "paper"
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "int64", "float16"])
+@pytest.mark.parametrize("name", ["x", "layers.0.w_v", "layers.1.mlp.w_in"])
+def test_numbers_of_another_kind_are_refused(dtype: str, name: str, tmp_path: Path) -> None:
+    """Never cast: of a complex number half would be gone without a word."""
+    network = GeneratedNetwork(NetworkSpec(layers=2, tokens=4, width=4, heads=2), 0)
+    held = tensors(network)
+    held[name] = held[name].astype(dtype)
+    save_file(held, tmp_path / "net.safetensors", metadata(network, "paper"))
+    with pytest.raises(InputError, match=rf"tensor {name} is "):
+        FileNetwork(tmp_path / "net.safetensors")
+
+
+@pytest.mark.parametrize("name", ["x", "layers.0.w_v", "layers.1.mlp.w_in"])
+def test_a_tensor_whose_numbers_are_too_far_apart_is_refused(name: str, tmp_path: Path) -> None:
+    """Products with the small ones would lose their digits beside those with the large ones."""
+    network = GeneratedNetwork(NetworkSpec(layers=2, tokens=4, width=4, heads=2), 0)
+    held = tensors(network)
+    for smallest, refused in ((5e-324, True), (1e-250, False), (0.0, False)):
+        path = tmp_path / f"{smallest}.safetensors"
+        held[name] = held[name].copy()
+        held[name][..., 0] = smallest
+        save_file(held, path, metadata(network, "paper"))
+        opened = FileNetwork(path)
+        if refused:
+            with pytest.raises(InputError, match=f"{name} holds numbers from 4.94e-324 to"):
+                [opened.tensor(each) for each in held]
+        else:
+            assert np.array_equal(opened.tensor(name), held[name])

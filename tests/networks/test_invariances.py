@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from helpers import ALL_VARIANTS, final_state
 
+from attncli.maths.bounds import log10_attention_constant, log10_mlp_constant
 from attncli.maths.split import Split
 from attncli.metrics.log10_residual_frobenius import log10_residual_frobenius
 from attncli.metrics.log10_residual_norm import log10_residual_norm
@@ -80,3 +81,53 @@ def test_small_blocks_of_logits_change_nothing(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("attncli.maths.logits.BLOCK_ELEMENTS", 20)
     parts = final_state(SPEC, "transformer").states
     np.testing.assert_allclose(parts.value(), whole.value(), rtol=1e-12)
+
+
+PAIRS = [("w_q", "w_k"), ("w_v", "w_o"), ("w_in", "w_out")]
+"""Weights of which one may be 2^k larger where the other is 2^k smaller; relu passes factors on."""
+
+TINIEST, LARGEST = -1074, 1015
+"""2^-1074 is the smallest number, and has one digit."""
+
+
+def few_digits(weights: np.ndarray) -> np.ndarray:
+    """Whole numbers from -8 to 8: with the factor 2^-1074 they are still what they were."""
+    return np.round(8.0 * weights / np.abs(weights).max())
+
+
+@pytest.mark.parametrize("variant", ["SAN", "SAN+MLP", "transformer", "SAN-outlier"])
+@pytest.mark.parametrize("pair", PAIRS)
+@pytest.mark.parametrize("power", [TINIEST, -1040, LARGEST])
+@pytest.mark.parametrize("kinds", [{}, {"mask": "causal", "positions": "rope"}])
+def test_how_large_single_weights_are_costs_no_digits(
+    variant: str, pair: tuple[str, str], power: int, kinds: dict[str, str]
+) -> None:
+    spec = NetworkSpec(layers=3, tokens=6, width=8, heads=2, activation="relu", norm="rms", **kinds)  # type: ignore[arg-type]
+    network = GeneratedNetwork(spec, 3)
+    one = other = Split.of(network.embeddings())
+    for index in range(spec.layers):
+        layer = network.layer(index)
+        first, second = (few_digits(getattr(layer, name)) for name in pair)
+        back = max(-1000, min(1000, -power))
+        layer = layer._replace(**{pair[0]: first, pair[1]: np.ldexp(second, power + back - 6)})
+        shifted = layer._replace(
+            **{pair[0]: np.ldexp(first, power), pair[1]: np.ldexp(second, back - 6)}
+        )
+        one = block(one, layer, spec, ALL_VARIANTS[variant])
+        other = block(other, shifted, spec, ALL_VARIANTS[variant])
+    assert log10_residual_norm(other) == pytest.approx(log10_residual_norm(one), rel=1e-12, abs=1e-12)  # fmt: skip
+
+
+@pytest.mark.parametrize("power", [-1074, -540, 0, 500, 1015])
+def test_the_bound_s_constants_hold_for_weights_of_any_size(power: int) -> None:
+    """A factor 2^k on one weight is one on the constant."""
+    layer = GeneratedNetwork(SPEC, 3).layer(0)
+    weights = [few_digits(getattr(layer, name)) for name in ("w_q", "w_k", "w_v", "w_o")]
+    usual = log10_attention_constant(*weights)
+    weights[2] = np.ldexp(weights[2], power)
+    shifted = log10_attention_constant(*weights)
+    assert shifted - usual == pytest.approx(power * np.log10(2.0), rel=1e-12, abs=1e-12)
+    w_in, w_out = few_digits(layer.w_in), few_digits(layer.w_out)
+    usual = log10_mlp_constant(w_in, w_out, 1.0, skip=False)
+    shifted = log10_mlp_constant(np.ldexp(w_in, power), np.ldexp(w_out, power), 1.0, skip=False)
+    assert shifted - usual == pytest.approx(2 * power * np.log10(2.0), rel=1e-12, abs=1e-12)

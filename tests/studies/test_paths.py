@@ -13,11 +13,11 @@ from attncli.maths.split import Split
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import VARIANTS
 from attncli.networks.weights import GeneratedNetwork
-from attncli.records import Report
+from attncli.records import Report, Row
 from attncli.studies import path_terms
 from attncli.studies.path_heads import through_heads
 from attncli.studies.path_measures import measured
-from attncli.studies.path_samples import follow, frozen, sampled_paths
+from attncli.studies.path_samples import decay, follow, frozen, sampled_paths
 from attncli.studies.path_terms import Decomposition, decomposed, difference, total
 from attncli.studies.paths import TOLERANCE, count_paths, finding_of, paths
 
@@ -246,3 +246,28 @@ def test_terms_that_cancel_are_warned_of() -> None:
     numbers = measured(found, [], "", TOLERANCE)
     assert numbers.cancellation > 1000.0
     assert "terms cancel each other" in finding_of("", [numbers], {0: 1, 1: 1}).text
+
+
+def medians(values: list[float]) -> list[Row]:
+    return [
+        Row("log10_path_residual", value, "log10", keys={"length": length, "quantile": 0.5})
+        for length, value in enumerate(values, 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "begins", "factor"),
+    [
+        ([-0.5, -1.0, -1.5, -2.0, -2.5], "Longer paths are closer to rank 1: ", ", × 0.32 with every head."),
+        ([-0.5, -1.0, -2.5], "Longer paths are closer to rank 1: ", "at length 3."),  # too few for a factor
+        ([-0.5, -1.1, -1.2, -1.1, -1.2, -5.0], "Longer paths are closer to rank 1: ", "at length 6."),  # not one factor
+        ([-2.5, -2.0, -1.5, -1.0], "Longer paths are farther from rank 1: ", ", × 3.2 with every head."),
+        ([-0.5, -1.0, -0.4, -0.9, -0.6], "The distance to rank 1 hardly depends on the length: ", "at length 5."),
+    ],
+)  # fmt: skip
+def test_how_paths_decay_is_told_from_all_lengths(
+    values: list[float], begins: str, factor: str
+) -> None:
+    text = decay(medians(values))
+    assert text.startswith(begins)
+    assert text.endswith(factor)

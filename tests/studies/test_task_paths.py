@@ -138,14 +138,22 @@ def test_the_shorter_half_is_held_against_the_longer() -> None:
     assert short_minus_long({0: 9.0, 1: 0.8, 2: 7.0, 3: 0.1}) == pytest.approx(0.7)
 
 
-def words(*advantages: tuple[str, float, float | None]) -> str:
+def words(
+    *advantages: tuple[str, float, float | None],
+    blind: float = 0.3,
+    blind_spread: float | None = None,
+    up_to: Sequence[float] = (),
+    shares: Sequence[float] = (0.2, 0.7, 0.4, 0.1),
+) -> str:
     """The headline of rows made up."""
     rows = [
         Row("accuracy", value, "1", f"{how} 5", spread=spread, n=5, keys={"length": length})
-        for how, _, spread in advantages
-        for length, value in enumerate((0.2, 0.7, 0.4, 0.1))
+        for how, advantage, spread in advantages
+        for length, value in enumerate(shares if advantage >= 0.0 else (shares[0], *shares[:0:-1]))
     ]
-    rows += [Row("accuracy", 0.99, "1", "entire model"), Row("accuracy", 0.3, "1", "majority label of place")]  # fmt: skip
+    rows += [Row("accuracy_up_to", value, "1", None, spread=0.01, n=5, keys={"length": length}) for length, value in enumerate(up_to)]  # fmt: skip
+    rows += [Row("accuracy", blind, "1", "majority label", spread=blind_spread, n=5)]
+    rows += [Row("accuracy", 0.99, "1", "entire model"), Row("accuracy", min(blind, 0.3), "1", "majority label of place")]  # fmt: skip
     rows += [
         Row("short_minus_long", value, "1", f"{how} 5", spread=spread, n=5)
         for how, value, spread in advantages
@@ -173,6 +181,47 @@ def words(*advantages: tuple[str, float, float | None]) -> str:
 )
 def test_the_headline_answers(advantages: Any, said: str) -> None:
     assert words(*advantages).startswith(said)
+
+
+SHORT = ("frozen", 0.4, 0.02)
+
+
+@pytest.mark.parametrize(
+    ("given", "said", "not_said"),
+    [
+        # as measured on convex hulls: no sum beats the guess, all paths together only late
+        (
+            {"blind": 0.58, "shares": (0.46, 0.58, 0.52, 0.46), "up_to": (0.46, 0.48, 0.49, 0.98)},
+            "sort: no 5 paths of one length do better than always the most frequent label; "
+            "together, all paths up to length 3 of 3 are needed to do better than that guess. 5 paths",
+            "carry",
+        ),
+        # a sum that is better, but by less than its spread of 0.02
+        ({"blind": 0.69}, "sort: no 5 paths of one length", "carry"),
+        # and by less than that of the guess
+        ({"blind": 0.6, "blind_spread": 0.2}, "sort: no 5 paths of one length", "carry"),
+        # only long ones are better than the guess
+        ({"blind": 0.5, "shares": (0.2, 0.45, 0.2, 0.7)}, "sort: short paths carry no more than long ones. ", "carry more"),
+        # short ones alone are better, but not once the others of their lengths are there
+        (
+            {"up_to": (0.2, 0.25, 0.3, 0.99)},
+            "sort: short paths carry no more than long ones; together, all paths up to length 3 of 3 are needed",
+            "carry more",
+        ),
+        ({"up_to": (0.2, 0.8, 0.9, 0.99)}, "sort: short paths carry more than long ones. 5 paths", "needed"),
+    ],
+)  # fmt: skip
+def test_nothing_is_claimed_that_blind_guessing_beats(
+    given: dict[str, Any], said: str, not_said: str
+) -> None:
+    text = words(SHORT, **given)
+    assert text.startswith(said)
+    assert not_said not in text
+
+
+def test_the_better_of_the_blind_predictors_is_named() -> None:
+    assert "always the most frequent label 50 %." in words(SHORT, blind=0.5)
+    assert "always the most frequent label of the place 30 %." in words(SHORT)
 
 
 def asked(**others: Any) -> Questions:

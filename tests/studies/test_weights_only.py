@@ -203,3 +203,20 @@ def test_a_nan_anywhere_in_a_tensor_that_is_read_is_refused(tmp_path: Path) -> N
     save_file(held, path)
     with pytest.raises(InputError, match="holds NaN"):
         weights_only(tmp_path, ["qk_trace"], [0], [0])
+
+
+@pytest.mark.parametrize("factor", [5e-324, 1e-200, 1e200])
+@pytest.mark.parametrize("name", ["query", "value"])
+def test_weights_whose_products_are_no_floats_are_refused(
+    factor: float, name: str, tmp_path: Path
+) -> None:
+    """Taken for zero, their heads would be said to attend to all keys alike, or to write nothing."""
+    saved("bert", tmp_path)
+    file = tmp_path / "model.safetensors"
+    held = {key: array.copy() for key, array in load_file(file).items()}
+    spoiled = next(key for key in held if f"layer.0.attention.self.{name}.weight" in key)
+    held[spoiled] = np.where(held[spoiled] > 0.0, factor, 0.0)
+    file.unlink()
+    save_file(held, file, {"format": "pt"})
+    with pytest.raises(InputError, match=r"head 0\.0 has weights of at most .*leave float range"):
+        weights_only(tmp_path)

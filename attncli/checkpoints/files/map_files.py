@@ -113,6 +113,8 @@ class MapFile:
         shape = tuple(file.get_slice(name).get_shape())
         if len(shape) != 3 or 0 in shape:
             raise ValueError(f"{name} has the shape {list(shape)}, not [head, query, key]")
+        if file.get_slice(name).get_dtype().startswith("C"):
+            raise ValueError(f"{name} holds complex numbers, and a map has real ones")
         said = json.loads(self.metadata.get("heads", "{}")).get(name)
         heads = tuple(said) if said else tuple(range(shape[0]))
         if len(heads) != shape[0]:

@@ -17,6 +17,8 @@ from attncli.checkpoints.heads.projections import (
 from attncli.errors import InputError
 from attncli.maths.factored import Factored
 
+EXTREME = 1e70
+"""Of weights, from which the squares of their products are near the end of floats."""
 NORMALISED = "queries and keys are normalised (QK-norm), so the logits are no bilinear form"
 
 
@@ -44,7 +46,20 @@ def head_products(
             qk = None if normalised else compared(tensors, config, place, head, key_head, gain)
             value, _ = projection(tensors, config, place, "value", key_head)
             output = output_projection(tensors, config, place, head)
-            yield HeadProducts(layer, head, qk, Factored(gain * value, output.T))
+            ov = Factored(gain * value, output.T)
+            for product in filter(None, (qk, ov)):
+                refuse_extreme(f"{tensors.folder}: head {layer}.{head}", product)
+            yield HeadProducts(layer, head, qk, ov)
+
+
+def refuse_extreme(where: str, product: Factored) -> None:
+    """Squares of products must stay floats: what leaves their range would be taken for zero."""
+    for factor in (product.left, product.right):
+        largest = float(np.abs(factor).max(initial=0.0))
+        if largest and not 1.0 / EXTREME < largest < EXTREME:
+            raise InputError(
+                f"{where} has weights of at most {largest:.3g}: products with them leave float range."
+            )
 
 
 def compared(

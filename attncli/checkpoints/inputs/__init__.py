@@ -4,6 +4,7 @@ texts           texts, token ids, random tokens or images as the model's argumen
 text_files      files of texts: plain, JSON lines, tables
 id_lists        token ids of the command line and of files
 tokenizing      the folder's tokenizer
+token_texts     what its tokens read
 token_ranges    which ids and lengths a model knows
 decoder_inputs  what the decoder of an encoder–decoder reads
 shuffled        the same tokens in another order

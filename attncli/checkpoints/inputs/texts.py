@@ -19,6 +19,7 @@ from attncli.checkpoints.inputs.token_ranges import longest, vocabulary
 from attncli.checkpoints.inputs.tokenizing import Encoded, encode, shown, tokenizer_of
 from attncli.checkpoints.loading.load import Checkpoint
 from attncli.checkpoints.random.dummy_inputs import example_inputs
+from attncli.checkpoints.structure.positions import positions
 from attncli.errors import InputError, UsageError
 
 WORDS = "input_ids"
@@ -173,5 +174,7 @@ def random_input(
         for key, value in made.items()
     }
     ids = made.get(WORDS)
-    labels = shown(ids[0].tolist()) if ids is not None else []
-    return ModelInput(name, kind, placed, len(labels) or length, tuple(labels))
+    if ids is None:
+        return ModelInput(name, kind, placed, positions(body, placed) or length)
+    labels = shown(ids[0].tolist())
+    return ModelInput(name, kind, placed, len(labels), tuple(labels))

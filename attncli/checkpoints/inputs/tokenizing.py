@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from attncli.checkpoints.inputs.token_texts import plain_texts, texts
 from attncli.checkpoints.loading.architectures import understood
 from attncli.errors import InputError, UsageError
 
@@ -46,7 +47,8 @@ class OneFile:
             self.tokenizer.enable_truncation(limit)
         found = self.tokenizer.encode(text)
         unknown = sum(token == self.unknown_token() for token in found.tokens)
-        return Encoded(found.ids, found.tokens, unknown, sum(found.special_tokens_mask))
+        labels = texts(self.tokenizer, found.ids, found.tokens)
+        return Encoded(found.ids, labels, unknown, sum(found.special_tokens_mask))
 
     def unknown_token(self) -> str | None:
         token: str | None = getattr(self.tokenizer.model, "unk_token", None)
@@ -71,7 +73,9 @@ class SeveralFiles:
             return_special_tokens_mask=True,
         )
         ids = found["input_ids"]
-        labels = [str(self.tokenizer.convert_ids_to_tokens(each)) for each in ids]
+        pieces = [str(self.tokenizer.convert_ids_to_tokens(each)) for each in ids]
+        inner = getattr(self.tokenizer, "backend_tokenizer", None)
+        labels = plain_texts(pieces) if inner is None else texts(inner, ids, pieces)
         unknown = sum(each == self.tokenizer.unk_token_id for each in ids)
         return Encoded(ids, labels, unknown, sum(found["special_tokens_mask"]))
 

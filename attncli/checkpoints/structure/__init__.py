@@ -6,6 +6,7 @@ probe            one watched forward
 blocks           stacks of blocks, and their states as they pass
 stack_names      what the stacks are called
 stream_places    where a block takes its stream in and gives it out
+positions        how many of them an image or a sound becomes
 token_layout     any state as [batch, token, feature]
 carried          tensors that go through a model's code in place of its stream
 mixers           what mixes tokens beside attention

@@ -3,6 +3,8 @@
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from attncli.metrics._median import median
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -28,7 +30,7 @@ class State:
 
     @cached_property
     def median(self) -> float:
-        return float(self.sizes.flatten().median())
+        return float(median(self.sizes.flatten().double()))
 
     @cached_property
     def spikes(self) -> "Tensor":

@@ -13,6 +13,12 @@ TINY = 2e-38
 HIDDEN = 1000.0
 """Scores this far below the best of their row have the weight 0, in float64 too, and may be infinite."""
 
+NEVER_SEEN = -1e30
+"""No score that a model computes: a mask's, for keys that nothing else says are hidden."""
+
+LEAST = {8: 3e-308, 4: TINY}
+"""The least normal number of a float of so many bytes; what is smaller has no digits."""
+
 CACHED = 2**18
 """Numbers that are worked on at a time, so that they stay in the processor's cache."""
 
@@ -87,15 +93,34 @@ class Rows:
     def logits(self) -> "Tensor":
         """[batch, head, query, key]: ln A_ij less its mean over the keys that the query sees; 0 where it sees none.
 
-        All that a map tells of its logits: a row's own constant is lost in the softmax, and weights below the least
-        float count as that float.
+        A row's own constant is lost in the softmax, so these are the scores too, less their mean. Where there are none,
+        a map's weights are all that is known; `cut_off` tells of those that have become 0.
         """
-        logarithms = self.weights.clamp_min(TINY).log_()
+        if self.scored:
+            told = self.shown(self.scores)  # type: ignore[arg-type]
+        else:
+            told = self.shown(self.weights.clamp_min(least(self.weights)).log_())
         if self.visible is None:
-            return logarithms - logarithms.mean(dim=-1, keepdim=True)
-        logarithms.masked_fill_(~self.visible, 0.0)
-        mean = logarithms.sum(dim=-1) / self.seen
-        return (logarithms - mean[..., None]).masked_fill_(~self.visible, 0.0)
+            return told - told.mean(dim=-1, keepdim=True)
+        mean = told.sum(dim=-1) / self.seen.clamp_min(1)
+        return self.shown(told - mean[..., None])
+
+    @cached_property
+    def scored(self) -> bool:
+        """Whether there are scores of all keys that are seen; a mask's numbers are none."""
+        return self.scores is not None and float(self.shown(self.scores).amin()) > NEVER_SEEN
+
+    @cached_property
+    def cut_off(self) -> bool:
+        """Whether there are weights so small that their logits are not known."""
+        if self.scored:
+            return False
+        small = self.weights < least(self.weights)
+        return bool((small if self.visible is None else small & self.visible).any())
+
+    def shown(self, values: "Tensor") -> "Tensor":
+        """[batch, head, query, key]: 0 where the key is hidden."""
+        return values if self.visible is None else values.masked_fill(~self.visible, 0.0)
 
     def behind(self, offset: int) -> "Tensor":
         """[batch, head, query]: A_{i, i - offset}; nan where there is no such key or it is hidden."""
@@ -121,6 +146,10 @@ class Rows:
         if self.period is None:
             return values.new_full(values.shape, nan)
         return values.masked_fill(self.positions() < self.period, nan)
+
+
+def least(weights: "Tensor") -> float:
+    return LEAST.get(weights.element_size(), TINY)
 
 
 def from_weights(weights: "Tensor") -> "Tensor":

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 FULL_ROW = 1e-3
 """Rows that sum to one within this have no learned sink beside them; float32 over thousands of keys leaves 1e-5."""
 
+CUT_OFF = "weights have become 0 in the map's dtype: how far their logits are below is not known"
+
 Values = Mapping[str, "Tensor | str"]
 """Per metric [head] (or [head, …] under its axis) in float64; or the reason why there is no such number."""
 
@@ -35,6 +37,8 @@ class Totals:
         """Whether weights have both signs: one map less a part of another."""
         self.sums: dict[str, Any] = {}
         self.least_row = 1.0
+        self.cut_off = False
+        """Weights have become 0, and nothing else tells of their logits."""
         self.period: int | None = None
         self.repeating = False
         """All strips have come once, and come again for the spectrum alone."""
@@ -55,6 +59,8 @@ class Totals:
         for name, metric in self.functions.items():
             if nature(name).of == "rows" and not self.impossible(name):
                 self.add_rows(name, metric(rows))
+        if any("logits" in nature(name).needs for name in self.functions):
+            self.cut_off = self.cut_off or rows.cut_off
         if "virtual_sink" in self.functions:
             self.least_row = min(self.least_row, float(rows.sums.min()))
         if "columns" in self.kinds:
@@ -124,6 +130,8 @@ class Totals:
         reason = self.impossible(name) or self.missing(name)
         if reason:
             return NOT_APPLICABLE + reason
+        if "logits" in nature(name).needs and self.cut_off:
+            return CUT_OFF
         kind = nature(name).of
         if kind == "outputs":
             given: Tensor = self.sums[kind][name]

@@ -1,5 +1,6 @@
 from typing import TYPE_CHECKING
 
+from attncli.metrics._median import median
 from attncli.metrics.attention import measure
 from attncli.metrics.attention._outputs import Outputs
 
@@ -18,8 +19,4 @@ def head_contribution(outputs: Outputs) -> "Tensor":
     gram = projection @ projection.transpose(-2, -1)
     norms = ((context @ gram) * context).sum(dim=-1).clamp_min(0.0).sqrt()
     total = norms.sum(dim=1, keepdim=True)
-    return (norms / total.clamp_min(TINY)).median(dim=-1).values
-
-
-TINY = 1e-38
-"""A layer that writes nothing at a token has shares of 0."""
+    return median((norms / total).nan_to_num_(0.0))  # nothing of nothing is 0

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-@measure("1")
+@measure("1", needs=("logits",))
 def linearisability(rows: Rows) -> "Tensor":
     """Mean total variation between a row and that of the kernel 1 + x + x²/2, x the logits less their row mean.
 

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-@measure("1")
+@measure("1", needs=("logits",))
 def logit_spread(rows: Rows) -> "Tensor":
     """Mean over queries of the standard deviation of the logits, over the visible keys.
 

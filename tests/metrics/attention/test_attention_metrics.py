@@ -439,3 +439,60 @@ def test_definitions_have_a_unit_and_a_sentence(name: str) -> None:
     assert len(found.definition) > 20
     assert nature(name).of in ("rows", "columns", "offsets", "spectrum", "outputs")
     assert nature(name).group in ("attention", "roles", "spectra")
+
+
+@pytest.mark.parametrize("hidden", HIDDEN_SCORES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", ["logit_spread", "linearisability"])
+def test_scores_tell_of_logits_whose_weights_have_vanished(
+    name: str, dtype: torch.dtype, hidden: str
+) -> None:
+    """Against a slow loop over the scores, which say what a float cannot."""
+    generator = torch.Generator().manual_seed(0)
+    scores = 300.0 * torch.randn(1, 2, 12, 12, generator=generator, dtype=torch.float64).to(dtype)
+    mask = torch.ones(12, 12).tril().bool()
+    weights = scores.masked_fill(~mask, -math.inf).softmax(-1)
+    assert bool((weights[0, 0].tril() == 0).any())
+    filled = -math.inf if hidden == "infinite" else torch.finfo(dtype).min
+    given = scores.masked_fill(~mask, filled)
+    found = measured(weights, [name], visible=mask[None, None], scores=given)[name]
+    for head in range(2):
+        values = []
+        for row in range(12):
+            x = scores[0, head, row, : row + 1].double()
+            x = x - x.mean()
+            kernel = 1 + x + x**2 / 2
+            own = weights[0, head, row, : row + 1].double()
+            values.append(
+                float(x.square().mean().sqrt())
+                if name == "logit_spread"
+                else float((own - kernel / kernel.sum()).abs().sum() / 2)
+            )
+        assert float(found[head]) == pytest.approx(np.mean(values), rel=2e-6)
+
+
+@pytest.mark.parametrize("name", ["logit_spread", "linearisability"])
+def test_logits_of_weights_that_are_0_are_not_invented(name: str) -> None:
+    """Without scores nothing tells how far below they were; small ones are known as far as their dtype goes."""
+    scores = torch.tensor([[0.0, -400.0], [0.0, -1.0]], dtype=torch.float64)
+    weights = scores.softmax(-1)[None, None]
+    known = measured(weights, [name])[name]
+    assert float(known[0]) == pytest.approx(float(measured(weights, [name], scores=scores[None, None])[name]))  # fmt: skip
+    assert "have become 0" in str(measured(weights.float(), [name])[name])
+    hidden = torch.tensor([[True, False], [True, True]])
+    assert float(measured(weights.float(), [name], visible=hidden[None, None])[name][0]) >= 0.0
+
+
+def test_a_share_is_the_median_of_all_tokens() -> None:
+    """Of an even number too: the mean of the two in the middle, not the lower one."""
+    context = torch.tensor([[1.0, 2.0, 3.0, 10.0], [1.0, 1.0, 1.0, 1.0]], dtype=torch.float64)
+    outputs = Outputs(context.T[None, :, :, None], torch.ones(2, 1, 1, dtype=torch.float64))
+    found = ATTENTION["head_contribution"](outputs)
+    assert found[0].tolist() == pytest.approx([(2 / 3 + 3 / 4) / 2, (1 / 3 + 1 / 4) / 2])
+
+
+def test_shares_of_layers_that_write_next_to_nothing() -> None:
+    context = torch.full((1, 3, 2, 1), 1e-60, dtype=torch.float64)
+    context[0, 1] = 0.0
+    outputs = Outputs(context, torch.ones(2, 1, 1, dtype=torch.float64))
+    assert ATTENTION["head_contribution"](outputs)[0].tolist() == pytest.approx([0.5, 0.5])

@@ -1,0 +1,110 @@
+"""What a token reads, in the words of the text: ` Thompson` for the piece `ĠThompson`.
+
+A vocabulary writes spaces and bytes in a way of its own, and only its tokenizer says in which: `Ġ` is a letter of
+Maltese in one, the space before a word in another. A leading space is kept, as it tells a word from the end of one;
+WordPiece's `##` says the same and is text already. A token may be a part of a character: its bytes are shown then,
+`<0xE2><0x80>`, as sentencepiece writes them. What is added to a vocabulary, such as `<s>`, is text as it stands.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+BYTE = re.compile(r"<0x([0-9A-F]{2})>")
+"""A byte in a vocabulary of sentencepiece."""
+SPACE = "▁"
+
+
+def byte_letters() -> dict[str, int]:
+    """The letter that stands for each byte: itself if it is printable Latin-1, else the next one from 256 on."""
+    own = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in own]
+    letters = {chr(byte): byte for byte in own}
+    return letters | {chr(256 + place): byte for place, byte in enumerate(others)}
+
+
+LETTERS = byte_letters()
+
+
+@dataclass(frozen=True)
+class Writing:
+    """How a vocabulary writes its pieces."""
+
+    letters_for_bytes: bool = False
+    marked_spaces: bool = False
+    word_end: str = ""
+    """Behind the last piece of a word, such as `</w>`."""
+
+    def text(self, piece: str) -> str:
+        """Of one token, with nothing in it that a terminal would act upon."""
+        bare = piece.removesuffix(self.word_end) or piece
+        if self.letters_for_bytes and all(letter in LETTERS for letter in bare):
+            return visible(decoded(bytes(LETTERS[letter] for letter in bare)))
+        if self.marked_spaces:
+            if byte := BYTE.fullmatch(bare):
+                return visible(decoded(bytes.fromhex(byte[1])))
+            bare = bare.replace(SPACE, " ")
+        return visible(bare)
+
+
+def decoded(raw: bytes) -> str:
+    """UTF-8; bytes of which no character is made, one by one."""
+    return "".join(
+        f"<0x{ord(letter) - 0xDC00:02X}>" if "\udc80" <= letter <= "\udcff" else letter
+        for letter in raw.decode("utf-8", errors="surrogateescape")
+    )
+
+
+def visible(text: str) -> str:
+    r"""Letters as they are, and `\n` for a line break; a token of nothing but spaces too."""
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode()
+        for letter in text
+    )
+
+
+def writing_of(tokenizer: Any) -> Writing:
+    """How a `tokenizers.Tokenizer` writes, from the parts that it says it is made of."""
+    kinds = {*parts_of(tokenizer.decoder), *parts_of(tokenizer.pre_tokenizer)}
+    return Writing(
+        "ByteLevel" in kinds,
+        bool({"Metaspace", f"Replace {SPACE}", "ByteFallback"} & kinds),
+        getattr(tokenizer.model, "end_of_word_suffix", None) or "",
+    )
+
+
+def parts_of(part: Any) -> Iterator[str]:
+    """Names of a decoder or pre-tokenizer, and of those that it is a sequence of."""
+    if part is not None:
+        yield from names_in(json.loads(part.__getstate__()))
+
+
+def names_in(said: Any) -> Iterator[str]:
+    if isinstance(said, list):
+        for each in said:
+            yield from names_in(each)
+    elif isinstance(said, dict):
+        name = str(said.get("type", ""))
+        pattern = said.get("pattern")
+        yield name
+        if name == "Replace" and isinstance(pattern, dict):
+            yield f"Replace {pattern.get('String', '')}"
+        for inner in ("decoders", "pretokenizers"):
+            yield from names_in(said.get(inner, []))
+
+
+def texts(tokenizer: Any, ids: Sequence[int], pieces: Sequence[str]) -> list[str]:
+    """What each of these tokens reads."""
+    writing, added = writing_of(tokenizer), tokenizer.get_added_tokens_decoder()
+    return [
+        visible(piece) if number in added else writing.text(piece)
+        for number, piece in zip(ids, pieces, strict=True)
+    ]
+
+
+def plain_texts(pieces: Sequence[str]) -> list[str]:
+    """Of a tokenizer in Python, which does not say how it writes: sentencepiece's marks have no other meaning."""
+    writing = Writing(marked_spaces=True)
+    return [writing.text(piece) for piece in pieces]

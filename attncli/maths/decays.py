@@ -1,0 +1,249 @@
+"""Which law does a curve of log10 r follow, and where? Explanations of the whole curve, compared by their errors.
+
+An explanation cuts the layers into one to three pieces; in each of them a layer either takes away the same number of
+decades (a constant factor: level, rising or falling) or a power of what the layer before took (doubly exponential).
+All of them predict the same data, what each layer does to log10 r, so their errors can be compared:
+
+* on the scale asinh(step / 0.1 decades): layers of one law differ by a part of what they do where they do much, and by
+  a fixed amount where they do next to nothing. One error then serves laws whose steps range over five decades;
+* by a Bayesian information criterion: errors against the number of constants. A place where the law changes counts as
+  two of them, as it was chosen among all layers. The size of the errors is not known but not quite unknown either
+  (`USUAL`): without that a curve of six layers is "explained" by any law with five constants;
+* the criterion must be better than the next simpler explanation's by `CLEARLY`.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import combinations, pairwise, product
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+TINY_STEP = 0.1
+"""Decades: of steps much below it the differences count, of those above it the ratios."""
+
+USUAL = 0.25
+"""How far layers that follow one law usually are from it, on the scale of the steps: a quarter of a large step."""
+SURE = 3.0
+"""How many layers that is worth."""
+
+FEWEST_POINTS = 4
+"""No law is told from fewer: three points make one ratio of steps, which is a power whatever they are."""
+
+POWERS = np.linspace(1.5, 6.0, 46)
+"""Orders that are tried; below the first a power cannot be told from a constant factor over a few layers."""
+
+CHANGE = 2
+"""Constants that a change of law is worth."""
+
+MOST_PLACES = 16
+"""Of which a change is looked for; in longer curves only at every second, third, … layer."""
+
+CLEARLY = 2.0
+"""Twice the logarithm of the odds from which more constants are believed: e to 1."""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """What the layers do: differences of log10 r between layers where it is known."""
+
+    layers: tuple[int, ...]
+    """Where it is known, one more than there are differences."""
+    decades: Array
+
+    @classmethod
+    def of(cls, curve: Sequence[float]) -> "Steps":
+        known = [layer for layer, value in enumerate(curve) if math.isfinite(value)]
+        return cls(tuple(known), np.diff([curve[layer] for layer in known]))
+
+    def __len__(self) -> int:
+        return len(self.decades)
+
+    @cached_property
+    def gaps(self) -> Array:
+        """How many layers each difference spans: more than one where values between are not known."""
+        return np.diff(self.layers).astype(float)
+
+    @cached_property
+    def rates(self) -> Array:
+        return self.decades / self.gaps
+
+    @cached_property
+    def seen(self) -> Array:
+        """On the scale on which errors are compared."""
+        return on_scale(self.decades)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Layers in a row that follow one law."""
+
+    first: int
+    """The state that they begin at, and the one they end at."""
+    last: int
+    rate: float
+    """Decades a layer, on the mean."""
+    power: float | None
+    """Of doubly exponential decay; None for a constant factor."""
+    points: int
+    """Known states on it."""
+
+
+def on_scale(decades: Array) -> Array:
+    """asinh(decades / TINY_STEP), up to the largest float."""
+    logarithms = np.log(np.maximum(np.abs(decades), 1e-300))
+    sign: Array = np.sign(decades)
+    return sign * on_scale_of_log(logarithms)
+
+
+def on_scale_of_log(logarithms: Array) -> Array:
+    """The same for e^these."""
+    exponent = logarithms - math.log(TINY_STEP)
+    found: Array = np.logaddexp(exponent, np.logaddexp(2.0 * exponent, 0.0) / 2.0)
+    return found
+
+
+class Fit(NamedTuple):
+    """A law on some of the layers."""
+
+    piece: Piece
+    errors: float
+    """Sum of squares on the scale of the steps."""
+    constants: int
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Pieces that cover all layers, and how far the layers are from them."""
+
+    pieces: tuple[Piece, ...]
+    errors: float
+    constants: int
+
+    def criterion(self, steps: int) -> float:
+        """Smaller is more credible. The variance is that of the errors and of `SURE` usual ones together."""
+        variance = (self.errors + SURE * USUAL**2) / (steps + SURE)
+        return (steps + SURE) * math.log(variance) + self.constants * math.log(steps)
+
+
+@lru_cache(maxsize=64)
+def explained(curve: tuple[float, ...]) -> Explanation:
+    """The simplest explanation that no other is clearly better than; infinite and unknown values are left out."""
+    steps = Steps.of(curve)
+    best, *others = by_constants(steps)
+    for one in others:
+        if one.criterion(len(steps)) < best.criterion(len(steps)) - CLEARLY:
+            best = one
+    return best
+
+
+def by_constants(steps: Steps) -> list[Explanation]:
+    """The one with the smallest errors of each number of constants."""
+    best: dict[int, Explanation] = {}
+    for one in explanations(steps):
+        if one.constants not in best or one.errors < best[one.constants].errors:
+            best[one.constants] = one
+    return [best[number] for number in sorted(best)]
+
+
+def explanations(steps: Steps) -> Iterator[Explanation]:
+    """One law; a law after another; a law between two, such as a start, a collapse and a floor."""
+    end, places = len(steps), change_places(len(steps))
+    fitted = {span: laws(steps, *span) for span in combinations((0, *places, end), 2)}
+    for number in range(3):
+        for cuts in combinations(places, number):
+            for fits in product(*(fitted[span] for span in pairwise((0, *cuts, end)))):
+                if sum(fit.piece.power is not None for fit in fits) <= 1:
+                    yield together(fits)
+    for start, stop in combinations(places, 2):
+        yield episode(steps, start, stop)
+
+
+def change_places(end: int) -> range:
+    return range(1, end, -(-end // MOST_PLACES))
+
+
+def together(fits: Sequence[Fit]) -> Explanation:
+    return Explanation(
+        tuple(fit.piece for fit in fits),
+        math.fsum(fit.errors for fit in fits),
+        sum(fit.constants for fit in fits) + CHANGE * (len(fits) - 1),
+    )
+
+
+def laws(steps: Steps, start: int, stop: int) -> list[Fit]:
+    """A constant factor, and a power where enough layers do something that has a ratio."""
+    found = [constant(steps, start, stop)]
+    if int((steps.rates[start:stop] <= -TINY_STEP).sum()) >= FEWEST_POINTS - 1:
+        found += power(steps, start, stop)
+    return found
+
+
+def piece_of(steps: Steps, start: int, stop: int, order: float | None) -> Piece:
+    first, last = steps.layers[start], steps.layers[stop]
+    rate = float(steps.decades[start:stop].sum()) / (last - first)
+    return Piece(first, last, rate, order, stop - start + 1)
+
+
+def constant(steps: Steps, start: int, stop: int) -> Fit:
+    """The same number of decades in every layer."""
+    errors = errors_at_one_rate(steps, np.arange(start, stop))
+    return Fit(piece_of(steps, start, stop, None), errors, 1)
+
+
+def errors_at_one_rate(steps: Steps, which: NDArray[np.intp]) -> float:
+    """Of the rate that is the mean on the scale of errors."""
+    mean = float(on_scale(steps.rates[which]).mean())
+    size = abs(mean) + math.log(max(-math.expm1(-2.0 * abs(mean)), 1e-300) * TINY_STEP / 2.0)
+    predicted = math.copysign(1.0, mean) * on_scale_of_log(size + np.log(steps.gaps[which]))
+    return float(((steps.seen[which] - predicted) ** 2).sum())
+
+
+def episode(steps: Steps, start: int, stop: int) -> Explanation:
+    """Layers that do something else than all the others, which are alike."""
+    within = np.arange(len(steps))
+    inside = (within >= start) & (within < stop)
+    errors = errors_at_one_rate(steps, within[inside]) + errors_at_one_rate(steps, within[~inside])
+    cuts = pairwise((0, start, stop, len(steps)))
+    return Explanation(tuple(piece_of(steps, *cut, None) for cut in cuts), errors, 2 + 2 * CHANGE)
+
+
+def power(steps: Steps, start: int, stop: int) -> list[Fit]:
+    """Each layer takes away p times what the one before it took: the p and the first step with the smallest errors.
+
+    None where the least p that is tried is the best: the layers grow by less.
+    """
+    layers = np.array(steps.layers[start:stop], dtype=float) - steps.layers[start]
+    logs = np.log(POWERS)[:, None]
+    spanned = np.log(np.expm1(steps.gaps[start:stop] * logs) / np.expm1(logs))
+    shape = logs * layers + spanned
+    errors = smallest_errors(shape, steps.seen[start:stop], -steps.decades[start:stop])
+    best = int(np.argmin(errors))
+    piece = piece_of(steps, start, stop, float(POWERS[best]))
+    return [Fit(piece, float(errors[best]), 2)] if best else []
+
+
+ROUNDS = 4
+"""Of Gauss and Newton, from two starts; the errors are nearly quadratic in the logarithm of the first step."""
+
+
+def smallest_errors(shape: Array, seen: Array, taken: Array) -> Array:
+    """Per order, the squares of `seen` against -asinh(e^(a + shape) / TINY_STEP), least over a."""
+    falls = taken > 0.0
+    apart = np.log(taken[falls]) - shape[:, falls]
+    starts = np.stack([np.median(apart, axis=1), apart[:, -1]])
+    best = np.full(len(shape), np.inf)
+    scale = starts - math.log(TINY_STEP)
+    for _ in range(ROUNDS):
+        exponent = scale[..., None] + shape
+        missed = -on_scale_of_log(exponent + math.log(TINY_STEP)) - seen
+        best = np.minimum(best, (missed**2).sum(axis=-1).min(axis=0))
+        slope = np.exp(-np.logaddexp(0.0, -2.0 * exponent) / 2.0)
+        move = (missed * slope).sum(axis=-1) / np.maximum((slope**2).sum(axis=-1), 1e-300)
+        scale += np.clip(move, -1.0, 1.0)
+    return best

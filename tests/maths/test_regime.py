@@ -1,0 +1,193 @@
+"""Curves made from each law, with noise, and what is said of them."""
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from attncli.maths.decays import explained
+from attncli.maths.regime import regime, told_order
+
+CUBIC = [-0.5 * 3.0**layer for layer in range(8)]
+LINEAR = [-1.5 * layer for layer in range(8)]
+FLAT = [-0.3 - 0.01 * layer for layer in range(8)]
+
+LEVEL = 3
+"""Layers at the end that a floor takes."""
+
+
+def steps_of(law: str, layers: int) -> np.ndarray:
+    """Decades that each layer takes away."""
+    layer = np.arange(layers, dtype=float)
+    return {
+        "no collapse": np.full(layers, 0.01),
+        "constant factor": np.full(layers, 0.6),
+        "quadratic": 0.3 * 2.0**layer,
+        "cubic": 0.3 * 3.0**layer,
+        "quartic": 0.3 * 4.0**layer,
+        "cubic, then a floor": np.where(layer < layers - LEVEL, 0.3 * 3.0**layer, 0.0),
+        "constant factor, then a floor": np.where(layer < layers - LEVEL, 2.0, 0.0),
+        "falls in the last two layers": np.where(layer < layers - 2, 0.0, 0.5 + layer - layers + 2),
+    }[law]
+
+
+LAWS = {
+    "no collapse": lambda text: text.startswith("held up by the skip") and "falls" not in text,
+    "constant factor": lambda text: text.startswith("linear") and "then" not in text,
+    "quadratic": lambda text: text == "quadratic: doubly exponential",
+    "cubic": lambda text: text == "cubic: doubly exponential",
+    "quartic": lambda text: text == "quartic: doubly exponential",
+    "cubic, then a floor": lambda text: text.startswith("cubic") and "up to layer" in text,
+    "constant factor, then a floor": lambda text: text.startswith("linear") and "up to layer" in text,
+    "falls in the last two layers": lambda text: text.endswith("falls in the last two layers"),
+}  # fmt: skip
+"""Which of them a sentence tells of."""
+
+
+def noisy_curve(law: str, layers: int, stream: np.random.Generator) -> list[float]:
+    """Layers differ from their law by a tenth of what they do, and by a fiftieth of a decade whatever they do."""
+    taken = steps_of(law, layers)
+    taken = taken * np.exp(0.1 * stream.standard_normal(layers))
+    taken = taken + 0.02 * stream.standard_normal(layers)
+    return [-0.1, *(-0.1 - taken.cumsum()).tolist()]
+
+
+def told_as(text: str) -> str:
+    found = [law for law, tells in LAWS.items() if tells(text)]
+    return found[0] if len(found) == 1 else "something else"
+
+
+@pytest.mark.parametrize("layers", [8, 12])
+def test_curves_made_from_a_law_with_noise_are_told_as_that_law(layers: int) -> None:
+    stream = np.random.default_rng(layers)
+    table = {
+        law: Counter(told_as(regime(noisy_curve(law, layers, stream), "the skip", "")) for _ in range(16))
+        for law in LAWS
+    }  # fmt: skip
+    for law, told in table.items():
+        assert told[law] >= 14, (law, told)
+    powers = {"quadratic", "cubic", "quartic", "cubic, then a floor"}
+    for law in table.keys() - powers:  # a power is never seen where there is none
+        assert not powers & table[law].keys(), (law, table[law])
+
+
+@pytest.mark.parametrize("order", [2.0, 3.0, 4.0])
+def test_the_order_of_a_noisy_power_is_found(order: float) -> None:
+    stream = np.random.default_rng(3)
+    for _ in range(20):
+        steps = 0.3 * order ** np.arange(8) * np.exp(0.1 * stream.standard_normal(8))
+        found = told_order([0.0, *(-steps.cumsum()).tolist()])
+        assert found == pytest.approx(order, abs=0.5)
+
+
+def test_a_fall_in_the_last_layers_is_no_power() -> None:
+    """As measured on a trained ELECTRA: eleven layers of nothing, then two that fall."""
+    curve = [-0.163, -0.150, -0.156, -0.15, -0.14, -0.145, -0.13, -0.125, -0.12, -0.115, -0.110, -0.312, -0.861]  # fmt: skip
+    assert regime(curve, "the skip", "") == (
+        "held up by the skip: ×1 a layer, then falls in the last two layers"
+    )
+    assert told_order(curve) is None
+
+
+def test_no_order_is_told_from_three_points() -> None:
+    for curve in ([-0.1, -1.0, -4.0], [-0.1, -1.0, -4.0, math.nan], [-0.1, -1.0, -4.0, -math.inf]):
+        assert told_order(curve) is None
+        assert "exponential" not in regime(curve, "", "")
+    for late in ([-0.1] * 6 + [-0.3, -0.9], [-0.1] * 9 + [-0.12, -0.4, -1.3]):
+        assert told_order([*late]) is None
+
+
+def test_the_order_is_that_of_the_layers_that_follow_it() -> None:
+    """Steps of .02, .15, 1.1 (a start-up), then powers of three alone."""
+    steps = [0.02, 0.15, 1.1, 3.3, 9.9, 29.7, 89.1]
+    curve = [0.0, *(-np.cumsum(steps)).tolist()]
+    assert told_order(curve) == pytest.approx(3.0, abs=0.05)
+
+
+def test_a_law_that_begins_late_or_ends_early_says_where() -> None:
+    late = [-0.1] * 6 + [-0.1 - 0.5 * 3.0**n for n in range(6)]
+    assert regime(late, "the MLP", "") == (
+        "held up by the MLP: ×1 a layer up to layer 5, then cubic: doubly exponential"
+    )
+    floor = [-2.0 * layer for layer in range(6)] + [-10.0] * 6
+    assert regime(floor, "", "causal mask") == (
+        "linear: ×0.01 a layer (causal mask) up to layer 5, then nearly flat: ×1 a layer"
+    )
+
+
+def test_single_layers_are_told_by_their_number() -> None:
+    flat = [-0.1] * 12
+    assert regime([*flat[:6], *(value - 0.7 for value in flat[6:])], "the skip", "") == (
+        "held up by the skip: ×1 a layer, but falls in layer 6"
+    )
+    assert regime([0.5, *flat], "the skip", "").startswith("falls in the first layer, then held up")
+    assert regime([*flat, 0.4], "the skip", "").endswith("then rises in the last layer")
+
+
+@pytest.mark.parametrize("lost", [[3], [3, 4], [1, 5], [6, 7], [7]])
+def test_values_that_are_not_known_are_left_out(lost: list[int]) -> None:
+    """In the middle the law goes on; at the end it is told up to there, and why no further."""
+    curve = [math.nan if layer in lost else value for layer, value in enumerate(CUBIC)]
+    text = regime(curve, "", "", "lost in rounding")
+    assert text.startswith("cubic: doubly exponential")
+    assert text.endswith(f"not resolved from layer {lost[0]} on: lost in rounding") == (7 in lost)
+    assert told_order(curve) == pytest.approx(3.0, abs=0.05)
+
+
+def test_nothing_is_said_of_curves_without_numbers() -> None:
+    for length in range(1, 9):
+        assert regime([math.nan] * length, "", "").startswith("not resolved from layer 0 on")
+    assert regime([-1.0, math.nan, -1.1, -1.2], "", "") == "too few layers to tell"
+
+
+def test_something_is_said_of_every_curve() -> None:
+    """Whatever is missing or infinite, and however it moves; no law where there are not four numbers."""
+    stream = np.random.default_rng(1)
+    for _ in range(150):
+        curve = stream.standard_normal(
+            int(stream.integers(1, 10))
+        ).cumsum() * 10.0 ** stream.uniform(-4, 6)
+        lost = stream.random(len(curve)) < stream.choice([0.0, 0.3])
+        curve = np.where(lost, stream.choice([math.nan, -math.inf], len(curve)), curve)
+        text, order = regime(curve.tolist(), "the skip", "mask"), told_order(curve.tolist())
+        assert text
+        assert (order is not None) == ("doubly exponential" in text)
+        assert np.isfinite(curve).sum() >= 4 or "×" not in text
+
+
+@pytest.mark.parametrize("make", [lambda n: -0.3 * n, lambda n: -0.1, lambda n: -(1.2**n)])
+def test_curves_of_any_length_are_explained(make: Callable[[int], float]) -> None:
+    for length in (4, 5, 31, 300):
+        curve = tuple(make(n) for n in range(length))
+        pieces = explained(curve).pieces
+        assert (pieces[0].first, pieces[-1].last) == (0, length - 1)
+        assert all(one.last == other.first for one, other in itertools.pairwise(pieces))
+
+
+def test_a_curve_that_also_rises_is_uneven() -> None:
+    """As measured on a trained GPT-2 without its skips: single steps of any ratio, but no law."""
+    noisy = [-0.006, -0.244, -0.331, -0.143, -0.396, -0.874, -0.904, -0.677, -1.316]
+    assert regime(noisy, "", "causal mask") == "linear: ×0.59 a layer, unevenly (causal mask)"
+
+
+@pytest.mark.parametrize(
+    ("curve", "support", "drag", "text"),
+    [
+        (CUBIC, "", "", "cubic: doubly exponential"),
+        ([-(2.0**layer) for layer in range(8)], "", "", "quadratic: doubly exponential"),
+        ([-(2.5**layer) for layer in range(8)], "", "", "order 2.5: doubly exponential"),
+        (LINEAR, "", "causal mask", "linear: ×0.032 a layer (causal mask)"),
+        (FLAT, "the skip", "", "held up by the skip: ×0.98 a layer"),
+        (FLAT, "", "", "nearly flat: ×0.98 a layer"),
+        ([0.1 * layer for layer in range(8)], "", "", "grows: ×1.3 a layer"),
+        ([-1.0, -2.0], "", "", "too few layers to tell"),
+        ([-1.0, -2.0, -math.inf], "", "", "rank 1 exactly, or beyond 10^-(10^308), from layer 2 on"),
+        ([-1.0, -2.0, math.nan], "", "", "not resolved from layer 2 on: tokens coincide to the last bit"),
+        ([*CUBIC, -math.inf], "", "", "cubic: doubly exponential; rank 1 exactly, or beyond 10^-(10^308), from layer 8 on"),
+    ],
+)  # fmt: skip
+def test_every_regime_has_its_words(curve: list[float], support: str, drag: str, text: str) -> None:
+    assert regime(curve, support, drag) == text

@@ -7,11 +7,17 @@ from typing import Any
 import torch
 from torch import nn
 
-from attncli.checkpoints.exact import arithmetic, functions, shapes  # noqa: F401  (they enter their rules)
-from attncli.checkpoints.exact.attention import attend
+from attncli.checkpoints.exact import (  # noqa: F401  (they enter their rules)
+    arithmetic,
+    einsum,
+    functions,
+    fused,
+    in_place,
+    shapes,
+)
 from attncli.checkpoints.exact.norms import exact_norms
-from attncli.checkpoints.exact.tensor import SplitTensor, split_of
-from attncli.checkpoints.streaming.capture import eager_everywhere, in_place_of_eager
+from attncli.checkpoints.exact.tensor import SplitTensor, no_rule, split_of
+from attncli.checkpoints.streaming.capture import eager_everywhere
 from attncli.checkpoints.structure.blocks import Stack
 from attncli.checkpoints.structure.stream_places import given, replaced, taken
 from attncli.checkpoints.structure.wrapping import around_forwards
@@ -28,11 +34,11 @@ class Arrived(Exception):
 
 @contextmanager
 def exact_code(model: nn.Module) -> Iterator[None]:
-    """Within, the model's attention and norms take split tensors; to be entered before parts are switched off.
+    """Within, the model's own eager attention and its norms take split tensors; to be entered before parts are switched off.
 
     So whoever switches norms off stands outside of what is done to them here.
     """
-    with eager_everywhere(model), in_place_of_eager(attend), exact_norms(model):
+    with eager_everywhere(model), exact_norms(model):
         yield
 
 
@@ -68,9 +74,7 @@ class Passage:
         self.done += 1
         state = given(output)
         if not isinstance(state, SplitTensor):
-            raise InputError(
-                f"--exact lost the tokens in {type(module).__name__}: leave --exact out."
-            )
+            raise no_rule(f"what {type(module).__name__} does to lose the tokens")
         self.observe(self.done, state.state())
         if self.done == len(self.stack.calls):
             raise Arrived
@@ -80,8 +84,7 @@ class Passage:
 def first_state(stream: torch.Tensor) -> SplitTensor:
     """The first block's input; other layouts than one text's [1, token, feature] are refused."""
     if stream.dim() != 3 or stream.shape[0] != 1 or stream.device.type != "cpu":
-        raise InputError(
-            f"--exact needs one text's states on the CPU, not {tuple(stream.shape)} on {stream.device}: "
-            "leave --exact out."
+        raise no_rule(
+            f"states of shape {tuple(stream.shape)} on {stream.device} instead of one text's on the CPU"
         )
     return split_of(stream, axis=1)

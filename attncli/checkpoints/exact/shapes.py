@@ -15,13 +15,17 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attncli.checkpoints.exact.tensor import SplitTensor, rule
-from attncli.errors import InputError
 from attncli.maths.scaled import Scaled, aligned, common_exponent, scaled
 
 
-@rule(Tensor.view_as, Tensor.detach, torch.detach, Tensor.clone, torch.clone)
+@rule(Tensor.view_as, Tensor.detach, torch.detach)
 def alias(x: SplitTensor, *_: Any, **__: Any) -> SplitTensor:
     """Another tensor of the same numbers: what is known of one need not hold for the other."""
+    return SplitTensor.of(x.numbers, x.axis)
+
+
+@rule(Tensor.clone, torch.clone)
+def copied(x: SplitTensor, *_: Any, **__: Any) -> SplitTensor:
     return SplitTensor(x.common, x.varying, x.axis)
 
 
@@ -32,11 +36,34 @@ def result_type(*_: Any) -> torch.dtype:
 
 @rule(Tensor.expand)
 def expand(x: SplitTensor, *sizes: Any) -> SplitTensor:
-    """To its own shape; tokens or features are not repeated."""
+    """Heads are repeated for the queries that share them; one token would not stay what tells tokens apart."""
     wanted = tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
-    if any(size not in (-1, own) for size, own in zip(wanted, x.shape, strict=True)):
-        raise InputError("--exact cannot repeat a hidden state: leave --exact out.")
-    return alias(x)
+    before = len(wanted) - x.dim()
+    if before < 0 or wanted[before + x.axis] not in (-1, x.shape[x.axis]):
+        raise SplitTensor.refusal("a repetition of tokens")
+    shape = [
+        x.shape[index - before] if size == -1 and index >= before else size
+        for index, size in enumerate(wanted)
+    ]
+    single = [1 if index == before + x.axis else size for index, size in enumerate(shape)]
+    return SplitTensor(
+        Scaled(np.broadcast_to(x.common.mantissa, single), x.common.exponent),
+        Scaled(np.broadcast_to(x.varying.mantissa, shape), x.varying.exponent),
+        before + x.axis,
+        view_of=x,
+    )
+
+
+@rule(Tensor.repeat_interleave, torch.repeat_interleave)
+def repeat_interleave(x: SplitTensor, repeats: int, dim: int | None = None) -> SplitTensor:
+    """The same for heads, copied."""
+    if not isinstance(repeats, int) or dim is None or dim % x.dim() == x.axis:
+        raise SplitTensor.refusal("a repetition of tokens")
+    common, varying = (
+        Scaled(np.repeat(part.mantissa, repeats, axis=dim), part.exponent)
+        for part in (x.common, x.varying)
+    )
+    return SplitTensor(common, varying, x.axis)
 
 
 @rule(
@@ -57,6 +84,11 @@ def reshape(x: SplitTensor, *shape: Any) -> SplitTensor:
     return reshaped(x, sizes)
 
 
+@rule(Tensor.reshape_as)
+def reshape_as(x: Any, other: Tensor) -> Any:
+    return torch.reshape(x, other.shape)
+
+
 def reshaped(x: SplitTensor, sizes: Sequence[int]) -> SplitTensor:
     """The token axis keeps its place among the numbers: as many of them before it, as many in it."""
     tokens, before = x.shape[x.axis], math.prod(x.shape[: x.axis])
@@ -66,15 +98,14 @@ def reshaped(x: SplitTensor, sizes: Sequence[int]) -> SplitTensor:
         if size == tokens and math.prod(sizes[:axis]) == before
     ]
     if not places:
-        raise InputError(
-            f"--exact cannot follow tokens from shape {tuple(x.shape)} to {tuple(sizes)}: leave --exact out."
-        )
+        raise SplitTensor.refusal(f"a change of shape from {tuple(x.shape)} to {tuple(sizes)}")
     axis = places[-1]
     single = [1 if index == axis else size for index, size in enumerate(sizes)]
     return SplitTensor(
         Scaled(x.common.mantissa.reshape(single), x.common.exponent),
         Scaled(x.varying.mantissa.reshape(sizes), x.varying.exponent),
         axis,
+        view_of=x,
     )
 
 
@@ -105,7 +136,7 @@ def permute(x: SplitTensor, *dims: Any) -> SplitTensor:
     common, varying = (
         Scaled(part.mantissa.transpose(order), part.exponent) for part in (x.common, x.varying)
     )
-    return SplitTensor(common, varying, order.index(x.axis))
+    return SplitTensor(common, varying, order.index(x.axis), view_of=x)
 
 
 @rule(Tensor.unsqueeze, torch.unsqueeze)
@@ -142,6 +173,7 @@ def getitem(x: SplitTensor, index: Any) -> Tensor:
         scaled(common, x.common.exponent),
         scaled(x.varying.mantissa[tuple(given)], x.varying.exponent),
         axis,
+        view_of=x,
     )
 
 
@@ -189,6 +221,13 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         joined(side, dim) for side in ([x.common for x in split], [x.varying for x in split])
     )
     return SplitTensor(common, varying, axis=split[0].axis)
+
+
+@rule(torch.stack)
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """As `cat` of the same with an axis more."""
+    dim %= tensors[0].dim() + 1
+    return torch.cat([torch.unsqueeze(x, dim) for x in tensors], dim)
 
 
 def joined(parts: Sequence[Scaled], dim: int) -> Scaled:

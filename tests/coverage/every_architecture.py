@@ -139,8 +139,11 @@ def try_exact(model: PreTrainedModel, inputs: Mapping[str, Any]) -> str:
     """Whether common row and residual can be carried apart through every variant, to what subtraction finds."""
     model.config.use_cache = False  # as every model is loaded
     try:
-        anatomy = examine(model, inputs)
-        subtracted, exact = (residuals(Subject(model, anatomy, how), inputs) for how in (False, True))
+        anatomy, proof = examine(model, inputs), prove(model, inputs)
+        subtracted, exact = (
+            residuals(Subject(model, anatomy, how, proof.eager_alone), inputs)
+            for how in (False, True)
+        )
     except Exception as error:
         return f"refused: {reason(error)}"
     apart = max(map(worst_difference, subtracted, exact))

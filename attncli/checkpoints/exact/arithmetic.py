@@ -10,23 +10,23 @@ from torch import Tensor
 from attncli.checkpoints.exact.attention import mixed_by_numbers
 from attncli.checkpoints.exact.scores import scores_of
 from attncli.checkpoints.exact.tensor import SplitTensor, centred, no_rule, rule
-from attncli.checkpoints.exact.terms import Terms
+from attncli.checkpoints.exact.terms import HIDDEN, Terms, terms_of
 from attncli.maths.scaled import Array, Scaled, plus, product, scaled, times
 
 
 @rule(F.linear)
-def linear(x: Any, weight: Tensor, bias: Tensor | None = None) -> SplitTensor:
+def linear(x: Any, weight: Tensor, bias: Tensor | None = None) -> Any:
     return affine(x, numbers(weight).T, bias)
 
 
 @rule(torch.addmm, Tensor.addmm)
-def addmm(bias: Tensor, x: Any, weight: Tensor) -> SplitTensor:
+def addmm(bias: Tensor, x: Any, weight: Tensor) -> Any:
     """GPT-2's Conv1D."""
     return affine(x, numbers(weight), bias)
 
 
 @rule(torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm, torch.mm, Tensor.mm)
-def matmul(x: Any, y: Any) -> Tensor:
+def matmul(x: Any, y: Any) -> Any:
     """With weights; of queries and keys, which are scores; of attention weights and values."""
     if isinstance(x, SplitTensor):
         if not isinstance(y, SplitTensor) and y.dim() == 2:
@@ -36,7 +36,8 @@ def matmul(x: Any, y: Any) -> Tensor:
     elif y.axis == y.dim() - 2:
         return mixed_by_numbers(x, y)
     elif y.axis == y.dim() - 1 and x.dim() == 2:
-        return torch.transpose(affine(torch.transpose(y, -1, -2), numbers(x).T, None), -1, -2)
+        turned: Any = torch.transpose(y, -1, -2)
+        return torch.transpose(affine(turned, numbers(x).T, None), -1, -2)
     elif y.axis == y.dim() - 1:
         return torch.matmul(x, y.plain())
     raise SplitTensor.refusal("a product over tokens")
@@ -53,7 +54,7 @@ def snapshot(x: Tensor) -> Tensor:
     return SplitTensor(x.common, x.varying, x.axis) if isinstance(x, SplitTensor) else x
 
 
-def affine(x: SplitTensor, weight: Array, bias: Tensor | None) -> SplitTensor:
+def affine(x: SplitTensor, weight: Array, bias: Tensor | None) -> Any:
     """c W + b and V W: V meets neither c nor b."""
     if not isinstance(x, SplitTensor):
         raise no_rule("a linear layer whose weights descend from the stream")
@@ -67,15 +68,15 @@ def affine(x: SplitTensor, weight: Array, bias: Tensor | None) -> SplitTensor:
     return SplitTensor(common, varying, x.axis)
 
 
-def mixed_along_features(x: SplitTensor, weight: Array, bias: Tensor | None) -> SplitTensor:
+def mixed_along_features(x: SplitTensor, weight: Array, bias: Tensor | None) -> Any:
     """Tokens mixed by a matrix of weights: its column sums are no common row."""
-    turned = torch.transpose(x, -1, -2)
-    mixed = torch.transpose(mixed_by_numbers(torch.from_numpy(weight.T), turned), -1, -2)
-    return mixed if bias is None else add(mixed, bias)
+    turned: Any = torch.transpose(x, -1, -2)
+    mixed: Any = torch.transpose(mixed_by_numbers(torch.from_numpy(weight.T), turned), -1, -2)
+    return mixed if bias is None else torch.add(mixed, bias)
 
 
 @rule(torch.add, Tensor.add, Tensor.__add__, Tensor.__radd__)
-def add(x: Any, y: Any, *, alpha: float = 1.0) -> SplitTensor:
+def add(x: Any, y: Any, *, alpha: float = 1.0) -> Any:
     """Common parts add, varying parts add; what differs from token to token joins the varying part."""
     if alpha != 1.0:
         y = multiply(y, alpha) if isinstance(y, SplitTensor) else y * alpha
@@ -83,47 +84,53 @@ def add(x: Any, y: Any, *, alpha: float = 1.0) -> SplitTensor:
         same_axis(x, y)
         return centred(plus(x.common, y.common), plus(x.varying, y.varying), x.axis)
     split, other = (x, y) if isinstance(x, SplitTensor) else (y, x)
-    constant = one_row(against(other, split), split.axis)
+    if hides(other) and split.axis == split.dim() - 2:
+        return torch.add(scores_of(terms_of(split)), other)
+    constant = against(other, split)
     if constant.shape[split.axis] == 1:
         return SplitTensor(plus(split.common, scaled(constant)), split.varying, split.axis)
     return centred(split.common, plus(split.varying, scaled(constant)), split.axis)
 
 
-def one_row(constant: Array, axis: int) -> Array:
-    """A tensor that is the same for every token, as one row of it."""
-    first = np.take(constant, [0], axis=axis)
-    return first if constant.shape[axis] > 1 and bool((constant == first).all()) else constant
+def hides(other: Any) -> bool:
+    """Whether something that is added is a mask of scores."""
+    return isinstance(other, Tensor) and bool((other <= HIDDEN).any())
 
 
 @rule(torch.sub, Tensor.sub, Tensor.__sub__)
-def subtract(x: Any, y: Any, *, alpha: float = 1.0) -> SplitTensor:
+def subtract(x: Any, y: Any, *, alpha: float = 1.0) -> Any:
     return add(x, multiply(y, -alpha) if isinstance(y, SplitTensor) else y * -alpha)
 
 
 @rule(Tensor.__rsub__, torch.rsub)
-def subtract_from(x: Any, y: Any) -> SplitTensor:
+def subtract_from(x: Any, y: Any) -> Any:
     return subtract(y, x)
 
 
 @rule(Tensor.neg, torch.neg, Tensor.__neg__)
-def negative(x: SplitTensor) -> Tensor:
+def negative(x: SplitTensor) -> SplitTensor:
     return multiply(x, -1.0)
 
 
 @rule(torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__, torch.multiply, Tensor.multiply)
-def multiply(x: Any, y: Any) -> Tensor:
-    """(a + r)(b + s) - ab = a s + r (b + s); by a factor that differs from token to token, plain numbers."""
+def multiply(x: Any, y: Any) -> SplitTensor:
+    """(a + r)(b + s) - ab = a s + r (b + s)."""
     if isinstance(x, SplitTensor) and isinstance(y, SplitTensor):
         same_axis(x, y)
         whole = plus(y.common, y.varying)
         varying = plus(product(x.common, y.varying), product(x.varying, whole))
         return centred(product(x.common, y.common), varying, x.axis)
     split, other = (x, y) if isinstance(x, SplitTensor) else (y, x)
-    factor = one_row(against(other, split), split.axis)
+    factor = against(other, split)
     if factor.shape[split.axis] != 1:
-        plain: Tensor = split.plain() * other
-        return plain
+        return gated(split, factor)
     return SplitTensor(times(split.common, factor), times(split.varying, factor), split.axis)
+
+
+def gated(x: SplitTensor, factor: Array) -> SplitTensor:
+    """Every token by numbers g of its own, such as its angle: c (g - ḡ) + V g is what then sets tokens apart."""
+    nothing = times(x.common, 0.0)
+    return centred(nothing, plus(times(x.common, factor), times(x.varying, factor)), x.axis)
 
 
 @rule(torch.div, Tensor.div, Tensor.__truediv__, Tensor.true_divide, torch.true_divide)

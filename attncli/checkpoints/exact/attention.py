@@ -41,7 +41,7 @@ def rows_meet(terms: Terms) -> bool:
 
 def content_attention(terms: Terms, values: Tensor) -> SplitTensor:
     """π^T V and (P - 1π^T) V, the reference row π that of the last token's query."""
-    lead = tuple(torch.broadcast_shapes(terms.lead, values.shape[:-2]))
+    lead = np.broadcast_shapes(terms.lead, tuple(values.shape[:-2]))
     seen, bias = seen_keys(terms, lead)
     (q_common, q), (_, k), (v_common, v) = (
         in_maps(side, lead) for side in (terms.query, terms.key, values)
@@ -64,9 +64,13 @@ def content_attention(terms: Terms, values: Tensor) -> SplitTensor:
         raise Unresolved("tokens that share the attention coincide to the last bit.")
     offset = reference_offset(logits)
     mean = scaled(v.mantissa.mean(axis=1, keepdims=True), v.exponent)
-    shared = plus(mean, scaled(offset.mantissa[:, None, :] @ v.mantissa, offset.exponent + v.exponent))
+    shared = plus(
+        mean, scaled(offset.mantissa[:, None, :] @ v.mantissa, offset.exponent + v.exponent)
+    )
     rows = (len(v.mantissa), q.mantissa.shape[1], v.mantissa.shape[2])
-    varying = Scaled(np.broadcast_to(varying.mantissa, rows), varying.exponent)  # beside one key it has one row
+    varying = Scaled(
+        np.broadcast_to(varying.mantissa, rows), varying.exponent
+    )  # beside one key it has one row
     return out_of_maps(plus(v_common, shared), varying, lead)
 
 
@@ -97,11 +101,11 @@ def flat(part: Scaled, lead: tuple[int, ...]) -> Scaled:
 
 
 def out_of_maps(common: Scaled, varying: Scaled, lead: tuple[int, ...]) -> SplitTensor:
-    parts = (
+    inner, outer = (
         Scaled(part.mantissa.reshape(*lead, *part.mantissa.shape[-2:]), part.exponent)
         for part in (common, varying)
     )
-    return centred(*parts, axis=len(lead))
+    return centred(inner, outer, axis=len(lead))
 
 
 def mixed(weights: Tensor, values: Any, missing: Tensor) -> SplitTensor:

@@ -1,6 +1,6 @@
 """Rules for norms and activations: the arithmetic is that of the synthetic networks."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,12 +8,31 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attncli.checkpoints.exact.arithmetic import inverse, negative, numbers, reciprocal
+from attncli.checkpoints.exact.arithmetic import (
+    add,
+    inverse,
+    multiply,
+    negative,
+    numbers,
+    reciprocal,
+    subtract,
+    subtract_from,
+)
 from attncli.checkpoints.exact.scores import Weights
-from attncli.checkpoints.exact.tensor import SplitTensor, along_features, centred, rule
-from attncli.checkpoints.exact.terms import Terms
+from attncli.checkpoints.exact.tensor import SplitTensor, centred, rule
+from attncli.checkpoints.exact.terms import terms_of
 from attncli.maths import activations
-from attncli.maths.scaled import NEGLIGIBLE, Scaled, expm1_scaled, plus, product, scaled, times
+from attncli.maths.scaled import (
+    NEGLIGIBLE,
+    Scaled,
+    aligned,
+    common_exponent,
+    expm1_scaled,
+    plus,
+    product,
+    scaled,
+    times,
+)
 from attncli.maths.split import Parts, Split, normalised
 
 Function = Callable[[Parts], Parts]
@@ -93,13 +112,11 @@ def log1p_scaled(part: Scaled) -> Scaled:
 
 
 @rule(torch.clamp, Tensor.clamp, torch.clip, Tensor.clip)
-def clamp(x: SplitTensor, min: float | None = None, max: float | None = None) -> SplitTensor:  # noqa: A002 - torch's names
+def clamp(x: SplitTensor, min: float | None = None, max: float | None = None) -> SplitTensor:
     """Moved by its lower limit it is a relu, and another one from above."""
     if min is not None:
-        x = torch.add(relu(torch.sub(x, min)), min)  # type: ignore[assignment]
-    if max is not None:
-        x = torch.rsub(relu(torch.rsub(x, max)), max)  # type: ignore[assignment]
-    return x
+        x = add(relu(subtract(x, min)), min)
+    return x if max is None else subtract_from(relu(subtract_from(x, max)), max)
 
 
 @rule(F.leaky_relu)
@@ -110,7 +127,7 @@ def leaky_relu(x: SplitTensor, negative_slope: float = 0.01, inplace: bool = Fal
 @rule(F.elu)
 def elu(x: SplitTensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x above zero, α (e^x - 1) below."""
-    below = torch.sub(exponential(negative(relu(negative(x)))), 1.0)
+    below = subtract(exponential(negative(relu(negative(x)))), 1.0)
     return torch.add(relu(x), torch.mul(below, alpha))
 
 
@@ -120,7 +137,9 @@ def relu6(x: SplitTensor, inplace: bool = False) -> SplitTensor:
 
 
 @rule(F.hardtanh)
-def hardtanh(x: SplitTensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> SplitTensor:
+def hardtanh(
+    x: SplitTensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
+) -> SplitTensor:
     return clamp(x, min_val, max_val)
 
 
@@ -165,14 +184,21 @@ def reduced(linear: Any, on_numbers: Any, x: SplitTensor, dim: Any, keepdim: boo
 
 
 @rule(torch.var, Tensor.var)
-def variance(x: SplitTensor, dim: Any = None, *, unbiased: bool = True, correction: Any = None, keepdim: bool = False) -> Tensor:
+def variance(
+    x: SplitTensor,
+    dim: Any = None,
+    *,
+    unbiased: bool = True,
+    correction: Any = None,
+    keepdim: bool = False,
+) -> Tensor:
     """The mean square of what is left when the mean is taken away; over features."""
     if not isinstance(dim, int) or dim % x.dim() == x.axis:
         return torch.var(x.plain(), dim, unbiased=unbiased, keepdim=keepdim)
     less = int(unbiased) if correction is None else int(correction)
     width = x.shape[dim]
-    rest = torch.sub(x, mean(x, dim, True))
-    return torch.mul(mean(torch.mul(rest, rest), dim, keepdim), width / (width - less))
+    rest = subtract(x, mean(x, dim, True))
+    return torch.mul(mean(multiply(rest, rest), dim, keepdim), width / (width - less))
 
 
 @rule(torch.std, Tensor.std)
@@ -185,7 +211,7 @@ def softmax(x: SplitTensor, dim: int | None = None, *_: Any, **__: Any) -> Tenso
     """Over features: what a router makes of its logits, or attention of scores that came as one stream."""
     if dim is None or dim % x.dim() != x.dim() - 1 or x.axis != x.dim() - 2:
         return torch.softmax(x.plain(), dim if dim is not None else -1)
-    terms = Terms(x, torch.eye(x.shape[-1], dtype=torch.float64))
+    terms = terms_of(x)
     made: Tensor = Weights.of(terms, terms.shape)
     return made
 
@@ -199,8 +225,8 @@ def layer_norm(
     eps: float = 1e-5,
     *_: Any,
 ) -> Tensor:
-    if not is_stream(x):
-        return F.layer_norm(x.plain(), list(normalized_shape), weight, bias, eps)
+    if len(normalized_shape) != 1:
+        raise SplitTensor.refusal("a norm over several axes")
     return norm(x, eps, True, weight, bias)
 
 
@@ -211,30 +237,49 @@ def rms_norm(
     weight: Tensor | None = None,
     eps: float | None = None,
 ) -> Tensor:
-    if not is_stream(x):
-        return F.rms_norm(x.plain(), list(normalized_shape), weight, eps)
+    if len(normalized_shape) != 1:
+        raise SplitTensor.refusal("a norm over several axes")
     return norm(x, torch.finfo(torch.float64).eps if eps is None else eps, False, weight, None)
-
-
-def is_stream(x: SplitTensor) -> bool:
-    """Tokens of one feature vector each: the norms of single heads' queries are left to plain numbers."""
-    return x.axis == x.dim() - 2 and x.numel() == x.shape[-1] * x.shape[-2]
 
 
 def norm(
     x: SplitTensor, epsilon: float, centre: bool, gain: Tensor | None, bias: Tensor | None
 ) -> SplitTensor:
-    """A layer or RMS norm over the features."""
-    c, v = along_features(x)
-    state = Split(Scaled(c[0], x.common.exponent), Scaled(v, x.varying.exponent), plain=False)
-    common, varying = normalised(state, epsilon, centre).parts
+    """A layer or RMS norm over the features, of every head by itself."""
+    if x.axis == x.dim() - 1:
+        raise SplitTensor.refusal("a norm over tokens")
+    states = [Split(*parts, plain=False) for parts in by_heads(x)]
+    normal = [normalised(state, epsilon, centre).parts for state in states]
+    common, varying = (
+        together([getattr(parts, side) for parts in normal]) for side in ("common", "varying")
+    )
+    common, varying = in_place_of(x, common), in_place_of(x, varying)
     if gain is not None:
         common, varying = times(common, numbers(gain)), times(varying, numbers(gain))
     if bias is not None:
         common = plus(common, scaled(numbers(bias)))
-    shape = [*(1 for _ in x.shape[:-1]), x.shape[-1]]
-    return centred(
-        Scaled(common.mantissa.reshape(shape), common.exponent),
-        Scaled(varying.mantissa.reshape(x.shape), varying.exponent),
-        x.axis,
+    return centred(common, varying, x.axis)
+
+
+def by_heads(x: SplitTensor) -> Iterator[tuple[Scaled, Scaled]]:
+    """c [feature] and V [token, feature] of every index of the axes that are neither tokens nor features."""
+    common, varying = (
+        np.moveaxis(part.mantissa, x.axis, -2).reshape(-1, size, x.shape[-1])
+        for part, size in ((x.common, 1), (x.varying, x.shape[x.axis]))
     )
+    for c, v in zip(common, varying, strict=True):
+        yield scaled(c[0], x.common.exponent), scaled(v, x.varying.exponent)
+
+
+def together(parts: Sequence[Scaled]) -> Scaled:
+    """Stacked under one exponent."""
+    top = common_exponent(*parts)
+    return scaled(np.stack([aligned(part, top) for part in parts]), top)
+
+
+def in_place_of(x: SplitTensor, part: Scaled) -> Scaled:
+    """Parts by heads [head, token or none, feature] in the shape of x."""
+    width = x.shape[-1]
+    others = [size for axis, size in enumerate(x.shape[:-1]) if axis != x.axis]
+    array = part.mantissa.reshape(*others, -1, width)
+    return Scaled(np.moveaxis(array, -2, x.axis), part.exponent)

@@ -5,13 +5,14 @@ numbers, the change is refused.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from attncli.checkpoints.exact.scores import SCORE_RULES, Scores
-from attncli.checkpoints.exact.tensor import RULES, SplitTensor, no_rule, rule
+from attncli.checkpoints.exact.scores import SCORE_RULES, Scores, settled
+from attncli.checkpoints.exact.tensor import RULES, SplitTensor, plain, rule
 
 CHANGES: dict[Any, Callable[..., Any]] = {
     Tensor.add_: torch.add,
@@ -34,31 +35,23 @@ CHANGES: dict[Any, Callable[..., Any]] = {
 """Each with the function that gives the same and leaves its argument alone."""
 
 
-def changed(name: str, function: Callable[..., Any], x: Any, *args: Any, **kwargs: Any) -> Any:
-    """x itself, with what the function gives."""
+def changed(written: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+    """x itself, with what the function gives; plain numbers stay plain."""
     if isinstance(x, (SplitTensor, Scores)):
-        return x.become(function(x, *args, **kwargs), name)
-    if name != "__iadd__" or x._base is not None or bool(x.any()):
-        raise no_rule(f"{name}, which writes the stream into other numbers in place,")
-    return function(x, *args, **kwargs)  # `sum += x`, begun with zeros: the name stands for the result from here on
+        return x.become(CHANGES[written](x, *args, **kwargs), written.__name__)
+    numbers: Any = written(plain(settled(x)), *map(plain, map(settled, args)), **kwargs)
+    return numbers
 
 
-for written, function in CHANGES.items():
-    name = written.__name__
-
-    def in_place(
-        *args: Any, name: str = name, function: Callable[..., Any] = function, **kwargs: Any
-    ) -> Any:
-        return changed(name, function, *args, **kwargs)
-
-    RULES[written] = SCORE_RULES[written] = in_place
+for written in CHANGES:
+    RULES[written] = SCORE_RULES[written] = partial(changed, written)
 
 
 @rule(Tensor.copy_)
 def copy(x: Any, source: Any, *_: Any) -> Any:
     """Other numbers under the old name."""
     if not isinstance(x, SplitTensor):
-        raise no_rule("copy_, which writes the stream into other numbers in place,")
+        return x.copy_(source.plain())
     if isinstance(source, SplitTensor):
         return x.become(SplitTensor(source.common, source.varying, source.axis), "copy_")
     return x.become(torch.add(torch.mul(x, 0.0), source), "copy_")

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from attncli.checkpoints.ablation.norms import is_norm
-from attncli.checkpoints.exact.functions import is_stream, norm
+from attncli.checkpoints.exact.functions import norm
 from attncli.checkpoints.exact.tensor import SplitTensor
 from attncli.checkpoints.structure.wrapping import around_forwards
 
@@ -32,8 +32,8 @@ def exact_norms(model: nn.Module) -> Iterator[None]:
         x = args[0] if args else None
         if not isinstance(x, SplitTensor):
             return forward(*args, **kwargs)
-        if not is_stream(x) or len(args) > 1 or kwargs:
-            return forward(x.plain(), *args[1:], **kwargs)
+        if len(args) > 1 or kwargs:
+            return forward(*args, **kwargs)
         if module not in known:
             known[module] = understood(module, forward, x.shape[-1])
         found = known[module]

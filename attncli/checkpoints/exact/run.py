@@ -9,6 +9,8 @@ from torch import nn
 
 from attncli.checkpoints.exact import (  # noqa: F401  (they enter their rules)
     arithmetic,
+    choosing,
+    convolution,
     einsum,
     functions,
     fused,
@@ -18,7 +20,7 @@ from attncli.checkpoints.exact import (  # noqa: F401  (they enter their rules)
 from attncli.checkpoints.exact.norms import exact_norms
 from attncli.checkpoints.exact.tensor import SplitTensor, no_rule, split_of
 from attncli.checkpoints.streaming.capture import eager_everywhere
-from attncli.checkpoints.structure.blocks import Stack
+from attncli.checkpoints.structure.blocks import Following, Stack, blocks_of
 from attncli.checkpoints.structure.stream_places import given, replaced, taken
 from attncli.checkpoints.structure.wrapping import around_forwards
 from attncli.errors import InputError, Unresolved
@@ -43,12 +45,19 @@ def exact_code(model: nn.Module) -> Iterator[None]:
 
 
 def run_exactly(
-    model: nn.Module, stack: Stack, inputs: Mapping[str, Any], observe: Observe
+    model: nn.Module,
+    stack: Stack,
+    inputs: Mapping[str, Any],
+    observe: Observe,
+    stacks: tuple[Stack, ...] = (),
 ) -> None:
-    """One forward pass of the stack; ends early, without an error, where rounding has swallowed the residual."""
-    blocks = {call.module for call in stack.calls}
+    """One forward pass of the stack; ends early, without an error, where rounding has swallowed the residual.
+
+    `stacks`: all of the model's, to tell which run of a block that several share is this one's.
+    """
+    passage = Passage(stack, stacks or (stack,), observe)
     try:
-        with torch.no_grad(), around_forwards(blocks, Passage(stack, observe).around):
+        with torch.no_grad(), around_forwards(blocks_of(passage.stacks), passage.around):
             model(**inputs)
     except (Arrived, Unresolved):
         return
@@ -58,12 +67,16 @@ def run_exactly(
 class Passage:
     """From the first block's input to the last one's output, the stream is a split tensor."""
 
-    def __init__(self, stack: Stack, observe: Observe) -> None:
+    def __init__(self, stack: Stack, stacks: tuple[Stack, ...], observe: Observe) -> None:
         self.stack = stack
+        self.stacks = stacks
+        self.following = Following(stacks)
         self.observe = observe
         self.done = 0
 
     def around(self, forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
+        if self.following.take(module)[0] is not self.stack:
+            return forward(*args, **kwargs)
         stream = taken(args, kwargs)
         assert stream is not None  # the probe has seen it
         if not isinstance(stream, SplitTensor):
@@ -82,9 +95,11 @@ class Passage:
 
 
 def first_state(stream: torch.Tensor) -> SplitTensor:
-    """The first block's input; other layouts than one text's [1, token, feature] are refused."""
-    if stream.dim() != 3 or stream.shape[0] != 1 or stream.device.type != "cpu":
-        raise no_rule(
-            f"states of shape {tuple(stream.shape)} on {stream.device} instead of one text's on the CPU"
-        )
-    return split_of(stream, axis=1)
+    """The first block's input: one text's [1, token, feature], [token, 1, feature] or [token, feature]."""
+    shape = tuple(stream.shape)
+    if stream.device.type == "cpu":
+        if stream.dim() == 3 and shape[0] == 1:
+            return split_of(stream, axis=1)
+        if stream.dim() == 2 or (stream.dim() == 3 and shape[1] == 1):
+            return split_of(stream, axis=0)
+    raise no_rule(f"states of shape {shape} on {stream.device} instead of one text's on the CPU")

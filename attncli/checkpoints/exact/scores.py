@@ -6,21 +6,23 @@ Any other function gets numbers: a split tensor where one can be had, else plain
 """
 
 import math
-from functools import partial
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
 from attncli.checkpoints.exact.attention import content_attention, mixed, rows_meet
-from attncli.checkpoints.exact.tensor import no_rule, plain
+from attncli.checkpoints.exact.tensor import SplitTensor, no_rule, plain
 from attncli.checkpoints.exact.terms import HIDDEN, Terms, with_lead
 from attncli.checkpoints.streaming.masks import plain as whole
 from attncli.checkpoints.structure.carried import KNOWN_WITHOUT_NUMBERS, Carried, Table, entering
 from attncli.errors import NoRule
+from attncli.maths.scaled import scaled
 
 SCORE_RULES: Table = {}
 score_rule = entering(SCORE_RULES)
@@ -67,8 +69,10 @@ class Lazy(Carried):
 def changes_in_place(name: str) -> bool:
     """Whether a function of this name writes to its argument."""
     inner = name.strip("_")
-    return name in ("__setitem__",) or (name.startswith("__i") and name != "__invert__") or (
-        name == f"{inner}_"
+    return (
+        name in ("__setitem__",)
+        or (name.startswith("__i") and name != "__invert__")
+        or (name == f"{inner}_")
     )
 
 
@@ -82,7 +86,8 @@ class Scores(Lazy):
     rules = SCORE_RULES
 
     def settled(self) -> Tensor:
-        return self.terms.plain()
+        """Split where the keys are the same whatever the stream is, as in attention to other states."""
+        return as_stream(self.terms) if follows_queries(self.terms) else self.terms.plain()
 
     def become(self, other: Any, name: str) -> "Scores":
         """Take on what a function gave that was to change these scores in place."""
@@ -91,6 +96,22 @@ class Scores(Lazy):
         self.terms = other.terms
         torch.autograd.graph.increment_version(self)
         return self
+
+
+def follows_queries(terms: Terms) -> bool:
+    """Whether the scores are a linear function of a split stream of queries."""
+    bare = terms.bias is None and terms.shift is None and terms.beside is None
+    return bare and rows_meet(terms) and not isinstance(terms.key, SplitTensor)
+
+
+def as_stream(terms: Terms) -> SplitTensor:
+    """c K^T and V K^T."""
+    query: Any = terms.query
+    key = np.swapaxes(terms.key.to(torch.float64).numpy(), -1, -2) * terms.scale
+    common, varying = (
+        scaled(part.mantissa @ key, part.exponent) for part in (query.common, query.varying)
+    )
+    return SplitTensor(common, varying, len(terms.lead))
 
 
 def scores_of(terms: Terms) -> Scores:
@@ -138,7 +159,9 @@ def add(x: Any, y: Any, *, alpha: float = 1.0) -> Tensor:
     if not isinstance(y, Tensor) or y.dim() == 0 or y.shape[-1] == 1:
         moved = torch.as_tensor(y, dtype=torch.float64)
         moved = moved.reshape(1, 1) if moved.dim() < 2 else moved
-        return widened(terms._replace(shift=moved if terms.shift is None else terms.shift + moved), x)
+        return widened(
+            terms._replace(shift=moved if terms.shift is None else terms.shift + moved), x
+        )
     if terms.beside is not None:
         return torch.add(x.settled(), y)
     y = y[None] if y.dim() == 1 else y
@@ -146,10 +169,10 @@ def add(x: Any, y: Any, *, alpha: float = 1.0) -> Tensor:
 
 
 def widened(terms: Terms, scores: Scores) -> Tensor:
-    """The scores with other terms; only where these are no larger than the scores can they stay unsettled."""
-    added = [part.shape for part in (terms.bias, terms.shift) if part is not None]
-    shape = torch.broadcast_shapes(scores.shape[:-1] + (1,), *(tuple(s[:-1]) + (1,) for s in added))
-    return scores_of(terms) if shape[:-1] == scores.shape[:-1] else terms.plain()
+    """The scores with other terms; what was added may not make them larger."""
+    added = [tuple(part.shape[:-1]) for part in (terms.bias, terms.shift) if part is not None]
+    rows = tuple(scores.shape[:-1])
+    return scores_of(terms) if np.broadcast_shapes(rows, *added) == rows else terms.plain()
 
 
 @score_rule(torch.sub, Tensor.sub, Tensor.__sub__)
@@ -192,8 +215,8 @@ def laid_out(function: Any, x: Lazy, *args: Any, **kwargs: Any) -> Tensor:
     return made
 
 
-for function in LAYOUTS:
-    SCORE_RULES[function] = WEIGHT_RULES[function] = partial(laid_out, function)
+for layout in LAYOUTS:
+    SCORE_RULES[layout] = WEIGHT_RULES[layout] = partial(laid_out, layout)
 
 
 @score_rule(torch.cat, torch.concat)
@@ -210,7 +233,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 @score_rule(torch.softmax, Tensor.softmax, F.softmax)
 def softmax(x: Scores, dim: int | None = None, *_: Any, **__: Any) -> Tensor:
     if dim not in (-1, x.dim() - 1):
-        return torch.softmax(x.settled(), dim)
+        return F.softmax(x.settled(), dim)
     terms = x.terms
     made: Tensor = Weights.of(terms, terms.shape)
     return made
@@ -256,8 +279,8 @@ UNCHANGED = (
     torch.dropout,
 )  # fmt: skip
 
-for function in UNCHANGED:
-    SCORE_RULES[function] = WEIGHT_RULES[function] = same
+for harmless in UNCHANGED:
+    SCORE_RULES[harmless] = WEIGHT_RULES[harmless] = same
 
 
 @weight_rule(torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm)

@@ -13,7 +13,7 @@ import torch
 
 from attncli.checkpoints.structure.carried import Carried, Table, caller, entering
 from attncli.errors import NoRule, Unresolved
-from attncli.maths.scaled import Array, Scaled, plus, scaled
+from attncli.maths.scaled import Scaled, plus, scaled
 from attncli.maths.softmax import RESOLVED_BITS
 from attncli.maths.split import Split
 
@@ -52,7 +52,9 @@ class Memory:
 
     def others(self, numbers: Numbers) -> bool:
         """Whether anybody else still looks at it, whom a change would have to reach."""
-        return any(found is not None and found is not numbers for found in (h() for h in self.holders))
+        return any(
+            found is not None and found is not numbers for found in (h() for h in self.holders)
+        )
 
 
 class SplitTensor(Carried):
@@ -143,9 +145,3 @@ def split_of(states: torch.Tensor, axis: int) -> SplitTensor:
 def plain(value: Any) -> Any:
     """Of a split tensor its plain numbers; anything else as it is."""
     return value.plain() if isinstance(value, SplitTensor) else value
-
-
-def along_features(x: SplitTensor) -> tuple[Array, Array]:
-    """The mantissas of c [1, feature] and V [token, feature], where every other axis has size 1."""
-    width = x.shape[-1]
-    return x.common.mantissa.reshape(1, width), x.varying.mantissa.reshape(-1, width)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -29,7 +30,7 @@ class Terms(NamedTuple):
 
     @property
     def lead(self) -> tuple[int, ...]:
-        return tuple(torch.broadcast_shapes(self.query.shape[:-2], self.key.shape[:-2]))
+        return np.broadcast_shapes(tuple(self.query.shape[:-2]), tuple(self.key.shape[:-2]))
 
     @property
     def columns(self) -> int:
@@ -43,9 +44,7 @@ class Terms(NamedTuple):
         bias, shift, beside = (
             None if part is None else part * factor for part in (self.bias, self.shift, self.beside)
         )
-        return self._replace(
-            scale=self.scale * factor, bias=bias, shift=shift, beside=beside
-        )
+        return self._replace(scale=self.scale * factor, bias=bias, shift=shift, beside=beside)
 
     def plain(self) -> Tensor:
         """The scores as plain numbers, where what is specific to a query may vanish."""
@@ -73,3 +72,8 @@ def with_lead(terms: Terms, lead: Sequence[int]) -> Terms:
         shift=there(terms.shift),
         beside=there(terms.beside),
     )
+
+
+def terms_of(scores: Tensor) -> Terms:
+    """Scores that were computed before, as products of themselves with one key for each column."""
+    return Terms(scores, torch.eye(scores.shape[-1], dtype=torch.float64))

@@ -1,5 +1,6 @@
 """Sends a stack of blocks through its own code with the common row and the residual apart."""
 
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -20,6 +21,7 @@ from attncli.checkpoints.exact import (  # noqa: F401  (they enter their rules)
 from attncli.checkpoints.exact.norms import exact_norms
 from attncli.checkpoints.exact.tensor import SplitTensor, no_rule, split_of
 from attncli.checkpoints.streaming.capture import eager_everywhere
+from attncli.checkpoints.streaming.proof import LONGEST, out_of_memory
 from attncli.checkpoints.structure.blocks import Following, Stack, blocks_of
 from attncli.checkpoints.structure.stream_places import given, replaced, taken
 from attncli.checkpoints.structure.wrapping import around_forwards
@@ -28,6 +30,10 @@ from attncli.maths.split import Split
 
 Observe = Callable[[int, Split], None]
 """observe(state 0 … L, X)"""
+
+
+FAILURES = (AttributeError, LookupError, NotImplementedError, RuntimeError, TypeError, ValueError)
+"""What a model's code may raise on a tensor that is not quite one."""
 
 
 class Arrived(Exception):
@@ -61,7 +67,23 @@ def run_exactly(
             model(**inputs)
     except (Arrived, Unresolved):
         return
+    except FAILURES as error:
+        if out_of_memory(error):
+            raise
+        said = next(iter(str(error).splitlines()), "")[:LONGEST]
+        why = f"code that fails on it with {type(error).__name__}, {said},"
+        raise no_rule(why, where_raised(error)) from error
     raise InputError(f"stack {stack.name} was not run to its end.")
+
+
+def where_raised(error: Exception) -> str:
+    """The last line of a library's model code on the way to an error."""
+    places = [
+        f"{frame.filename.rpartition('/')[2]} line {frame.lineno}"
+        for frame in traceback.extract_tb(error.__traceback__)
+        if "transformers" in frame.filename
+    ]
+    return places[-1] if places else "no line of transformers"
 
 
 class Passage:

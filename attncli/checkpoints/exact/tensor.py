@@ -20,14 +20,12 @@ from attncli.maths.split import Split
 RULES: Table = {}
 rule = entering(RULES)
 
-WHAT_TO_DO = (
-    "leave --exact out: residuals are then found by subtraction in float64, down to about 1e-15"
-)
+WHAT_TO_DO = "leave --exact out, and residuals are found by subtraction in float64, to about 1e-15"
 
 
-def no_rule(what: str) -> NoRule:
+def no_rule(what: str, where: str = "") -> NoRule:
     """The one refusal of this room: which function, in which line of the model, and what to do instead."""
-    return NoRule(f"--exact has no rule for {what} ({caller()}): {WHAT_TO_DO}.")
+    return NoRule(f"--exact has no rule for {what} ({where or caller()}): {WHAT_TO_DO}.")
 
 
 class Numbers:

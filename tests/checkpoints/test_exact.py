@@ -1,12 +1,15 @@
 """Residuals carried apart through model code: right below the float floor, and the same as subtraction above it."""
 
+import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from commands import attn
 from oracles import exact_bert, precise_code
 from oracles.forwards.tiny_models import FOR_ARBITRARY_PRECISION, TINY
 from torch import nn
@@ -75,7 +78,7 @@ def test_equals_subtraction_where_that_has_digits(name: str, variant: str) -> No
 
 DEEP: Mapping[str, tuple[str, str, Mapping[str, str], float]] = {
     "relative positions added to the scores": ("mpnet", "SAN", {"layers": "9"}, -17),
-    "relative positions of an encoder, cross-attention of a decoder": ("t5", "SAN", {"layers": "4"}, -30),
+    "relative positions of an encoder, cross-attention of a decoder": ("t5", "SAN", {"layers": "8"}, -30),
     "positions that meet contents": (
         "deberta-v2", "SAN", {"layers": "5", "relative_attention": "true", "pos_att_type": "c2p|p2c"}, -18,
     ),
@@ -243,3 +246,18 @@ def test_an_eager_function_of_its_own_is_followed(monkeypatch: pytest.MonkeyPatc
     found = curves(model, inputs, VARIANTS["SAN"], exact=True)
     assert found == pytest.approx(curves(model, inputs, VARIANTS["SAN"], exact=False), abs=1e-6)
     assert abs(found - as_it_was).max() > 0.01
+
+
+@pytest.mark.parametrize("exact", [("--exact",), ()])
+@pytest.mark.parametrize("config", [{"n_head": -2}, {"n_head": -1}])
+def test_sizes_that_no_model_has_are_the_configs_fault(
+    config: Mapping[str, int], exact: tuple[str, ...], tmp_path: Path
+) -> None:
+    model, _ = TINY["gpt2"]()
+    model.save_pretrained(tmp_path)
+    said = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(said | config))
+    done = attn("rank-collapse", str(tmp_path), "--random-tokens", "8", *exact)
+    assert done.code == 3
+    assert "config" in done.err
+    assert "bug" not in done.err

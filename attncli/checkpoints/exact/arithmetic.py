@@ -44,9 +44,9 @@ def matmul(x: Any, y: Any) -> Any:
 
 
 @rule(torch.baddbmm, Tensor.baddbmm)
-def baddbmm(bias: Any, x: Any, y: Any, *, beta: float = 1, alpha: float = 1) -> Tensor:
+def baddbmm(bias: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """Scores with something added."""
-    return torch.add(torch.mul(torch.bmm(x, y), alpha), torch.mul(bias, beta))
+    return torch.add(torch.mul(torch.bmm(batch1, batch2), alpha), torch.mul(bias, beta))
 
 
 def snapshot(x: Tensor) -> Tensor:

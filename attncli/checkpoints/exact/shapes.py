@@ -54,6 +54,11 @@ def expand(x: SplitTensor, *sizes: Any) -> SplitTensor:
     )
 
 
+@rule(Tensor.expand_as)
+def expand_as(x: Any, other: Tensor) -> Any:
+    return x.expand(*other.shape)
+
+
 @rule(Tensor.repeat_interleave, torch.repeat_interleave)
 def repeat_interleave(x: SplitTensor, repeats: int, dim: int | None = None) -> SplitTensor:
     """The same for heads, copied."""

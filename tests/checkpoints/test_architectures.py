@@ -94,6 +94,9 @@ def test_the_table_covers_what_transformers_knows() -> None:
     understood = sum(result.ablation == "understood" for result in captured)
     said = f"of {len(TABLE)} model types the attention of {len(captured)} is captured, and the parts of {understood} of these can be"
     assert said in " ".join((SCRIPT.parents[2] / "README.md").read_text().split())
+    exact = sum(result.exact == "equal" for result in TABLE.values())
+    assert f"({exact} model types)" in (SCRIPT.parents[2] / "README.md").read_text()
+    assert not [result.type for result in TABLE.values() if result.exact.startswith("differs")]
     for result in TABLE.values():
         if not result.difference:
             reason = result.capture or result.runs

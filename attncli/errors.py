@@ -3,6 +3,7 @@
     AttnError
     ├── UsageError      2  the command line is wrong: an unknown name, an impossible size, a gate that matches nothing
     ├── InputError      3  the input cannot be analysed: a broken file, NaN weights, a network that leaves float range
+    │   ├── NoRule         a model's code does something for which exact residuals have no rule; subtraction would do
     │   ├── Unresolved     a number that rounding has swallowed; a study reports null from there on
     │   └── Imprecise      rounding is too coarse for what was asked; a wider type would do
     ├── LimitError      4  out of memory or disk, said before the work where it can be
@@ -53,6 +54,10 @@ class InputError(AttnError):
     """The input was found but cannot be analysed."""
 
     exit_code = 3
+
+
+class NoRule(InputError):
+    """Common row and residual cannot be carried apart through something that a model's code does."""
 
 
 class Unresolved(InputError):

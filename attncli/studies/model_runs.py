@@ -132,7 +132,7 @@ def run_text(
             if subject.exact:
                 for stack in subject.stacks:
                     observe = partial(record.split, Place(stack.name))
-                    run_exactly(subject.body, stack, text.kwargs, observe)
+                    run_exactly(subject.body, stack, text.kwargs, observe, subject.stacks)
             else:
                 with watching_states(subject.body, subject.stacks, record.after_block):
                     subject.body(**text.kwargs)

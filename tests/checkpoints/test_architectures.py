@@ -1,6 +1,7 @@
 """The table behind `attn list architectures` is what is found today, on sixty types of all kinds."""
 
 import importlib.util
+import random
 import warnings
 from pathlib import Path
 from types import ModuleType
@@ -11,6 +12,7 @@ from commands import attn
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
 from attncli.checkpoints.loading.quiet import quiet
+from attncli.errors import AttnError
 
 SCRIPT = Path(__file__).parents[1] / "coverage" / "every_architecture.py"
 
@@ -57,6 +59,30 @@ def test_the_table_says_what_is_found(kind: str) -> None:
     )
     if found.difference:
         assert float(found.difference) <= 1e-6
+    assert found.exact.partition(":")[0] == known.exact.partition(":")[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [kind for kind in REPRESENTATIVE if TABLE[kind].exact == "equal"])
+def test_exact_residuals_are_those_of_subtraction_at_any_size(kind: str) -> None:
+    """At sizes drawn for each type, in every variant and stack, where subtraction has digits: see `worst_difference`."""
+    torch.set_num_threads(1)
+    draw = random.Random(kind)
+    sizes = {
+        "tiny": "",
+        "layers": str(draw.choice([2, 3, 5])),
+        "width": str(draw.choice([16, 32, 48])),
+    }
+    with quiet(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            model = COVERAGE.build(kind, sizes, seed=draw.randrange(100), dtype=torch.float64)
+        except AttnError:  # sizes that do not go with others of the type
+            model = COVERAGE.build(
+                kind, {"tiny": ""}, seed=draw.randrange(100), dtype=torch.float64
+            )
+        with COVERAGE.home(model):
+            assert COVERAGE.try_exact(model, COVERAGE.example_inputs(model)) == "equal"
 
 
 def test_the_table_covers_what_transformers_knows() -> None:
@@ -69,6 +95,9 @@ def test_the_table_covers_what_transformers_knows() -> None:
     understood = sum(result.ablation == "understood" for result in captured)
     said = f"of {len(TABLE)} model types the attention of {len(captured)} is captured, and the parts of {understood} of these can be"
     assert said in " ".join((SCRIPT.parents[2] / "README.md").read_text().split())
+    exact = sum(result.exact == "equal" for result in TABLE.values())
+    assert f"({exact} model types)" in (SCRIPT.parents[2] / "README.md").read_text()
+    assert not [result.type for result in TABLE.values() if result.exact.startswith("differs")]
     for result in TABLE.values():
         if not result.difference:
             reason = result.capture or result.runs

@@ -1,17 +1,27 @@
 """Residuals carried apart through model code: right below the float floor, and the same as subtraction above it."""
 
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-import transformers as hf
-from oracles import exact_bert
+import torch.nn.functional as F
+from commands import attn
+from oracles import exact_bert, precise_code
 from oracles.forwards.tiny_models import FOR_ARBITRARY_PRECISION, TINY
+from torch import nn
 
 from attncli.checkpoints.ablation import examine
+from attncli.checkpoints.exact.norms import understood
+from attncli.checkpoints.exact.tensor import SplitTensor, split_of
 from attncli.checkpoints.inputs.texts import ModelInput
-from attncli.errors import InputError
+from attncli.checkpoints.loading.quiet import quiet
+from attncli.checkpoints.random.dummy_inputs import example_inputs
+from attncli.checkpoints.random.random_models import build
+from attncli.errors import NoRule
 from attncli.networks.variants import VARIANTS, Switches
 from attncli.studies.model_runs import Subject, own_precision, run_text
 
@@ -67,34 +77,162 @@ def test_equals_subtraction_where_that_has_digits(name: str, variant: str) -> No
     assert (found[~resolved] < -9.9).all()
 
 
-@pytest.mark.parametrize("name", ["t5", "whisper", "xlnet", "gpt_neo"])
-def test_what_is_not_exact_is_refused_by_name(name: str) -> None:
-    model, inputs = TINY[name]()
-    with pytest.raises(InputError, match="--exact"):
-        curves(model, inputs, VARIANTS["SAN"], exact=True)
+DEEP: Mapping[str, tuple[str, str, Mapping[str, str], float]] = {
+    "relative positions added to the scores": ("mpnet", "SAN", {"layers": "9"}, -17),
+    "relative positions of an encoder, cross-attention of a decoder": ("t5", "SAN", {"layers": "8"}, -30),
+    "positions that meet contents": (
+        "deberta-v2", "SAN", {"layers": "5", "relative_attention": "true", "pos_att_type": "c2p|p2c"}, -18,
+    ),
+    "shifted relative positions": ("xlnet", "SAN", {"layers": "9"}, -17),
+    "bidirectional rotary positions": ("roformer", "SAN", {"layers": "8"}, -18),
+    "cross-attention": ("bart", "SAN", {"layers": "3"}, -100),
+    "cross-attention under a soft cap": ("t5gemma", "SAN", {"layers": "3"}, -30),
+    "a layer norm written by hand": ("cohere", "SAN+MLP", {"layers": "4"}, 0),
+    "experts": ("mixtral", "SAN+MLP", {"layers": "4"}, 0),
+}  # fmt: skip
+"""Mechanism: model type, variant, sizes, and log10 r that its last layer goes below (0: it need not collapse)."""
 
 
-def test_attention_with_sinks_is_refused() -> None:
-    torch.manual_seed(0)
-    config = hf.GptOssConfig(
-        vocab_size=50,
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        head_dim=8,
-        intermediate_size=24,
-        num_local_experts=2,
-        num_experts_per_tok=1,
+def tiny_of(kind: str, sizes: Mapping[str, str], tokens: int = 7) -> tuple[Any, dict[str, Any]]:
+    """A small random model of a type, in float64, with the beginning of its example input."""
+    with quiet():
+        model = build(kind, {"tiny": "", "width": "16", "heads": "2", **sizes}, 0, torch.float64)
+        inputs = {name: value[:, :tokens] for name, value in example_inputs(model).items()}
+    model.config.use_cache = False
+    return model, inputs
+
+
+def both(
+    model: Any, inputs: Any, switches: Switches, digits: int
+) -> Iterator[tuple[str, Any, Any]]:
+    """For each stack the residuals carried apart, and those of the same code in so many digits."""
+    with own_precision(model):
+        anatomy = examine(model, inputs)
+        expected = precise_code.residuals(model, anatomy, inputs, switches, digits)
+    text = ModelInput("text", "token ids", inputs, 0)
+    found = run_text(Subject(model, anatomy, True), text, {"one": switches}, [METRIC], lambda: None)
+    for place, curve in found["one"].items():
+        yield place.stack, np.array(curve.measured[METRIC]), np.array(expected[place.stack])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", DEEP)
+def test_the_models_own_code_in_arbitrary_precision_agrees(mechanism: str) -> None:
+    """Six digits of a residual are what a result must have left to count as resolved: 1e-6 in log10 r."""
+    kind, variant, sizes, below = DEEP[mechanism]
+    model, inputs = tiny_of(kind, sizes)
+    lowest = 0.0
+    for _, found, expected in both(model, inputs, VARIANTS[variant], digits=300):
+        assert np.isfinite(expected).all()
+        assert np.abs(found - expected).max() < 1e-6
+        lowest = min(lowest, expected[-1])
+    assert lowest < below or below == 0
+
+
+@pytest.mark.slow
+def test_sinks_that_take_next_to_nothing_are_carried_too() -> None:
+    """What such a sink takes differs from token to token by 1e-26: it is all that is left once contents have collapsed."""
+    model, inputs = tiny_of("gpt_oss", {"layers": "14"})
+    for name, parameter in model.named_parameters():
+        if name.endswith("sinks"):
+            parameter.data.fill_(-60.0)
+    ((_, found, expected),) = both(model, inputs, VARIANTS["SAN"], digits=200)
+    assert np.abs(found - expected).max() < 1e-6
+
+
+def test_norms_by_hand_are_told_apart_by_what_they_compute() -> None:
+    class LayerNormByHand(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.linspace(0.5, 2.0, 6, dtype=torch.float64))
+            self.bias = nn.Parameter(torch.linspace(-1.0, 1.0, 6, dtype=torch.float64))
+            self.eps = 1e-3
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            rest = x - x.mean(-1, keepdim=True)
+            return (
+                self.weight * rest / torch.sqrt(x.var(-1, unbiased=False, keepdim=True) + self.eps)
+                + self.bias
+            )
+
+    module = LayerNormByHand()
+    found = understood(module, module.forward, 6)
+    assert found is not None
+    assert (found.epsilon, found.centre) == (1e-3, True)
+    assert found.gain is module.weight
+    assert found.bias is module.bias
+    module.eps = 1e-9
+    module.epsilon = module.eps
+    assert (
+        understood(module, lambda x: F.layer_norm(x, [6], module.weight, module.bias, 1e-3), 6)
+        is None
     )
-    model = hf.GptOssModel(config).double().eval()
-    model.set_experts_implementation("eager")
-    with pytest.raises(InputError, match="rows sum to one"):
-        curves(model, {"input_ids": torch.arange(5, 14)[None]}, VARIANTS["SAN+skip"], exact=True)
 
 
-def test_attention_that_computes_something_else_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model whose eager function scales its logits once more is not what the rule computes."""
+def stream(tokens: int = 5, width: int = 4) -> SplitTensor:
+    numbers = torch.randn(
+        1, tokens, width, generator=torch.Generator().manual_seed(0), dtype=torch.float64
+    )
+    return split_of(numbers, axis=1)
+
+
+def test_changes_in_place_are_seen_by_aliases() -> None:
+    x = stream()
+    before, version = x.plain(), x._version
+    alias = x.view_as(x)
+    assert x.add_(stream()) is x
+    assert torch.allclose(alias.plain(), 2 * before, rtol=1e-15)
+    assert x._version > version
+    x += 1.0
+    assert torch.allclose(alias.plain(), 2 * before + 1, rtol=1e-15)
+
+
+def test_a_change_that_a_view_would_have_to_see_is_refused_by_its_reason() -> None:
+    x = stream()
+    turned = x.transpose(1, 2)
+    with pytest.raises(
+        NoRule, match=r"add_, which changes in place what other views .* leave --exact out"
+    ):
+        x.add_(1.0)
+    del turned
+    x.add_(1.0)
+
+
+def test_what_is_computed_later_sees_the_numbers_of_now() -> None:
+    x = stream()
+    scores = torch.matmul(x, x.transpose(1, 2))
+    wanted = scores.settled()
+    x.mul_(3.0)
+    assert torch.equal(scores.settled(), wanted)
+
+
+@pytest.mark.parametrize("name", ["unique_consecutive", "fft_fft", "histc"])
+def test_a_refusal_names_the_function_and_says_what_to_do(name: str) -> None:
+    function = getattr(torch, name, torch.fft.fft)
+    with pytest.raises(NoRule, match=r"no rule for \w+ of the stream .*: leave --exact out"):
+        function(stream())
+
+
+def test_a_stack_of_shared_blocks_starts_at_its_own_run() -> None:
+    """The same blocks run once for each frame: every run is a stack with states of its own."""
+    with quiet():
+        model = build("videomt", {"tiny": ""}, 0, torch.float64)
+        inputs = dict(example_inputs(model))
+    with own_precision(model):
+        anatomy = examine(model, inputs)
+    text = ModelInput("text", "pixels", inputs, 0)
+    everything = {"one": VARIANTS["transformer"]}
+    subtracted, exact = (
+        run_text(Subject(model, anatomy, how), text, everything, [METRIC], lambda: None)["one"]
+        for how in (False, True)
+    )
+    assert len(exact) > 1
+    for place, curve in exact.items():
+        assert curve.measured[METRIC] == pytest.approx(subtracted[place].measured[METRIC], abs=1e-6)
+
+
+def test_an_eager_function_of_its_own_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model whose eager function scales its logits once more is computed as it is written."""
     from transformers.models.bert import modeling_bert
 
     usual = modeling_bert.eager_attention_forward
@@ -102,7 +240,25 @@ def test_attention_that_computes_something_else_is_refused(monkeypatch: pytest.M
     def sharper(module: Any, query: Any, key: Any, value: Any, mask: Any, **how: Any) -> Any:
         return usual(module, query * 1.5, key, value, mask, **how)
 
-    monkeypatch.setattr(modeling_bert, "eager_attention_forward", sharper)
     model, inputs = TINY["bert"]()
-    with pytest.raises(InputError, match="does not understand the attention"):
-        curves(model, inputs, VARIANTS["SAN"], exact=True)
+    model.config._attn_implementation = "eager"
+    as_it_was = curves(model, inputs, VARIANTS["SAN"], exact=True)
+    monkeypatch.setattr(modeling_bert, "eager_attention_forward", sharper)
+    found = curves(model, inputs, VARIANTS["SAN"], exact=True)
+    assert found == pytest.approx(curves(model, inputs, VARIANTS["SAN"], exact=False), abs=1e-6)
+    assert abs(found - as_it_was).max() > 0.01
+
+
+@pytest.mark.parametrize("exact", [("--exact",), ()])
+@pytest.mark.parametrize("config", [{"n_head": -2}, {"n_head": -1}])
+def test_sizes_that_no_model_has_are_the_configs_fault(
+    config: Mapping[str, int], exact: tuple[str, ...], tmp_path: Path
+) -> None:
+    model, _ = TINY["gpt2"]()
+    model.save_pretrained(tmp_path)
+    said = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(said | config))
+    done = attn("rank-collapse", str(tmp_path), "--random-tokens", "8", *exact)
+    assert done.code == 3
+    assert "config" in done.err
+    assert "bug" not in done.err

@@ -6,7 +6,7 @@ only what feeds the logits of position-dependent attention may use them.
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,14 +14,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attncli.checkpoints.exact.tensor import SplitTensor, rule
-from attncli.errors import InputError
-from attncli.maths.scaled import Scaled, aligned, common_exponent, scaled
+from attncli.checkpoints.exact.tensor import SplitTensor, centred, plain, rule
+from attncli.maths.scaled import Scaled, aligned, common_exponent, plus, scaled, times
 
 
-@rule(Tensor.view_as, Tensor.detach, torch.detach, Tensor.clone, torch.clone)
+@rule(Tensor.view_as, Tensor.detach, torch.detach)
 def alias(x: SplitTensor, *_: Any, **__: Any) -> SplitTensor:
     """Another tensor of the same numbers: what is known of one need not hold for the other."""
+    return SplitTensor.of(x.numbers, x.axis)
+
+
+@rule(Tensor.clone, torch.clone)
+def copied(x: SplitTensor, *_: Any, **__: Any) -> SplitTensor:
     return SplitTensor(x.common, x.varying, x.axis)
 
 
@@ -32,11 +36,39 @@ def result_type(*_: Any) -> torch.dtype:
 
 @rule(Tensor.expand)
 def expand(x: SplitTensor, *sizes: Any) -> SplitTensor:
-    """To its own shape; tokens or features are not repeated."""
+    """Heads are repeated for the queries that share them; one token would not stay what tells tokens apart."""
     wanted = tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
-    if any(size not in (-1, own) for size, own in zip(wanted, x.shape, strict=True)):
-        raise InputError("--exact cannot repeat a hidden state: leave --exact out.")
-    return alias(x)
+    before = len(wanted) - x.dim()
+    if before < 0 or wanted[before + x.axis] not in (-1, x.shape[x.axis]):
+        raise SplitTensor.refusal("a repetition of tokens")
+    shape = [
+        x.shape[index - before] if size == -1 and index >= before else size
+        for index, size in enumerate(wanted)
+    ]
+    single = [1 if index == before + x.axis else size for index, size in enumerate(shape)]
+    return SplitTensor(
+        Scaled(np.broadcast_to(x.common.mantissa, single), x.common.exponent),
+        Scaled(np.broadcast_to(x.varying.mantissa, shape), x.varying.exponent),
+        before + x.axis,
+        view_of=x,
+    )
+
+
+@rule(Tensor.expand_as)
+def expand_as(x: Any, other: Tensor) -> Any:
+    return x.expand(*other.shape)
+
+
+@rule(Tensor.repeat_interleave, torch.repeat_interleave)
+def repeat_interleave(x: SplitTensor, repeats: int, dim: int | None = None) -> SplitTensor:
+    """The same for heads, copied."""
+    if not isinstance(repeats, int) or dim is None or dim % x.dim() == x.axis:
+        raise SplitTensor.refusal("a repetition of tokens")
+    common, varying = (
+        Scaled(np.repeat(part.mantissa, repeats, axis=dim), part.exponent)
+        for part in (x.common, x.varying)
+    )
+    return SplitTensor(common, varying, x.axis)
 
 
 @rule(
@@ -49,12 +81,25 @@ def unchanged(x: Tensor, *_: Any, **__: Any) -> Tensor:
 
 
 @rule(Tensor.view, Tensor.reshape, torch.reshape)
-def reshape(x: SplitTensor, *shape: Any) -> SplitTensor:
+def reshape(x: SplitTensor, *shape: Any) -> Tensor:
     if len(shape) == 1 and isinstance(shape[0], torch.dtype):
         return x
     wanted = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
     sizes = list(np.empty(x.shape, dtype=np.bool_).reshape(wanted).shape)
+    if is_shift(x, sizes):
+        return x.plain().reshape(sizes)
     return reshaped(x, sizes)
+
+
+def is_shift(x: SplitTensor, sizes: Sequence[int]) -> bool:
+    """Queries and keys exchanged without turning them: how scores are shifted to relative positions."""
+    *lead, rows, columns = x.shape
+    return x.axis == len(lead) and list(sizes) == [*lead, columns, rows] and rows != columns
+
+
+@rule(Tensor.reshape_as)
+def reshape_as(x: Any, other: Tensor) -> Any:
+    return torch.reshape(x, other.shape)
 
 
 def reshaped(x: SplitTensor, sizes: Sequence[int]) -> SplitTensor:
@@ -66,15 +111,14 @@ def reshaped(x: SplitTensor, sizes: Sequence[int]) -> SplitTensor:
         if size == tokens and math.prod(sizes[:axis]) == before
     ]
     if not places:
-        raise InputError(
-            f"--exact cannot follow tokens from shape {tuple(x.shape)} to {tuple(sizes)}: leave --exact out."
-        )
+        raise SplitTensor.refusal(f"a change of shape from {tuple(x.shape)} to {tuple(sizes)}")
     axis = places[-1]
     single = [1 if index == axis else size for index, size in enumerate(sizes)]
     return SplitTensor(
         Scaled(x.common.mantissa.reshape(single), x.common.exponent),
         Scaled(x.varying.mantissa.reshape(sizes), x.varying.exponent),
         axis,
+        view_of=x,
     )
 
 
@@ -86,7 +130,7 @@ def flatten(x: SplitTensor, start_dim: int = 0, end_dim: int = -1) -> SplitTenso
 
 
 @rule(Tensor.unflatten, torch.unflatten)
-def unflatten(x: SplitTensor, dim: int, sizes: Sequence[int]) -> SplitTensor:
+def unflatten(x: SplitTensor, dim: int, sizes: Sequence[int]) -> Tensor:
     dim %= x.dim()
     return reshape(x, (*x.shape[:dim], *sizes, *x.shape[dim + 1 :]))
 
@@ -105,7 +149,7 @@ def permute(x: SplitTensor, *dims: Any) -> SplitTensor:
     common, varying = (
         Scaled(part.mantissa.transpose(order), part.exponent) for part in (x.common, x.varying)
     )
-    return SplitTensor(common, varying, order.index(x.axis))
+    return SplitTensor(common, varying, order.index(x.axis), view_of=x)
 
 
 @rule(Tensor.unsqueeze, torch.unsqueeze)
@@ -123,7 +167,7 @@ def squeeze(x: SplitTensor, dim: int) -> SplitTensor:
 @rule(Tensor.__getitem__)
 def getitem(x: SplitTensor, index: Any) -> Tensor:
     """Slices of features; where tokens are picked, plain numbers."""
-    given = index if isinstance(index, tuple) else (index,)
+    given = tuple(map(as_slice(x), index if isinstance(index, tuple) else (index,)))
     if not all(isinstance(part, (int, slice)) or part in (None, Ellipsis) for part in given):
         return x.plain()[index]
     probe = np.empty(x.shape, dtype=np.bool_)[tuple(given)]
@@ -142,7 +186,25 @@ def getitem(x: SplitTensor, index: Any) -> Tensor:
         scaled(common, x.common.exponent),
         scaled(x.varying.mantissa[tuple(given)], x.varying.exponent),
         axis,
+        view_of=x,
     )
+
+
+def as_slice(x: SplitTensor) -> Callable[[Any], Any]:
+    """What an index of numbers comes to where it lists all tokens in order, or one place again and again."""
+
+    def plainer(part: Any) -> Any:
+        if (
+            not isinstance(part, Tensor)
+            or part.dtype == torch.bool
+            or part.shape != x.shape[x.axis : x.axis + 1]
+        ):
+            return part
+        if torch.equal(part, torch.arange(len(part))):
+            return slice(None)
+        return int(part[0]) if bool((part == part[0]).all()) else part
+
+    return plainer
 
 
 def token_axis(tokens: Any, count: int) -> int | None:
@@ -180,15 +242,39 @@ def unbind(x: SplitTensor, dim: int = 0) -> tuple[Tensor, ...]:
 
 @rule(torch.cat, torch.concat)
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """Side by side along features; along tokens, or beside plain numbers, plain."""
+    """Side by side along features, or one after the other along tokens; beside plain features, plain."""
+    tensors = [x for x in tensors if x.numel()]  # an empty cache
     split = [x for x in tensors if isinstance(x, SplitTensor)]
-    dim %= tensors[0].dim()
-    if len(split) < len(tensors) or any(x.axis != split[0].axis or x.axis == dim for x in split):
-        return torch.cat([x.plain() if isinstance(x, SplitTensor) else x for x in tensors], dim)
+    dim %= split[0].dim()
+    if any(x.axis != split[0].axis for x in split):
+        raise SplitTensor.refusal("cat along features and tokens at once")
+    if split[0].axis == dim:
+        return after_each_other(tensors, dim)
+    if len(split) < len(tensors):
+        return torch.cat([plain(x) for x in tensors], dim)
     common, varying = (
         joined(side, dim) for side in ([x.common for x in split], [x.varying for x in split])
     )
     return SplitTensor(common, varying, axis=split[0].axis)
+
+
+def after_each_other(tensors: Sequence[Tensor], axis: int) -> SplitTensor:
+    """More tokens: c of the first split tensor is the common row, and what the others' rows differ by joins V."""
+    first = next(x.common for x in tensors if isinstance(x, SplitTensor))
+    pieces = []
+    for x in tensors:
+        if isinstance(x, SplitTensor):
+            pieces.append(plus(x.varying, plus(x.common, times(first, -1.0))))
+        else:
+            pieces.append(plus(scaled(x.to(torch.float64).numpy()), times(first, -1.0)))
+    return centred(first, joined(pieces, axis), axis)
+
+
+@rule(torch.stack)
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """As `cat` of the same with an axis more."""
+    dim %= tensors[0].dim() + 1
+    return torch.cat([torch.unsqueeze(x, dim) for x in tensors], dim)
 
 
 def joined(parts: Sequence[Scaled], dim: int) -> Scaled:

@@ -95,7 +95,8 @@ def frozen_modules(model: nn.Module) -> Iterator[None]:
         if found is None or len(args) > 1 or kwargs:
             raise refusal(f"the norm {type(module).__name__}")
         gain = None if found.gain is None else found.gain.to(x.dtype)
-        return norm(x, found.epsilon, False, gain, None)
+        bias = None if found.bias is None else found.bias.to(x.dtype)
+        return norm(x, found.epsilon, found.centre, gain, bias)
 
     def around_activation(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
         x = args[0] if args else None

@@ -27,6 +27,9 @@ In float64 it is what the float32 softmax in the models' own code leaves; in hal
 than the model.
 """
 
+LONGEST = 200
+"""Letters of what a library says."""
+
 ROWS_AT_A_TIME = 3
 """Of the short input, so that maps are really put together from strips."""
 
@@ -63,7 +66,7 @@ class Proof:
 def prove(model: nn.Module, inputs: Mapping[str, Any]) -> Proof:
     """Run the short input plain and under capture; InputError where anything does not agree."""
     with torch.no_grad():
-        as_set = floats(model(**inputs))
+        as_set = floats(first_run(model, inputs))
         with eager_everywhere(model):
             plain = floats(model(**inputs))
     evidence = Evidence()
@@ -83,6 +86,32 @@ def prove(model: nn.Module, inputs: Mapping[str, Any]) -> Proof:
     return Proof(
         tuple(stream.captured), stream.shapes, causal, whole_maps(stream), difference, eager_alone
     )
+
+
+def first_run(model: nn.Module, inputs: Mapping[str, Any]) -> Any:
+    """The model as it is; where its own code fails, its config and its weights do not go together."""
+    try:
+        return model(**inputs)
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as error:
+        if out_of_memory(error):
+            raise
+        said = next(iter(str(error).splitlines()), "").rstrip(".:")[:LONGEST]
+        raise InputError(
+            f"{type(model).__name__} does not run with the sizes of its config ({type(error).__name__}: {said}): "
+            "check its config.json."
+        ) from error
+
+
+def out_of_memory(error: Exception) -> bool:
+    """Whether it is about the machine, not the model; on the CPU torch says so in words alone."""
+    return isinstance(error, torch.OutOfMemoryError) or "allocate" in str(error)
 
 
 def small_strips(model: nn.Module, inputs: Mapping[str, Any]) -> int:

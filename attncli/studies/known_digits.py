@@ -12,7 +12,7 @@ from attncli.maths.digits import number
 from attncli.maths.scaled import Array
 from attncli.maths.split import Split
 
-MOVES = 3.0
+MOVES = 2.0
 """The sample may by chance be smaller than the rounding that it stands for."""
 
 SHARE = 0.01
@@ -42,7 +42,7 @@ def apart(one: float, other: float) -> float:
 
 
 def is_known(value: float, uncertainty: float) -> bool:
-    return uncertainty <= max(SHARE * abs(value), NEGLIGIBLE)
+    return math.isfinite(value) and uncertainty <= max(SHARE * abs(value), NEGLIGIBLE)
 
 
 def why_unknown(value: float, uncertainty: float, arithmetic: str) -> str:

@@ -144,8 +144,8 @@ class SecondPass(Recorder):
         self.uncertain: Lines = {}
 
     def plain(self, place: Place, index: int, state: Tensor) -> None:
-        """A state is rounded where it is stored too, though the next block has not been given it yet."""
-        super().plain(place, index, self.disturbance.of(state))
+        """A state is rounded where it is stored, though the next block has not been given it yet; the first one has."""
+        super().plain(place, index, self.disturbance.of(state) if index else state)
 
     def numbers(self, place: Place, index: int, state: Array) -> None:
         first = self.first.kept.pop((place, index), None)

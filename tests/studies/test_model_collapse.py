@@ -81,12 +81,13 @@ def test_bert_base_random_init() -> None:
 
 @pytest.mark.slow
 def test_albert_base_random_init() -> None:
-    """r = .6117, 1.226e-3, 2.74e-10, then the floor of float64, 3.7e-16."""
+    """r = .6117, 1.226e-3, 2.74e-10; the 3.7e-16 that was read next is the rounding of float64, and not known there."""
     source = "random:albert?width=768&heads=12&mlp-width=3072&layers=3"
     values = published(source)
     expected = [math.log10(r) for r in (0.6117, 1.226e-3, 2.74e-10)]
     assert values[:3] == pytest.approx(expected, rel=0.05, abs=0.05)
-    assert -16.0 < values[3] < -15.0
+    assert values[3] == pytest.approx(3.0 * values[2], rel=0.05)
+    assert published(source, "--arithmetic", "float64")[3] is None
 
 
 @pytest.mark.slow
@@ -145,25 +146,30 @@ def test_a_trained_llama_falls_linearly() -> None:
 # --- floors, files, and what the report says
 
 
-def test_the_floor_is_said_and_marked() -> None:
-    report = report_of(SMALL, "--random-tokens", "32")
+def test_what_float64_does_not_know_is_null_with_its_reason() -> None:
+    report = report_of(SMALL, "--random-tokens", "32", "--arithmetic", "float64")
     rows = {row["layer"]: row for row in report["rows"] if row["variant"] == "SAN" and row["metric"] == "log10_residual"}  # fmt: skip
-    assert "float64 floor" in rows[3]["note"]
-    assert rows[6]["value"] is None
+    assert [rows[layer]["value"] for layer in (3, 4, 5, 6)] == [None] * 4
+    assert rows[3]["note"].startswith("not known")
+    assert "by rounding" in rows[3]["note"]
     assert "round to one vector" in rows[6]["note"]
+    assert 0.0 <= rows[2]["uncertainty"] < 1e-4
     assert report["source"]["residual"].startswith("by subtraction in float64")
     assert curve(report, metric="order")[3] is None  # no order is told from rounding
-    assert "floor" in report["findings"][0]["text"]
+    assert "not known in float64 from layer 3 on" in report["findings"][0]["text"]
 
 
-def test_a_wider_type_lowers_the_floor() -> None:
-    floors = {}
-    for dtype in ("bfloat16", "float32", "float64"):
-        report = report_of(SMALL, "--random-tokens", "32", "--dtype", dtype, "--variants", "SAN")
-        known = [value for value in curve(report) if value is not None]
-        floors[dtype] = min(known)
-        assert report["source"]["dtype"] == dtype
-    assert floors["float64"] < -14 < floors["float32"] < -5 < floors["bfloat16"] < -1
+def test_a_wider_type_knows_more() -> None:
+    """Of each type what is known is right, and it goes down to where the type's digits end."""
+    truth = curve(report_of(SMALL, "--random-tokens", "32", "--variants", "SAN"))
+    lowest = {}
+    for how in (("--dtype", "bfloat16"), ("--dtype", "float32"), ("--arithmetic", "float64")):
+        report = report_of(SMALL, "--random-tokens", "32", *how, "--variants", "SAN")
+        known = {at: value for at, value in enumerate(curve(report)) if value is not None}
+        assert list(known.values()) == pytest.approx([truth[at] for at in known], rel=0.01)
+        assert report["source"]["dtype"] == how[1]
+        lowest[how[1]] = min(known.values())
+    assert lowest["float64"] < -8 < lowest["float32"] < -2 < lowest["bfloat16"] < -0.1
 
 
 def test_exact_has_no_floor() -> None:

@@ -1,7 +1,7 @@
 """A model whose blocks are given their stream with the last bits disturbed: a second sample of its rounding.
 
-Each number x becomes x (1 ± ε), the sign drawn at random and apart for every token and feature, ε that of its type. That
-is as much as storing the stream rounds it, and enough for every sum, product and function inside the block to round
+Each number x becomes x (1 ± ε/2), the sign drawn at random and apart for every token and feature, ε that of its type. That
+is one last bit, which storing the stream rounds away, and enough for every sum, product and function inside the block to round
 anew: what two such passes agree in is known, and what they differ in is rounding, in its own size, whatever the width,
 the depth, the length, or the common row have made of it. Sums in another order would have to be made for every function
 that sums, and would leave tokens that coincide to the last bit as they are; noise on every single result would say what
@@ -27,10 +27,10 @@ class Disturbance:
         self.generator = torch.Generator().manual_seed(0)
 
     def of(self, numbers: Tensor) -> Tensor:
-        """x (1 ± ε) in the type of x."""
+        """x (1 ± ε/2) in the type of x."""
         draws = torch.randint(0, 2, numbers.shape, generator=self.generator, dtype=torch.int8)
         signs = (2 * draws - 1).to(numbers.device, numbers.dtype)
-        return numbers + signs * (numbers * torch.finfo(numbers.dtype).eps)
+        return numbers + signs * (numbers * (torch.finfo(numbers.dtype).eps / 2))
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from attncli.checkpoints.exact.tensor import SplitTensor
 from attncli.checkpoints.inputs.texts import ModelInput
 from attncli.checkpoints.streaming.capture import eager_everywhere
 from attncli.checkpoints.structure.blocks import Stack, watching_states
-from attncli.checkpoints.structure.disturbed import Disturbance, disturbed
+from attncli.checkpoints.structure.disturbed import disturbed
 from attncli.checkpoints.structure.token_layout import as_tokens
 from attncli.errors import AttnError, InputError
 from attncli.maths.scaled import Array
@@ -137,15 +137,10 @@ class FirstPass(Recorder):
 class SecondPass(Recorder):
     """Finds for each number of the first pass how far rounding may have moved it."""
 
-    def __init__(self, first: FirstPass, stacks: Sequence[Stack], disturbance: Disturbance) -> None:
+    def __init__(self, first: FirstPass, stacks: Sequence[Stack]) -> None:
         super().__init__(stacks, list(first.metrics), first.where)
         self.first = first
-        self.disturbance = disturbance
         self.uncertain: Lines = {}
-
-    def plain(self, place: Place, index: int, state: Tensor) -> None:
-        """A state is rounded where it is stored, though the next block has not been given it yet; the first one has."""
-        super().plain(place, index, self.disturbance.of(state) if index else state)
 
     def numbers(self, place: Place, index: int, state: Array) -> None:
         first = self.first.kept.pop((place, index), None)
@@ -240,9 +235,8 @@ class Run:
         """As the model computes, twice, and null where the two passes agree in less than is asked for."""
         first = FirstPass(self.subject.stacks, self.metrics, self.where)
         self.once(first)
-        disturbance = Disturbance()
-        second = SecondPass(first, self.subject.stacks, disturbance)
-        self.once(second, disturbed(self.subject.stacks, disturbance))
+        second = SecondPass(first, self.subject.stacks)
+        self.once(second, disturbed(self.subject.stacks))
         arithmetic = self.subject.dtype
         return {
             place: known(values, second.uncertain[place], arithmetic, why)

@@ -1,7 +1,7 @@
 """From SOURCE and the model options to a study of a loaded model."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -48,11 +48,12 @@ def collapse_study(
     refuse_single_tokens(texts)
     why_plain = why_not_exact(checkpoint.model, model, arithmetic)
     first = examined(checkpoint.model)
-    subjects = {"": in_arithmetic(first, variants, arithmetic, why_plain)}
+    to_try = variants if is_shorter(first.short, texts) else most_parts(variants)
+    subjects = {"": in_arithmetic(first, variants, to_try, arithmetic, why_plain)}
     require_room(first, texts, subjects[""].in_plain_numbers(variants))
     if with_random_init:
         twin = examined(random_twin(checkpoint.model, seed))
-        subjects[RANDOM_SUFFIX] = in_arithmetic(twin, variants, arithmetic, why_plain)
+        subjects[RANDOM_SUFFIX] = in_arithmetic(twin, variants, to_try, arithmetic, why_plain)
     return partial(
         model_collapse,
         checkpoint,
@@ -91,13 +92,29 @@ def why_not_exact(loaded: "PreTrainedModel", model: ModelOptions, arithmetic: st
     return None
 
 
+def is_shorter(short: "Mapping[str, Any]", texts: "Sequence[ModelInput]") -> bool:
+    """Whether the short input is; some images and sounds have one size."""
+    return all(numbers_in(short) < numbers_in(text.kwargs) for text in texts)
+
+
+def numbers_in(inputs: "Mapping[str, Any]") -> int:
+    return sum(value.numel() for value in inputs.values() if hasattr(value, "numel"))
+
+
+def most_parts(variants: Mapping[str, Switches]) -> Mapping[str, Switches]:
+    """The one whose functions are nearly all that the others have."""
+    name = max(variants, key=lambda name: sum(astuple(variants[name])))
+    return {name: variants[name]}
+
+
 def in_arithmetic(
     examined: "Examined",
     variants: Mapping[str, Switches],
+    to_try: Mapping[str, Switches],
     arithmetic: str,
     why_plain: str | None,
 ) -> "Subject":
-    """The subject as its variants are to be run."""
+    """The subject as its variants are to be run; those `to_try` are run both ways first."""
     from attncli.studies.model_arithmetic import reasons_for_plain
     from attncli.studies.model_runs import own_precision
 
@@ -110,7 +127,7 @@ def in_arithmetic(
         return replace(
             subject,
             exact=True,
-            why_plain=reasons_for_plain(subject, examined.short, variants),
+            why_plain=reasons_for_plain(subject, examined.short, to_try),
         )
 
 
@@ -161,14 +178,14 @@ def examined(model: "PreTrainedModel") -> Examined:
     """The model's blocks and attention, proved on a short input."""
     from attncli.checkpoints.ablation import examine
     from attncli.checkpoints.loading.body import body_of
-    from attncli.checkpoints.random.dummy_inputs import example_inputs
+    from attncli.checkpoints.random.short_inputs import short_inputs
     from attncli.checkpoints.streaming import prove
     from attncli.checkpoints.structure.traits import traits_of
     from attncli.studies.model_runs import Subject, own_precision
 
     body = body_of(model)
-    short = example_inputs(body, PROBE_TOKENS)
     with own_precision(body):
+        short = short_inputs(body, PROBE_TOKENS)
         proof = prove(body, short)
         anatomy = examine(body, short)
         traits = traits_of(body, anatomy.stacks, short, proof)

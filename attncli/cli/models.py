@@ -1,7 +1,7 @@
 """From SOURCE and the model options to a study of a loaded model."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -48,12 +48,12 @@ def collapse_study(
     refuse_single_tokens(texts)
     why_plain = why_not_exact(checkpoint.model, model, arithmetic)
     first = examined(checkpoint.model)
-    to_try = variants if is_shorter(first.short, texts) else most_parts(variants)
-    subjects = {"": in_arithmetic(first, variants, to_try, arithmetic, why_plain)}
+    cheap = is_shorter(first.short, texts)
+    subjects = {"": in_arithmetic(first, variants, cheap, arithmetic, why_plain)}
     require_room(first, texts, subjects[""].in_plain_numbers(variants))
     if with_random_init:
         twin = examined(random_twin(checkpoint.model, seed))
-        subjects[RANDOM_SUFFIX] = in_arithmetic(twin, variants, to_try, arithmetic, why_plain)
+        subjects[RANDOM_SUFFIX] = in_arithmetic(twin, variants, cheap, arithmetic, why_plain)
     return partial(
         model_collapse,
         checkpoint,
@@ -101,20 +101,14 @@ def numbers_in(inputs: "Mapping[str, Any]") -> int:
     return sum(value.numel() for value in inputs.values() if hasattr(value, "numel"))
 
 
-def most_parts(variants: Mapping[str, Switches]) -> Mapping[str, Switches]:
-    """The one whose functions are nearly all that the others have."""
-    name = max(variants, key=lambda name: sum(astuple(variants[name])))
-    return {name: variants[name]}
-
-
 def in_arithmetic(
     examined: "Examined",
     variants: Mapping[str, Switches],
-    to_try: Mapping[str, Switches],
+    cheap: bool,
     arithmetic: str,
     why_plain: str | None,
 ) -> "Subject":
-    """The subject as its variants are to be run; those `to_try` are run both ways first."""
+    """The subject as its variants are to be run; `cheap`: its short input is."""
     from attncli.studies.model_arithmetic import reasons_for_plain
     from attncli.studies.model_runs import own_precision
 
@@ -127,7 +121,7 @@ def in_arithmetic(
         return replace(
             subject,
             exact=True,
-            why_plain=reasons_for_plain(subject, examined.short, to_try),
+            why_plain=reasons_for_plain(subject, examined.short, variants, cheap),
         )
 
 

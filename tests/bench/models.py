@@ -93,7 +93,9 @@ def arithmetic(model: nn.Module, inputs: dict[str, torch.Tensor], how: str) -> C
     def run() -> object:
         subject = Subject(model, anatomy, exact=how == "auto")
         if subject.exact:
-            subject = replace(subject, why_plain=reasons_for_plain(subject, tokens(12), variants))
+            subject = replace(
+                subject, why_plain=reasons_for_plain(subject, tokens(12), variants, True)
+            )
             assert not subject.why_plain
         return run_text(subject, text, variants, ["log10_residual"], lambda: None)
 

@@ -14,10 +14,12 @@ from attncli.checkpoints.ablation import examine
 from attncli.checkpoints.exact import arithmetic as exact_rules
 from attncli.checkpoints.exact.tensor import RULES
 from attncli.checkpoints.inputs.texts import ModelInput
+from attncli.checkpoints.structure.disturbed import Disturbance
+from attncli.errors import InputError
 from attncli.networks.variants import VARIANTS, Switches
 from attncli.studies.known_digits import SHARE
-from attncli.studies.model_arithmetic import reasons_for_plain
-from attncli.studies.model_runs import Run, Subject, own_precision, run_text
+from attncli.studies.model_arithmetic import disagreement, reasons_for_plain
+from attncli.studies.model_runs import Place, Run, Subject, own_precision, run_text
 from attncli.studies.trajectories import EXACT, Trajectory
 
 torch.set_num_threads(1)
@@ -111,12 +113,46 @@ def test_the_two_passes_are_the_same_every_time() -> None:
     assert repr(first) == repr(second)
 
 
+def test_masks_and_choices_are_not_rounded() -> None:
+    """A mask that is no longer 1 would hide, or show, everything."""
+    lowest = torch.finfo(torch.float64).min
+    with Disturbance():
+        mask = torch.tensor([0.0, 1.0, 1.0], dtype=torch.float64) * 1.0
+        hiding = (1.0 - mask) * lowest
+        scores = torch.full((2000,), math.pi, dtype=torch.float64) * 1.5
+        scores += 1.0
+        hidden = scores[:3] + hiding
+    assert mask.tolist() == [0.0, 1.0, 1.0]
+    assert hiding[1:].tolist() == [0.0, 0.0]
+    assert hidden[0] <= lowest / 2
+    assert hidden.isfinite().all()
+    exactly = math.pi * 1.5 + 1.0
+    assert 0.0 < (scores - exactly).abs().max() < 4e-15
+    assert len(set(scores.tolist())) > 1
+
+
+def test_large_numbers_of_a_coarse_type_are_rounded_though_they_are_whole() -> None:
+    numbers = torch.full((1000,), 300.0, dtype=torch.bfloat16)
+    with Disturbance():
+        numbers = numbers * 2.0
+    assert set(numbers.tolist()) == {600.0, 596.0}
+
+
 # --- which variants are exact
+
+
+def test_what_exact_arithmetic_loses_and_plain_numbers_know_is_a_disagreement() -> None:
+    plain = Trajectory({METRIC: [-1.0]}, [], "float64", "", {METRIC: [1e-9]}, {METRIC: [""]})
+    for lost in (math.nan, -math.inf, -1.001):
+        exact = Trajectory({METRIC: [lost]}, [], EXACT)
+        assert disagreement({Place("encoder"): exact}, {Place("encoder"): plain})
+    same = Trajectory({METRIC: [-1.0 + 1e-9]}, [], EXACT)
+    assert not disagreement({Place("encoder"): same}, {Place("encoder"): plain})
 
 
 def test_a_model_with_rules_for_everything_is_exact() -> None:
     model, inputs = TINY["bert"]()
-    assert reasons_for_plain(subject_of(model, inputs, exact=True), inputs, VARIANTS) == {}
+    assert reasons_for_plain(subject_of(model, inputs, exact=True), inputs, VARIANTS, True) == {}
 
 
 def test_a_rule_that_is_wrong_is_found_and_its_model_run_in_plain_numbers(
@@ -134,7 +170,7 @@ def test_a_rule_that_is_wrong_is_found_and_its_model_run_in_plain_numbers(
 
     monkeypatch.setitem(RULES, torch.nn.functional.linear, without_bias)
     monkeypatch.setattr("attncli.checkpoints.exact.attention.compare", lambda *_: None)
-    reasons = reasons_for_plain(subject_of(model, inputs, exact=True), inputs, VARIANTS)
+    reasons = reasons_for_plain(subject_of(model, inputs, exact=True), inputs, VARIANTS, True)
     assert set(reasons) == set(VARIANTS)
     assert all("its code is not understood" in why for why in reasons.values())
 
@@ -142,7 +178,7 @@ def test_a_rule_that_is_wrong_is_found_and_its_model_run_in_plain_numbers(
 def test_a_variant_without_rules_is_run_in_plain_numbers_and_says_why() -> None:
     model, inputs = TINY["xlnet"]()
     subject = subject_of(model, inputs, exact=True)
-    reasons = reasons_for_plain(subject, inputs, VARIANTS)
+    reasons = reasons_for_plain(subject, inputs, VARIANTS, True)
     assert set(reasons) == set(VARIANTS)
     text = ModelInput("text", "token ids", inputs, 0)
     auto = Subject(subject.body, subject.anatomy, True, why_plain=reasons)
@@ -154,8 +190,6 @@ def test_a_variant_without_rules_is_run_in_plain_numbers_and_says_why() -> None:
 def test_what_only_a_longer_text_refuses_is_run_in_plain_numbers_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from attncli.errors import InputError
-
     def refuse(*_: Any) -> Any:
         raise InputError("--exact has no rule for this: leave --exact out.")
 

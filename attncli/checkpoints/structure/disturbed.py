@@ -34,7 +34,7 @@ MOVING = frozenset(
 """Functions that move numbers and compute none."""
 
 GLANCE = 64
-"""Numbers of a result that are looked at to tell masks, places and choices, which are whole, from what was rounded."""
+"""Numbers of a result that are looked at to tell masks and choices from what was rounded."""
 
 
 class Disturbance(TorchFunctionMode):
@@ -55,7 +55,7 @@ class Disturbance(TorchFunctionMode):
 
     def after(self, name: str, result: Any, given: Any) -> Any:
         """What a function returns, disturbed if the function computed it."""
-        if type(result) is not Tensor or not result.is_floating_point() or is_whole(result):
+        if type(result) is not Tensor or not result.is_floating_point() or is_choice(result):
             return result
         if not shares(result, given):
             return self.of(result)
@@ -69,9 +69,11 @@ class Disturbance(TorchFunctionMode):
         return numbers * (1 - half * draws.to(numbers.device, numbers.dtype))
 
 
-def is_whole(numbers: Tensor) -> bool:
+def is_choice(numbers: Tensor) -> bool:
+    """Whether all are 0, 1 or so large that they hide what they are added to: 1 - mask must stay 0."""
     some = numbers.reshape(-1)[:GLANCE] if numbers.is_contiguous() else numbers[..., :GLANCE]
-    return bool((some == some.round()).all())
+    size = some.abs()
+    return bool(((size == 0) | (size == 1) | (size > torch.finfo(size.dtype).max / 2)).all())
 
 
 def shares(result: Tensor, given: Any) -> bool:

@@ -14,15 +14,20 @@ NOT_APPLICABLE = "n/a: "
 
 Scalar = str | int | float
 
+ARITHMETIC, UNCERTAINTY = "arithmetic", "uncertainty"
+"""Keys of how a number was computed, and of how far rounding may have moved it."""
+
 FOUND_KEYS = frozenset(
     {
+        *(ARITHMETIC, UNCERTAINTY),
         *("uniform", "random_init", "shuffled"),
         *("token", "feature", "over_median", "largest", "text"),
         *("role", "mark", "word"),
     }
 )
 """Keys that say what was found at a row's place, where all others say which place it is: the same number under even
-attention, with random weights or on shuffled text; where a maximum lies; a head's role and its letter; a token's word."""
+attention, with random weights or on shuffled text; where a maximum lies; a head's role and its letter; a token's word; how it
+was computed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 model_option = partial(Option, rich_help_panel="Model")
 input_option = partial(Option, rich_help_panel="Input")
 
+AUTO, EXACTLY, PLAIN = "auto", "exact", "float64"
+ARITHMETICS = (AUTO, EXACTLY, PLAIN)
+"""How residuals of a model are computed."""
+
 
 @dataclass(frozen=True)
 class ModelOptions:

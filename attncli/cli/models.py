@@ -3,12 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attncli.checkpoints.sources import Source
 from attncli.cli.defaults import before_the_work
-from attncli.cli.model_options import InputOptions, ModelOptions
-from attncli.errors import InputError, LimitError
+from attncli.cli.model_options import AUTO, EXACTLY, PLAIN, InputOptions, ModelOptions
+from attncli.errors import InputError, LimitError, UsageError
 from attncli.networks.variants import Switches
 
 if TYPE_CHECKING:
@@ -32,34 +32,33 @@ def collapse_study(
     inputs: InputOptions,
     tokens: int | None,
     seed: int,
-    exact: bool,
+    arithmetic: str,
     with_random_init: bool,
     sub_blocks: bool,
 ) -> "Callable[..., Report]":
     """Everything is loaded, proved and examined before the first curve is measured."""
     refuse_at_once(source)
     from attncli.checkpoints.inputs.texts import inputs_of
-    from attncli.checkpoints.loading.placing import require_one_device
     from attncli.checkpoints.loading.twins import random_twin
-    from attncli.studies.model_collapse import RANDOM_SUFFIX, Precision, model_collapse
+    from attncli.studies.model_collapse import RANDOM_SUFFIX, model_collapse
 
-    for what, asked in (("--exact", exact), ("--with-random-init", with_random_init)):
-        if asked:
-            model.refuse_tensor_parallel(what)
+    if with_random_init:
+        model.refuse_tensor_parallel("--with-random-init")
+    refuse_two_arithmetics(model, arithmetic)
     wanted = inputs.to_read(tokens, seed)
     model.to_load(seed)
     before_the_work()
     checkpoint = loaded_for_ablation(source, model, seed)
     texts = inputs_of(checkpoint, wanted)
     refuse_single_tokens(texts)
-    if exact:
-        require_one_device(checkpoint.model, "--exact")
-    first = examined(checkpoint.model, exact)
-    require_room(first, texts)
-    subjects = {"": first.subject}
+    why_plain = why_not_exact(checkpoint.model, model, arithmetic)
+    first = examined(checkpoint.model)
+    cheap = is_shorter(first.short, texts)
+    subjects = {"": in_arithmetic(first, variants, cheap, arithmetic, why_plain)}
+    require_room(first, texts, subjects[""].in_plain_numbers(variants))
     if with_random_init:
-        subjects[RANDOM_SUFFIX] = examined(random_twin(checkpoint.model, seed), exact).subject
-    precision = Precision.of(checkpoint.model.dtype, exact)
+        twin = examined(random_twin(checkpoint.model, seed))
+        subjects[RANDOM_SUFFIX] = in_arithmetic(twin, variants, cheap, arithmetic, why_plain)
     return partial(
         model_collapse,
         checkpoint,
@@ -67,9 +66,68 @@ def collapse_study(
         first.traits,
         texts,
         variants,
-        precision=precision,
         sub_blocks=sub_blocks,
     )
+
+
+def refuse_two_arithmetics(model: ModelOptions, arithmetic: str) -> None:
+    """Options that contradict each other."""
+    if arithmetic == EXACTLY:
+        model.refuse_tensor_parallel("--exact")
+    if arithmetic == PLAIN and model.dtype not in (None, PLAIN):
+        raise UsageError(
+            f"--arithmetic {PLAIN} and --dtype {model.dtype} exclude each other: "
+            f"--dtype {model.dtype} alone runs in that type."
+        )
+
+
+def why_not_exact(loaded: "PreTrainedModel", model: ModelOptions, arithmetic: str) -> str | None:
+    """Why no variant can be exact, whatever its functions; None where nothing speaks against it."""
+    from attncli.checkpoints.loading.placing import require_one_device
+
+    if arithmetic == EXACTLY:
+        require_one_device(loaded, "--exact")
+        return None
+    if arithmetic == PLAIN:
+        return ""
+    if model.dtype not in (None, PLAIN):
+        return f"--dtype {model.dtype} asks for its numbers"
+    if model.tensor_parallel or model.device_map is not None or loaded.device.type != "cpu":
+        return "exact arithmetic needs the whole model on the CPU"
+    return None
+
+
+def is_shorter(short: "Mapping[str, Any]", texts: "Sequence[ModelInput]") -> bool:
+    """Whether the short input is; some images and sounds have one size."""
+    return all(numbers_in(short) < numbers_in(text.kwargs) for text in texts)
+
+
+def numbers_in(inputs: "Mapping[str, Any]") -> int:
+    return sum(value.numel() for value in inputs.values() if hasattr(value, "numel"))
+
+
+def in_arithmetic(
+    examined: "Examined",
+    variants: Mapping[str, Switches],
+    cheap: bool,
+    arithmetic: str,
+    why_plain: str | None,
+) -> "Subject":
+    """The subject as its variants are to be run; `cheap`: its short input is."""
+    from attncli.studies.model_arithmetic import reasons_for_plain
+    from attncli.studies.model_runs import own_precision
+
+    subject = examined.subject
+    if why_plain is not None:
+        return replace(subject, exact=True, why_plain=dict.fromkeys(variants, why_plain))
+    if arithmetic != AUTO:
+        return replace(subject, exact=True)
+    with own_precision(subject.body):
+        return replace(
+            subject,
+            exact=True,
+            why_plain=reasons_for_plain(subject, examined.short, variants, cheap),
+        )
 
 
 def refuse_at_once(source: Source) -> None:
@@ -109,31 +167,37 @@ class Examined(NamedTuple):
     subject: "Subject"
     traits: "Mapping[str, Traits]"
     proof: "Proof"
+    short: "Mapping[str, Any]"
+    """The input."""
 
 
-def examined(model: "PreTrainedModel", exact: bool) -> Examined:
+def examined(model: "PreTrainedModel") -> Examined:
     """The model's blocks and attention, proved on a short input."""
     from attncli.checkpoints.ablation import examine
     from attncli.checkpoints.loading.body import body_of
-    from attncli.checkpoints.random.dummy_inputs import example_inputs
+    from attncli.checkpoints.random.short_inputs import short_inputs
     from attncli.checkpoints.streaming import prove
     from attncli.checkpoints.structure.traits import traits_of
     from attncli.studies.model_runs import Subject, own_precision
 
     body = body_of(model)
-    short = example_inputs(body, PROBE_TOKENS)
     with own_precision(body):
+        short = short_inputs(body, PROBE_TOKENS)
         proof = prove(body, short)
         anatomy = examine(body, short)
         traits = traits_of(body, anatomy.stacks, short, proof)
-    return Examined(Subject(body, anatomy, exact, proof.eager_alone), traits, proof)
+    subject = Subject(body, anatomy, exact=False, eager_alone=proof.eager_alone)
+    return Examined(subject, traits, proof, short)
 
 
-def require_room(examined: Examined, texts: "Sequence[ModelInput]") -> None:
+def require_room(examined: Examined, texts: "Sequence[ModelInput]", states_are_kept: bool) -> None:
     """Before the first long forward pass: whether the longest text fits."""
     from attncli.checkpoints.loading.room_needed import require_room_to_run
 
     body, proof = examined.subject.body, examined.proof
     heads = vars(body.config).get("num_attention_heads", 1) if proof.whole_maps else 0
     longest = max(text.tokens for text in texts)
-    require_room_to_run(body, longest, strip_memory=0, heads_at_once=heads)
+    states = sum(len(stack.calls) + 1 for stack in examined.subject.stacks)
+    require_room_to_run(
+        body, longest, strip_memory=0, heads_at_once=heads, kept=states * states_are_kept
+    )

@@ -13,6 +13,9 @@ from attncli.cli.circle import (
 from attncli.cli.defaults import before_the_work
 from attncli.cli.groups import grouped
 from attncli.cli.model_options import (
+    ARITHMETICS,
+    AUTO,
+    EXACTLY,
     InputOptions,
     ModelOptions,
     ModelSwitchOptions,
@@ -50,7 +53,7 @@ attn rank-collapse --metric stable_rank,log10_token_cosine_gap -o curves.csv
 attn rank-collapse --layers 1 --sweep tokens=16:1024 --remove-outlier
 attn rank-collapse bert-base-uncased --with-random-init
 attn rank-collapse ./checkpoint --text-file essays.txt --variants pure --plot
-attn rank-collapse random:bert --random-tokens 128 --exact
+attn rank-collapse random:bert --random-tokens 128 --arithmetic float64
 attn rank-collapse net.safetensors --fail-if 'log10_residual[SAN+skip, layer=-1] < -3'
 attn rank-collapse --task circle                    one trained layer, applied again and again
 attn rank-collapse --task circle --as-published --width 32 --save-training runs
@@ -80,10 +83,15 @@ def rank_collapse(
             "or FROM:TO:STEPS, or a list 1,2,4.",
         ),
     ] = None,
-    exact: Annotated[
-        bool,
-        Option("--exact", help="Carry common row and residual apart through the model: no floor."),
-    ] = False,
+    arithmetic: Annotated[
+        str | None,
+        Option(
+            metavar="|".join(ARITHMETICS),
+            help="Of a model: common row and residual carried apart, or plain numbers of which the lost digits are "
+            "measured. [default: auto, exact wherever there are rules]",
+        ),
+    ] = None,
+    exact: Annotated[bool, Option("--exact", help="Short for --arithmetic exact.")] = False,
     with_random_init: Annotated[
         bool,
         Option("--with-random-init", help="Beside a model the same architecture, random weights."),
@@ -120,7 +128,13 @@ def rank_collapse(
     metrics = wanted_metrics(metric or default, conditions, of_task=asked.task is not None)
     refuse_without_a_task(asked, training)
     choose = partial(variants.chosen, switches)
-    flags = {"exact": exact, "with_random_init": with_random_init, "sub_blocks": sub_blocks}
+    how = chosen_arithmetic(arithmetic, exact)
+    flags = {
+        "arithmetic": arithmetic is not None,
+        "exact": exact,
+        "with_random_init": with_random_init,
+        "sub_blocks": sub_blocks,
+    }
     for_models = [*(name for name, on in flags.items() if on), *model_switches.given()]
     for_models += [*model.given(), *inputs.given()]
     from attncli.cli import sources
@@ -148,7 +162,7 @@ def rank_collapse(
                 inputs,
                 network.tokens,
                 run.seed or 0,
-                exact,
+                how,
                 with_random_init,
                 sub_blocks,
             )
@@ -168,6 +182,18 @@ def refuse_other_variants(
 
     twins = [f"{name}@random" for name in variants] if with_random_init else []
     refuse_unmatched(conditions, {"variant": [*variants, *twins]})
+
+
+def chosen_arithmetic(arithmetic: str | None, exact: bool) -> str:
+    """By either of the two options."""
+    if arithmetic is not None and arithmetic not in ARITHMETICS:
+        raise unknown_name("arithmetic", arithmetic, ARITHMETICS)
+    if exact and arithmetic not in (None, EXACTLY):
+        raise UsageError(
+            f"--exact and --arithmetic {arithmetic} exclude each other: drop one.",
+            rivals=["--exact", "--arithmetic"],
+        )
+    return EXACTLY if exact else arithmetic or AUTO
 
 
 def wanted_metrics(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from attncli.maths.digits import number, with_spread
-from attncli.records import Report, Row, Scalar, View
+from attncli.records import UNCERTAINTY, Report, Row, Scalar, View
 
 NOTHING = "–"
 
@@ -84,7 +84,17 @@ def across(row: Row, view: View) -> Scalar | None:
 def cell(row: Row | None) -> str:
     if row is None or row.value is None:
         return NOTHING
-    return number(row.value) if row.spread is None else with_spread(row.value, row.spread)
+    if row.spread is not None:
+        return with_spread(row.value, row.spread)
+    shown, by = number(row.value), row.keys.get(UNCERTAINTY)
+    return with_spread(row.value, by) if isinstance(by, float) and touches(shown, by) else shown
+
+
+def touches(shown: str, by: float) -> bool:
+    """Whether an uncertainty reaches the last digit that is shown."""
+    mantissa, _, exponent = shown.replace(",", "").partition("e")
+    digits = len(mantissa.partition(".")[2])
+    return by >= 0.5 * 10.0 ** (int(exponent or 0) - digits)
 
 
 def shaded(row: Row | None, key: str) -> str:

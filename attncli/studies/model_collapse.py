@@ -2,10 +2,8 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
-
-import torch
 
 from attncli.checkpoints.inputs.texts import ModelInput
 from attncli.checkpoints.loading.load import Checkpoint
@@ -15,36 +13,16 @@ from attncli.maths.regime import regime
 from attncli.metrics import definition
 from attncli.networks.variants import Switches
 from attncli.ranks.sharing import own_share
-from attncli.records import Finding, Report, Row, Scalar, View
+from attncli.records import ARITHMETIC, UNCERTAINTY, Finding, Report, Row, Scalar, View
 from attncli.studies import Progress, no_progress
 from attncli.studies.model_runs import Curves, Place, Subject, run_text
 from attncli.studies.over_texts import over_texts
-from attncli.studies.rank_collapse import BEYOND, OWN_METRICS, REGIMES, measured_rows, order_rows
-from attncli.studies.regimes import at_the_end, last_known, mean_curves, support, with_order
-from attncli.studies.trajectories import RESIDUAL, Ensemble, Trajectory
+from attncli.studies.rank_collapse import OWN_METRICS, REGIMES, measured_rows, order_rows
+from attncli.studies.regimes import at_the_end, mean_curves, support, with_order
+from attncli.studies.trajectories import EXACT, RESIDUAL, Ensemble, Trajectory
 
 RANDOM_SUFFIX = "@random"
 """`SAN@random`: the same variant of the same architecture with random weights."""
-
-FLOOR = 4.0
-"""In units of the dtype's ε: a residual below this that was found by subtraction is mostly rounding."""
-
-SUBTRACTED = {"log10_residual", "log10_residual_frobenius", "log10_residual_spectral"}
-"""Metrics that are a residual relative to the state, so that the floor is where their digits end."""
-
-
-@dataclass(frozen=True)
-class Precision:
-    """How residuals were found."""
-
-    dtype: str
-    log10_floor: float
-    """Where subtraction stops; -inf where common row and residual were carried apart."""
-
-    @classmethod
-    def of(cls, dtype: torch.dtype, exact: bool) -> "Precision":
-        floor = -math.inf if exact else math.log10(FLOOR * torch.finfo(dtype).eps)
-        return cls(str(dtype).removeprefix("torch."), floor)
 
 
 def model_collapse(
@@ -54,7 +32,6 @@ def model_collapse(
     texts: Sequence[ModelInput],
     variants: Mapping[str, Switches],
     metrics: Sequence[str],
-    precision: Precision,
     sub_blocks: bool = False,
     progress: Progress = no_progress,
 ) -> Report:
@@ -63,18 +40,19 @@ def model_collapse(
     identity = checkpoint.identity
     everywhere = measure(subjects, identity, texts, variants, wanted, sub_blocks, progress)
     ensembles = {place.stack: found for place, found in everywhere.items() if not place.after}
+    arithmetics = arithmetics_of(ensembles)
     both = {name + suffix: variants[name] for suffix in subjects for name in variants}
-    findings = tuple(describe(ensembles, both, traits, precision))
+    findings = tuple(describe(ensembles, both, traits))
     return Report(
         study="rank-collapse",
-        headline=headline(ensembles, findings, precision),
-        rows=tuple(all_rows(everywhere, len(ensembles) > 1, precision)),
+        headline=headline(ensembles, findings),
+        rows=tuple(all_rows(everywhere, len(ensembles) > 1)),
         metrics={name: definition(name) for name in wanted} | {"order": OWN_METRICS["order"]},
-        source=describe_source(checkpoint, subjects, variants, precision),
+        source=describe_source(checkpoint, subjects, variants, arithmetics),
         input={"texts": [{"name": text.name, "tokens": text.tokens} for text in texts]},
-        views=tuple(views(everywhere, metrics, len(texts))),
+        views=tuple(views(everywhere, metrics, len(texts), arithmetics)),
         findings=findings,
-        warnings=(*checkpoint.warnings, *subjects[""].anatomy.notes),
+        warnings=(*checkpoint.warnings, *subjects[""].anatomy.notes, *whys_of(ensembles)),
     )
 
 
@@ -114,7 +92,6 @@ def describe(
     ensembles: Mapping[str, Ensemble],
     variants: Mapping[str, Switches],
     traits: Mapping[str, Traits],
-    precision: Precision,
 ) -> Iterator[Finding]:
     """The regime of every variant in every stack."""
     for stack, ensemble in ensembles.items():
@@ -123,7 +100,7 @@ def describe(
             drag = ", ".join(
                 filter(None, ["the skip" if switches.skip else "", traits[stack].drag])
             )
-            text = in_words(curve, support(switches), drag, precision)
+            text = in_words(curve, support(switches), drag, arithmetic_of(ensemble[name]))
             yield Finding(about(stack, name, ensembles), text)
 
 
@@ -132,61 +109,62 @@ def about(stack: str, variant: str, ensembles: Mapping[str, Ensemble]) -> str:
     return variant if len(ensembles) == 1 else f"{stack} {variant}"
 
 
-def in_words(curve: Sequence[float], support: str, drag: str, precision: Precision) -> str:
-    """The regime, told from the layers above the floor."""
-    layer = floor_layer(curve, precision)
+def in_words(curve: Sequence[float], support: str, drag: str, arithmetic: str) -> str:
+    """The regime, told from the layers that are known."""
+    layer = first_unknown(curve)
     if layer is None:
         return regime(curve, support, drag)
-    floor = f"at the {precision.dtype} floor from layer {layer} on"
+    unknown = unknown_in_words(layer, arithmetic)
     if layer < FEWEST_POINTS:
-        return floor
-    return f"{regime(curve[:layer], support, drag)}; {floor}"
+        return unknown
+    return f"{regime(curve[:layer], support, drag)}; {unknown}"
 
 
-def floor_layer(curve: Sequence[float], precision: Precision) -> int | None:
-    """The first layer whose residual is rounding."""
-    return next((i for i, value in enumerate(curve) if value < precision.log10_floor), None)
+def unknown_in_words(layer: int, arithmetic: str) -> str:
+    if arithmetic == EXACT:
+        return f"not resolved from layer {layer} on: tokens coincide to the last bit"
+    return f"not known in {arithmetic} from layer {layer} on"
 
 
-def headline(
-    ensembles: Mapping[str, Ensemble], findings: Sequence[Finding], precision: Precision
-) -> str:
-    """Of every stack, the variant that collapses most and the one that holds best."""
+def first_unknown(curve: Sequence[float]) -> int | None:
+    """The first layer whose residual rounding has swallowed."""
+    return next((i for i, value in enumerate(curve) if math.isnan(value)), None)
+
+
+def headline(ensembles: Mapping[str, Ensemble], findings: Sequence[Finding]) -> str:
+    """Of every stack, the variant that collapses most and the one that holds best, as far as they are known."""
     regimes = {finding.about: finding.text.partition(";")[0] for finding in findings}
     parts = []
     for stack, ensemble in ensembles.items():
         means = mean_curves(ensemble)
-        ends = sorted(means, key=lambda name: last_known(means[name])[1])
+        known = {name: curve[: first_unknown(curve)] for name, curve in means.items()}
+        ends = sorted(means, key=lambda name: (known[name] or [0.0])[-1])
         for name in dict.fromkeys((ends[0], ends[-1])):
-            title, layer = about(stack, name, ensembles), floor_layer(means[name], precision)
-            told = f", {with_order(regimes[title], means[name][:layer])}"
-            nothing = layer is not None and layer < FEWEST_POINTS
-            parts.append(
-                f"{title}: {end_in_words(means[name], precision)}{'' if nothing else told}"
-            )
+            title, arithmetic = about(stack, name, ensembles), arithmetic_of(ensemble[name])
+            end = end_in_words(means[name], arithmetic)
+            told = f", {with_order(regimes[title], known[name])}" if known[name] else ""
+            parts.append(f"{title}: {end}{'' if end.endswith(regimes[title]) else told}")
     return "; ".join(parts) + "."
 
 
-def end_in_words(curve: Sequence[float], precision: Precision) -> str:
-    """Where the curve ends, or where it meets the floor."""
-    layer = floor_layer(curve, precision)
+def end_in_words(curve: Sequence[float], arithmetic: str) -> str:
+    """Where the curve ends, or where it is last known."""
+    layer = first_unknown(curve)
     if layer is None:
         return at_the_end(curve)
-    return f"r < {10**precision.log10_floor:.0e} from layer {layer} on"
+    unknown = unknown_in_words(layer, arithmetic)
+    return f"{at_the_end(curve[:layer])} and {unknown}" if layer else unknown
 
 
-def all_rows(
-    everywhere: Mapping[Place, Ensemble], several_stacks: bool, precision: Precision
-) -> Iterator[Row]:
+def all_rows(everywhere: Mapping[Place, Ensemble], several_stacks: bool) -> Iterator[Row]:
     for place, ensemble in everywhere.items():
-        keys = keys_of(place, several_stacks)
         for variant, trajectories in ensemble.items():
+            keys = keys_of(place, several_stacks) | {ARITHMETIC: arithmetic_of(trajectories)}
             for row in measured_rows(variant, trajectories, keys):
                 if not (place.after and row.layer == 0):  # there is no block before state 0
-                    yield marked(row, precision)
+                    yield with_rounding(row, trajectories)
             if not place.after:
-                above = [above_floor(trajectory, precision) for trajectory in trajectories]
-                yield from order_rows(variant, above, keys)
+                yield from order_rows(variant, trajectories, keys)
 
 
 def keys_of(place: Place, several_stacks: bool) -> dict[str, Scalar]:
@@ -195,45 +173,84 @@ def keys_of(place: Place, several_stacks: bool) -> dict[str, Scalar]:
     return stack | ({"after": place.after} if place.after else {})
 
 
-def marked(row: Row, precision: Precision) -> Row:
-    """A residual at the floor says so."""
-    if row.metric not in SUBTRACTED or precision.log10_floor == -math.inf:
+def with_rounding(row: Row, trajectories: Sequence[Trajectory]) -> Row:
+    """A number with how far rounding may have moved it; a null with what rounding has made of it."""
+    plain = [one for one in trajectories if one.uncertain]
+    if not plain or row.layer is None:
         return row
-    if row.value is None and row.note == BEYOND:
-        return replace(row, note=f"0 in {precision.dtype}: all tokens round to one vector")
-    if row.value is not None and row.value < precision.log10_floor:
-        return replace(row, note=f"at the {precision.dtype} floor: rounding, not a residual")
-    return row
+    if row.value is None:
+        whys = filter(None, (one.unknown[row.metric][row.layer] for one in plain))
+        return replace(row, note=next(whys, row.note))
+    by = math.fsum(one.uncertain[row.metric][row.layer] for one in plain) / len(trajectories)
+    return replace(row, keys=row.keys | {UNCERTAINTY: by})  # type: ignore[operator]
 
 
-def above_floor(trajectory: Trajectory, precision: Precision) -> Trajectory:
-    """The residuals with rounding left out, so that no order is told from it."""
-    curve = trajectory.measured[RESIDUAL]
-    layer = floor_layer(curve, precision)
-    kept = curve if layer is None else [*curve[:layer], *(math.nan for _ in curve[layer:])]
-    return Trajectory({RESIDUAL: kept}, [])
+def arithmetic_of(trajectories: Sequence[Trajectory]) -> str:
+    """Exact, if it is so of every text."""
+    return next((one.arithmetic for one in trajectories if one.arithmetic != EXACT), EXACT)
+
+
+def arithmetics_of(ensembles: Mapping[str, Ensemble]) -> dict[str, str]:
+    """Of every variant; its stacks are run alike."""
+    return {
+        name: arithmetic_of(trajectories)
+        for ensemble in ensembles.values()
+        for name, trajectories in ensemble.items()
+    }
+
+
+def whys_of(ensembles: Mapping[str, Ensemble]) -> Iterator[str]:
+    """Why variants are not exact, each reason once."""
+    found: dict[tuple[str, str], dict[str, None]] = {}
+    for ensemble in ensembles.values():
+        for name, trajectories in ensemble.items():
+            for one in trajectories:
+                if one.why_plain:
+                    found.setdefault((one.arithmetic, one.why_plain), {})[name] = None
+    for (arithmetic, why), names in found.items():
+        yield f"in {arithmetic}, not exactly: {', '.join(names)}: {why}"
 
 
 def describe_source(
     checkpoint: Checkpoint,
     subjects: Mapping[str, Subject],
     variants: Mapping[str, Switches],
-    precision: Precision,
+    arithmetics: Mapping[str, str],
 ) -> dict[str, Any]:
     """The model's identity, what each variant switches on, and how residuals were found."""
+    ways = dict.fromkeys(arithmetics.values())
     return {
         **checkpoint.identity,
         "variants": {name: asdict(switches) for name, switches in variants.items()},
         "random_twin": RANDOM_SUFFIX in subjects,
-        "residual": "common row and residual carried apart"
-        if precision.log10_floor == -math.inf
-        else f"by subtraction in {precision.dtype}: floor at log10 r = {precision.log10_floor:.1f}",
+        "residual": "; ".join(map(way_in_words, ways)),
+        "arithmetic": dict(arithmetics),
     }
 
 
+def way_in_words(arithmetic: str) -> str:
+    if arithmetic == EXACT:
+        return "common row and residual carried apart"
+    return f"by subtraction in {arithmetic}, twice: what rounding changes is told"
+
+
+def arithmetic_in_words(arithmetics: Mapping[str, str]) -> str:
+    """For a title: that of most variants, and which ones are not run so."""
+    if set(arithmetics.values()) == {EXACT}:
+        return "exact"
+    (plain,) = set(arithmetics.values()) - {EXACT}
+    names = [name for name, arithmetic in arithmetics.items() if arithmetic == plain]
+    text = f"in {plain} ± rounding"
+    return text if len(names) == len(arithmetics) else f"exact, but {', '.join(names)} {text}"
+
+
 def views(
-    everywhere: Mapping[Place, Ensemble], metrics: Sequence[str], texts: int
+    everywhere: Mapping[Place, Ensemble],
+    metrics: Sequence[str],
+    texts: int,
+    arithmetics: Mapping[str, str],
 ) -> Iterator[View]:
+    how = arithmetic_in_words(arithmetics)
     over = f", mean ± standard deviation over {texts} texts" if texts > 1 else ""
     several = len({place.stack for place in everywhere}) > 1
     whole: dict[str, Scalar] = {"after": ""} if any(place.after for place in everywhere) else {}
@@ -242,7 +259,7 @@ def views(
         after = f"the {place.after} of each layer" if place.after else "each layer"
         for metric in metrics:
             yield View(
-                title=f"{metric} after {after}{of}{over}",
+                title=f"{metric} after {after}{of}{over}; {how}",
                 down="layer",
                 across="variant",
                 metrics=(metric,),

@@ -1,9 +1,13 @@
-"""Variants of a loaded model over texts: every block's state is measured as it passes, and none is kept."""
+"""Variants of a loaded model over texts: every block's state is measured as it passes.
+
+With common row and residual carried apart no state is kept. In plain numbers the states of one pass are, until a second
+pass with its last bits disturbed has shown what rounding has left of them.
+"""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -12,18 +16,22 @@ from torch import Tensor, nn
 
 from attncli.checkpoints.ablation import Anatomy, switched
 from attncli.checkpoints.ablation.float64 import in_float64
+from attncli.checkpoints.ablation.proofs import same_chance
 from attncli.checkpoints.ablation.run import BlockRun
 from attncli.checkpoints.exact.run import exact_code, run_exactly
 from attncli.checkpoints.exact.tensor import SplitTensor
 from attncli.checkpoints.inputs.texts import ModelInput
 from attncli.checkpoints.streaming.capture import eager_everywhere
 from attncli.checkpoints.structure.blocks import Stack, watching_states
+from attncli.checkpoints.structure.disturbed import disturbed
 from attncli.checkpoints.structure.token_layout import as_tokens
 from attncli.errors import InputError
+from attncli.maths.scaled import Array
 from attncli.maths.split import Split
 from attncli.metrics import METRICS, Metric
 from attncli.networks.variants import Switches
-from attncli.studies.trajectories import Trajectory
+from attncli.studies.known_digits import is_known, uncertainties, why_unknown
+from attncli.studies.trajectories import EXACT, Trajectory
 
 
 class Place(NamedTuple):
@@ -44,29 +52,46 @@ class Subject:
     body: nn.Module
     anatomy: Anatomy
     exact: bool
+    """Whether common row and residual are carried apart."""
     eager_alone: bool = False
     """Whether only the model's eager attention is to be trusted."""
+    why_plain: Mapping[str, str] | None = None
+    """The variants that are run in plain numbers all the same, and why; None where exactness was asked for, so that
+    whatever has no rule ends the run."""
 
     @property
     def stacks(self) -> tuple[Stack, ...]:
         return self.anatomy.stacks
 
+    def in_plain_numbers(self, variants: Iterable[str]) -> bool:
+        """Whether any of these variants is."""
+        return not self.exact or any(name in (self.why_plain or ()) for name in variants)
+
+    @property
+    def dtype(self) -> str:
+        """Of its plain numbers."""
+        return str(next(self.body.parameters()).dtype).removeprefix("torch.")
+
+
+Lines = dict[Place, dict[str, list[float]]]
+"""Per place and metric a number for every state; what never came is nan, as rounding has swallowed it."""
+
 
 class Recorder:
-    """Measures states as they come; what never came is nan, as rounding has swallowed it."""
+    """Measures states as they come."""
 
     def __init__(self, stacks: Sequence[Stack], metrics: Sequence[str], where: str) -> None:
         self.metrics: dict[str, Metric] = {name: METRICS[name] for name in metrics}
         self.where = where
         self.lengths = {stack.name: len(stack.calls) + 1 for stack in stacks}
-        self.values: dict[Place, dict[str, list[float]]] = {}
+        self.values: Lines = {}
         for stack in stacks:
-            self.place(Place(stack.name))
+            self.place(self.values, Place(stack.name))
 
-    def place(self, place: Place) -> dict[str, list[float]]:
+    def place(self, lines: Lines, place: Place) -> dict[str, list[float]]:
         """The curves of a place, begun when it is first seen."""
         nothing = [math.nan] * self.lengths[place.stack]
-        return self.values.setdefault(place, {name: [*nothing] for name in self.metrics})
+        return lines.setdefault(place, {name: [*nothing] for name in self.metrics})
 
     def after_block(self, stack: str, index: int, state: Tensor) -> None:
         self.plain(Place(stack), index, state)
@@ -87,14 +112,46 @@ class Recorder:
             raise InputError(
                 f"{self.where}: the state after layer {index} of {place.stack} is not finite at token {token}."
             )
-        self.split(place, index, Split.of(array.numpy()))
+        self.numbers(place, index, array.numpy())
+
+    def numbers(self, place: Place, index: int, state: Array) -> None:
+        self.split(place, index, Split.of(state))
 
     def split(self, place: Place, index: int, state: Split) -> None:
         for name, measure in self.metrics.items():
-            self.place(place)[name][index] = measure(state)
+            self.place(self.values, place)[name][index] = measure(state)
 
-    def curves(self) -> dict[Place, Trajectory]:
-        return {place: Trajectory(values, []) for place, values in self.values.items()}
+
+class FirstPass(Recorder):
+    """Keeps the states for the second pass."""
+
+    def __init__(self, stacks: Sequence[Stack], metrics: Sequence[str], where: str) -> None:
+        super().__init__(stacks, metrics, where)
+        self.kept: dict[tuple[Place, int], Array] = {}
+
+    def numbers(self, place: Place, index: int, state: Array) -> None:
+        self.kept[place, index] = state.copy()
+        super().numbers(place, index, state)
+
+
+class SecondPass(Recorder):
+    """Finds for each number of the first pass how far rounding may have moved it."""
+
+    def __init__(self, first: FirstPass, stacks: Sequence[Stack]) -> None:
+        super().__init__(stacks, list(first.metrics), first.where)
+        self.first = first
+        self.uncertain: Lines = {}
+
+    def numbers(self, place: Place, index: int, state: Array) -> None:
+        first = self.first.kept.pop((place, index), None)
+        if first is None or first.shape != state.shape:
+            raise InputError(
+                f"{self.where}: the states of a second run are not those of the first: its code draws at random, "
+                "which is not understood."
+            )
+        values = {name: line[index] for name, line in self.first.values[place].items()}
+        for name, found in uncertainties(self.metrics, values, first, state).items():
+            self.place(self.uncertain, place)[name][index] = found
 
 
 def attention_code(subject: Subject) -> AbstractContextManager[None]:
@@ -120,22 +177,109 @@ def run_text(
     """All variants of the model on one text; with `sub_blocks` also the states inside the blocks."""
     found: dict[str, Curves] = {}
     for name, switches in variants.items():
-        record = Recorder(subject.stacks, metrics, f"{name}, {text.name}")
-        with (
-            torch.no_grad(),
-            own_precision(subject.body),
-            attention_code(subject),
-            switched(
-                subject.body, subject.anatomy, switches, record.within if sub_blocks else None
-            ),
-        ):
-            if subject.exact:
-                for stack in subject.stacks:
-                    observe = partial(record.split, Place(stack.name))
-                    run_exactly(subject.body, stack, text.kwargs, observe, subject.stacks)
-            else:
-                with watching_states(subject.body, subject.stacks, record.after_block):
-                    subject.body(**text.kwargs)
-        found[name] = record.curves()
+        one = Run(subject, text, switches, metrics, sub_blocks, f"{name}, {text.name}")
+        found[name] = one.curves(name)
         tick()
     return found
+
+
+@dataclass(frozen=True)
+class Run:
+    """One variant of a model on one text."""
+
+    subject: Subject
+    text: ModelInput
+    switches: Switches
+    metrics: Sequence[str]
+    sub_blocks: bool
+    where: str
+
+    def curves(self, name: str) -> Curves:
+        """Exact if it is to be, and otherwise plain, with what is known of that."""
+        subject = self.subject
+        if not subject.exact:
+            return self.in_plain_numbers("")
+        if subject.why_plain is None:
+            return self.exactly()
+        why = subject.why_plain.get(name)
+        if why is None:
+            try:
+                return self.exactly()
+            except InputError as error:
+                why = without_advice(error)
+        return replace(self, subject=replace(subject, exact=False)).in_plain_numbers(why)
+
+    def exactly(self) -> Curves:
+        """Common row and residual apart, one pass for each stack."""
+        record = Recorder(self.subject.stacks, self.metrics, self.where)
+        with self.code(record):
+            for stack in self.subject.stacks:
+                observe = partial(record.split, Place(stack.name))
+                stacks = self.subject.stacks
+                run_exactly(self.subject.body, stack, self.text.kwargs, observe, stacks)
+        return {
+            place: Trajectory(values, [], arithmetic=EXACT)
+            for place, values in record.values.items()
+        }
+
+    def in_plain_numbers(self, why: str) -> Curves:
+        """As the model computes, twice, and null where the two passes agree in less than is asked for."""
+        first = FirstPass(self.subject.stacks, self.metrics, self.where)
+        self.once(first)
+        second = SecondPass(first, self.subject.stacks)
+        self.once(second, disturbed(self.subject.stacks))
+        arithmetic = self.subject.dtype
+        return {
+            place: known(values, second.uncertain[place], arithmetic, why)
+            for place, values in first.values.items()
+        }
+
+    def once(self, record: Recorder, beside: AbstractContextManager[None] | None = None) -> None:
+        """One pass as the model computes, watched."""
+        body = self.subject.body
+        with (
+            same_chance(),
+            self.code(record),
+            watching_states(body, self.subject.stacks, record.after_block),
+            beside or nullcontext(),
+        ):
+            body(**self.text.kwargs)
+
+    @contextmanager
+    def code(self, record: Recorder) -> Iterator[None]:
+        """The model without the parts that are off, and with the attention that the arithmetic needs."""
+        body = self.subject.body
+        within = record.within if self.sub_blocks else None
+        with (
+            torch.no_grad(),
+            own_precision(body),
+            attention_code(self.subject),
+            switched(body, self.subject.anatomy, self.switches, within),
+        ):
+            yield
+
+
+def known(
+    values: Mapping[str, list[float]],
+    uncertain: Mapping[str, list[float]],
+    arithmetic: str,
+    why_plain: str,
+) -> Trajectory:
+    """The numbers that rounding has left, and why the others are not known."""
+    unknown = {
+        name: [
+            "" if is_known(value, by) else why_unknown(value, by, arithmetic)
+            for value, by in zip(line, uncertain[name], strict=True)
+        ]
+        for name, line in values.items()
+    }
+    measured = {
+        name: [math.nan if why else value for value, why in zip(line, unknown[name], strict=True)]
+        for name, line in values.items()
+    }
+    return Trajectory(measured, [], arithmetic, why_plain, dict(uncertain), unknown)
+
+
+def without_advice(refusal: InputError) -> str:
+    """Why it is not exact, for who has not asked that it be."""
+    return str(refusal).removesuffix(".").partition(": leave --exact out")[0]

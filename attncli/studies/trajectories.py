@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from attncli.errors import InputError, Unresolved
 from attncli.limits import require_memory
@@ -19,17 +19,29 @@ from attncli.networks.weights import Layer, Network
 RESIDUAL, RESIDUAL_NORM = "log10_residual", "log10_residual_norm"
 """The metrics that regimes and the comparison with the bound need."""
 
+EXACT = "exact"
+"""The arithmetic that carries common row and residual apart."""
+
 
 @dataclass(frozen=True)
 class Trajectory:
     """One variant of one network: every metric at states 0 … L.
 
-    -inf: exactly zero, or beyond the range of log10 itself; nan: not resolved, because tokens coincide to the last bit.
+    -inf: exactly zero, or beyond the range of log10 itself; nan: not known, because tokens coincide to the last bit, or
+    for the reason in `unknown`.
     """
 
     measured: Mapping[str, list[float]]
     log10_constants: list[float]
     """Per layer, log10 of the constant K in the bound; empty where the theorem does not apply."""
+    arithmetic: str = ""
+    """Of a model's run: `EXACT`, or the type of the plain numbers."""
+    why_plain: str = ""
+    """Why it is not exact."""
+    uncertain: Mapping[str, list[float]] = field(default_factory=dict)
+    """How far rounding may have moved each number, of a run in plain numbers."""
+    unknown: Mapping[str, list[str]] = field(default_factory=dict)
+    """Why a number is not known; empty where it is."""
 
 
 Ensemble = Mapping[str, Sequence[Trajectory]]

@@ -5,7 +5,9 @@ A random GPT-2 (124M) in float32; plain = its own forward with sdpa, the same in
 (a) residuals after every block, streamed                       ratio to plain
 (b) attention in strips, each looked at once                    ratio to plain
 (c) all four published variants with their residuals            in forwards
-(d) peak memory at 4096 tokens: plain, residuals, strips, and output_attentions=True (needs 11 GB; --all-maps)
+(d) the same of a float64 model with --arithmetic auto, its proof on a short text included, and with float64:
+    there the lost digits are measured by a second pass; and one pass each, unmeasured    auto in units of both
+(e) peak memory at 4096 tokens: plain, residuals, strips, and output_attentions=True (needs 11 GB; --all-maps)
     alone with --memory
 """
 
@@ -18,6 +20,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -26,6 +29,8 @@ from torch import nn
 REPEATS = 5
 LENGTHS = (256, 1024, 2048)
 LONG = 4096
+FIGURE = ("SAN", "SAN+MLP", "SAN+skip", "transformer")
+EXACT_LENGTHS = (256, 1024)
 
 
 def gpt2(positions: int) -> nn.Module:
@@ -39,10 +44,10 @@ def tokens(count: int) -> dict[str, torch.Tensor]:
     return {"input_ids": torch.randint(0, 50_000, (1, count), generator=generator)}
 
 
-def cpu(works: Sequence[Callable[[], object]]) -> list[float]:
+def cpu(works: Sequence[Callable[[], object]], repeats: int = REPEATS) -> list[float]:
     """CPU seconds of each, the best of interleaved runs."""
     best = [float("inf")] * len(works)
-    for _ in range(REPEATS):
+    for _ in range(repeats):
         for index, work in enumerate(works):
             start = time.process_time()
             with torch.no_grad():
@@ -55,13 +60,43 @@ def residuals(model: nn.Module, inputs: dict[str, torch.Tensor]) -> Callable[[],
     from attncli.checkpoints.ablation import examine
     from attncli.checkpoints.inputs.texts import ModelInput
     from attncli.networks.variants import VARIANTS
-    from attncli.studies.model_runs import Subject, run_text
+    from attncli.studies.model_runs import Recorder, Run, Subject
 
     subject = Subject(model, examine(model, tokens(12)), exact=False)
     text = ModelInput("text", "random tokens", inputs, inputs["input_ids"].shape[1])
+    metrics = ["log10_residual"]
 
     def run(*names: str) -> object:
-        variants = {name: VARIANTS[name] for name in names}
+        """One pass each."""
+        found = []
+        for name in names:
+            record = Recorder(subject.stacks, metrics, name)
+            Run(subject, text, VARIANTS[name], metrics, False, name).once(record)
+            found.append(record.values)
+        return found
+
+    return run
+
+
+def arithmetic(model: nn.Module, inputs: dict[str, torch.Tensor], how: str) -> Callable[[], object]:
+    """All four variants, as the command runs them."""
+    from attncli.checkpoints.ablation import examine
+    from attncli.checkpoints.inputs.texts import ModelInput
+    from attncli.networks.variants import VARIANTS
+    from attncli.studies.model_arithmetic import reasons_for_plain
+    from attncli.studies.model_runs import Subject, run_text
+
+    anatomy = examine(model, tokens(12))
+    text = ModelInput("text", "random tokens", inputs, inputs["input_ids"].shape[1])
+    variants = {name: VARIANTS[name] for name in FIGURE}
+
+    def run() -> object:
+        subject = Subject(model, anatomy, exact=how == "auto")
+        if subject.exact:
+            subject = replace(
+                subject, why_plain=reasons_for_plain(subject, tokens(12), variants, True)
+            )
+            assert not subject.why_plain
         return run_text(subject, text, variants, ["log10_residual"], lambda: None)
 
     return run
@@ -87,12 +122,24 @@ def cost(model: nn.Module, count: int) -> None:
             lambda: model(**inputs),
             lambda: run("transformer"),
             strips(model, inputs),
-            lambda: run("SAN", "SAN+MLP", "SAN+skip", "transformer"),
+            lambda: run(*FIGURE),
         ]
     )
     print(
         f"{count:5} tokens: plain {plain:6.2f} s, residuals {states / plain:.2f} ×, "
         f"strips {maps / plain:.2f} ×, four variants {figure / plain:.2f} forwards",
+        flush=True,
+    )
+
+
+def cost_of_exactness(model: nn.Module, count: int) -> None:
+    inputs = tokens(count)
+    once = residuals(model, inputs)
+    works = [arithmetic(model, inputs, how) for how in ("auto", "float64")]
+    auto, measured, plain = cpu([*works, lambda: once(*FIGURE)], repeats=2)
+    print(
+        f"{count:5} tokens in float64, four variants: auto {auto:6.1f} s, {auto / measured:.2f} × --arithmetic float64, "
+        f"{auto / plain:.2f} × one pass each",
         flush=True,
     )
 
@@ -132,6 +179,9 @@ def main() -> None:
         model = gpt2(max(LENGTHS))
         for count in LENGTHS:
             cost(model, count)
+        model.double()
+        for count in EXACT_LENGTHS:
+            cost_of_exactness(model, count)
     print(f"peak memory at {LONG} tokens:")
     for what in ("plain", "residuals", "strips", *["all-maps"] * ("--all-maps" in sys.argv)):
         subprocess.run([sys.executable, __file__, "--peak", what], check=True)

@@ -152,7 +152,7 @@ def try_exact(model: PreTrainedModel, inputs: Mapping[str, Any]) -> str:
             for how in (False, True)
         )
     except Exception as error:
-        return f"refused: {reason(error)}"
+        return f"refused: {reason(error).partition(': leave --exact')[0]}"
     apart = max(map(worst_difference, subtracted, exact))
     return "equal" if apart < EQUAL else f"differs: by {apart:.1g} in log10 r"
 

@@ -20,7 +20,9 @@ from attncli.maths.split import Split
 RULES: Table = {}
 rule = entering(RULES)
 
-WHAT_TO_DO = "leave --exact out, and residuals are found by subtraction in float64, to about 1e-15"
+WHAT_TO_DO = (
+    "leave --exact out, and residuals are found by subtraction, as far as float64 knows them"
+)
 
 
 def no_rule(what: str, where: str = "") -> NoRule:

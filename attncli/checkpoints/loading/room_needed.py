@@ -30,11 +30,14 @@ def require_room_for_weights(
 
 
 def require_room_to_run(
-    body: nn.Module, tokens: int, strip_memory: int, heads_at_once: int = 0
+    body: nn.Module, tokens: int, strip_memory: int, heads_at_once: int = 0, kept: int = 0
 ) -> None:
-    """Refuse a text that is too long; `heads_at_once` is set where attention cannot be made strip by strip."""
+    """Refuse a text that is too long; `heads_at_once` is set where attention cannot be made strip by strip.
+
+    `kept`: states that are held in float64 until the end.
+    """
     require_memory(
-        room_to_run(body, tokens, strip_memory, heads_at_once),
+        room_to_run(body, tokens, strip_memory, heads_at_once) + 8 * kept * tokens * width(body),
         f"a text of {tokens} tokens",
         "cut it with --tokens, or lower --strip-memory",
     )
@@ -46,6 +49,12 @@ def room_to_run(body: nn.Module, tokens: int, strip_memory: int, heads_at_once: 
     states = ALIVE * tokens * widest(body) * itemsize
     maps = MAPS_ALIVE * heads_at_once * tokens**2 * max(itemsize, 4)
     return states + strip_memory + maps
+
+
+def width(body: nn.Module) -> int:
+    """Of a state; at most as wide as anything."""
+    own = vars(getattr(body, "config", body)).get("hidden_size")
+    return own if isinstance(own, int) else widest(body)
 
 
 def widest(body: nn.Module) -> int:

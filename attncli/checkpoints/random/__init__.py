@@ -7,5 +7,6 @@ tiny_configs    a small config of any type
 tiny_sizes      its sizes, by the names of attributes
 tiny_overrides  what single types need beside
 dummy_inputs    example inputs of any model
+short_inputs    the cheapest input on which a model shows its structure
 makers          how each of them is made, by what the model reads
 """

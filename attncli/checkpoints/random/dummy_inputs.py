@@ -44,10 +44,16 @@ BY_TYPE = {
 """What single types want besides; without noise, MAE's forward draws its own."""
 
 
-def example_inputs(model: PreTrainedModel, tokens: int = 12, seed: int = 0) -> dict[str, Any]:
-    """Inputs under which the model's forward runs, on its device; `tokens` is the length of texts."""
+def example_inputs(
+    model: PreTrainedModel, tokens: int = 12, seed: int = 0, small: bool = False
+) -> dict[str, Any]:
+    """Inputs under which the model's forward runs, on its device; `tokens` is the length of texts.
+
+    `small`: images of a few patches, which not every model takes.
+    """
     names = wanted(model)
-    drawn = Drawing(model, tokens, torch.Generator().manual_seed(seed), frozenset(names))
+    generator = torch.Generator().manual_seed(seed)
+    drawn = Drawing(model, tokens, generator, frozenset(names), small)
     unknown = [name for name in names if name not in MAKERS]
     if unknown:
         raise InputError(

@@ -10,5 +10,6 @@ positions        how many of them an image or a sound becomes
 token_layout     any state as [batch, token, feature]
 carried          tensors that go through a model's code in place of its stream
 mixers           what mixes tokens beside attention
+disturbed        blocks that compute with disturbed last bits
 traits           causal or not, positions in the attention or not
 """

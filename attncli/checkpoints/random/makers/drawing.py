@@ -24,6 +24,8 @@ class Drawing:
     generator: torch.Generator
     names: frozenset[str]
     """All inputs that are going to be made: one may depend on another."""
+    small: bool = False
+    """Whether images are of a few patches, and not of the model's own size."""
 
     @property
     def config(self) -> PreTrainedConfig:

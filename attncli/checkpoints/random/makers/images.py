@@ -46,6 +46,14 @@ def image(drawn: Drawing) -> Tensor:
 
 
 def image_sides(drawn: Drawing) -> tuple[int, int]:
+    rows, columns = own_sides(drawn)
+    if not drawn.small:
+        return rows, columns
+    most = GRID_SIDE * drawn.size("patch_size")
+    return min(rows, most), min(columns, most)
+
+
+def own_sides(drawn: Drawing) -> tuple[int, int]:
     names = ("image_size", "img_size", "input_size", "pretrain_image_size", "max_img_size")
     for config in configs_of(drawn.config):
         for name in names:

@@ -1,6 +1,5 @@
 """`attn inspect-model`"""
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +10,7 @@ from attncli.cli.groups import grouped
 from attncli.cli.head_options import HeadOptions
 from attncli.cli.model_options import InputOptions, ModelOptions
 from attncli.cli.options import Option, OutputOptions, completion, separated
+from attncli.cli.saying import say
 
 EXAMPLES = """
 attn inspect-model gpt2                                     what each head does, on one screen
@@ -154,8 +154,4 @@ def inspect_model(
 def note(output: OutputOptions) -> Callable[[str], None]:
     """Sentences for people, on stderr, unless they ask for silence."""
 
-    def say(sentence: str) -> None:
-        if not output.quiet:
-            print(f"attn: {sentence}", file=sys.stderr)
-
-    return say
+    return (lambda sentence: None) if output.quiet else say

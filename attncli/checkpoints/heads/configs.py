@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attncli.checkpoints.files.json_files import read_json
 from attncli.checkpoints.heads.families import Family, family_of
 from attncli.errors import InputError, UsageError
 from attncli.maths.rotary import Rotary
+from attncli.stored.json_files import read_json
 
 ROTARY_BASE = 10_000.0
 """What transformers takes where a config is silent."""

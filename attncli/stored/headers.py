@@ -6,11 +6,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from attncli.checkpoints.files.json_files import BROKEN_JSON
 from attncli.errors import InputError
+from attncli.stored.json_files import BROKEN_JSON
 
 LARGEST_HEADER = 100_000_000
 """Bytes: the limit of the safetensors library itself."""
+
+LARGEST_TENSOR = 2**60
+"""Numbers: an axis of 0 hides sizes that no library can hold."""
 
 WIDTHS: Mapping[str, int] = {
     **dict.fromkeys(("F64", "I64", "U64", "C64"), 8),
@@ -32,8 +35,20 @@ class Place(NamedTuple):
     """Bytes."""
 
 
+class Header(NamedTuple):
+    """What a file says of itself."""
+
+    places: dict[str, Place]
+    metadata: dict[str, str]
+
+
 def header(path: Path) -> dict[str, Place]:
-    """Every tensor of the file; together they fill it from the header to its end, without hole or overlap."""
+    """Every tensor of the file."""
+    return read_header(path).places
+
+
+def read_header(path: Path) -> Header:
+    """Tensors and metadata; together the tensors fill the file from the header to its end, without hole or overlap."""
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
@@ -47,12 +62,20 @@ def header(path: Path) -> dict[str, Place]:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from None
     try:
         described = json.loads(text, object_pairs_hook=without_repeats)
-        described.pop("__metadata__", None)
+        metadata = texts(described.pop("__metadata__", None))
         places = {name: placed(path, entry, 8 + length, size) for name, entry in described.items()}
         refuse_holes(places.values(), 8 + length, size)
     except (*BROKEN_JSON, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path} cannot be read as safetensors: {error}.") from None
-    return places
+    return Header(places, metadata)
+
+
+def texts(said: object) -> dict[str, str]:
+    """The metadata, which are text by text."""
+    said = {} if said is None else said
+    if not isinstance(said, dict) or not all(isinstance(value, str) for value in said.values()):
+        raise ValueError("its metadata are not text by text")
+    return said
 
 
 def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -69,6 +92,8 @@ def placed(path: Path, entry: Mapping[str, Any], start: int, size: int) -> Place
     dtype = str(entry["dtype"])
     if not first <= last <= size - start:
         raise ValueError("a tensor lies outside the file")
+    if math.prod(axis for axis in shape if axis) > LARGEST_TENSOR:
+        raise ValueError("a tensor's shape is beyond any memory")
     if dtype in WIDTHS and last - first != WIDTHS[dtype] * math.prod(shape):
         raise ValueError("a tensor's shape and size do not agree")
     return Place(path, dtype, shape, start + first, last - first)

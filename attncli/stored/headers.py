@@ -87,6 +87,8 @@ def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def placed(path: Path, entry: Mapping[str, Any], start: int, size: int) -> Place:
+    if not {"data_offsets", "shape", "dtype"} <= entry.keys():
+        raise ValueError("a tensor is not described in full")
     first, last = (whole(number) for number in entry["data_offsets"])
     shape = tuple(whole(axis) for axis in entry["shape"])
     dtype = str(entry["dtype"])

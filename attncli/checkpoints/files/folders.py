@@ -49,9 +49,7 @@ def refuse_endless(
     for name, value in numbers_in(said):
         for names, most in MOST:
             if names.fullmatch(name.rpartition(".")[2]) and value > most:
-                raise error(
-                    f"{where} asks for {name} = {value}: no model has more than {most}."
-                )
+                raise error(f"{where} asks for {name} = {value}: no model has more than {most}.")
 
 
 def numbers_in(said: Mapping[str, Any]) -> Iterator[tuple[str, float]]:

@@ -94,12 +94,13 @@ def campaign(plan: Plan, place: Path) -> Figures:
     """Run them all in folders below `place`."""
     load_everything()
     made = material(place / "material")
-    kinds = [kind for kind in MAKERS if not plan.only or kind in plan.only]
-    shares = [MAKERS[kind][0] for kind in kinds]
+    shares = [share for share, _ in MAKERS.values()]
     figures = Figures()
     for number in plan.cases:
         rng = Random(f"{plan.seed}/{number}")
-        kind = rng.choices(kinds, shares)[0]
+        kind = rng.choices(list(MAKERS), shares)[0]
+        if plan.only and kind not in plan.only:
+            continue
         folder = place / str(number)
         folder.mkdir()
         case = MAKERS[kind][1](rng, made, folder)
@@ -125,7 +126,7 @@ def shared(plan: Plan, workers: int) -> Figures:
     """Every worker takes each so many-th case, in a process that has started no threads."""
     plans = [replace(plan, cases=plan.cases[first::workers]) for first in range(workers)]
     with multiprocessing.get_context("spawn").Pool(workers) as pool:
-        parts = pool.map(alone, plans)
+        parts = pool.map(alone, plans, chunksize=1)
     total = Figures()
     for part in parts:
         total.cases += part.cases

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from fuzz.forks import Case
 from fuzz.material import Material
-from fuzz.mutations import spoilt_safetensors, split_safetensors
+from fuzz.mutations import split_safetensors, spoilt_safetensors
 from numpy.typing import NDArray
 from oracles.network import log10_residuals
 

@@ -17,7 +17,7 @@ TOML = (
     '[checks."a b"]\nreport = "x.json"\nbaseline = "y.json"\nfail-on = ["order:1"]\n[check]\nquiet = true\n',
 )
 PIECES = ("a . . . . . . . . . . . . . . . . . . . . . . b", "tool = [1]", "a = " + "[" * 2000 + "]" * 2000, "a = " + "{b=" * 1500, "[[rank-collapse]]", "rank-collapse = 3", "[rank-collapse.x]", "seeds = 1e9", "seeds = " + "9" * 5000, "x = 1979-05-27T07:32:00Z", 'metric = "a\\u0000b"', "layers = [1]", "layers = {a = 1}", "quiet = 1", "a." * 2000 + "b = 1", '"" = 1', "checks = 1", "fail-if = [[]]", "output = 1", "plot = true", "\ufeff", "[a]\n" * 500, "x = inf", '"""')  # fmt: skip
-INTEGERS = ("0", "1", "2", "3", "-1", "", "x", "nan", "1e3", "9" * 30, "9" * 5000, "2147483648", "9223372036854775808", "٣", "1.5", "0x4", "1_0")  # fmt: skip
+INTEGERS = ("0", "1", "2", "3", "1", "2", "3", "1", "2", "3", "4", "-1", "", "x", "nan", "1e3", "9" * 30, "9" * 5000, "2147483648", "9223372036854775808", "٣", "1.5", "0x4", "1_0")  # fmt: skip
 FLOATS = (*INTEGERS, "1e-310", "inf", "-0.0", "1e308")
 ANY = ("", "x", ":", "=", ",", "a:b", "a=1", "tokens=1:4", "tokens=1:99999999999", "tokens=1:4:999999", "window:2", "window:" + "9" * 30, "sinkhorn:999999999", "block:size=", "random:k=9999999999", "random:bert?layers=9999999", "random:bert?vocab=999999999999", "random:bert?width=1e9", "random:bert?layers=1&layers=2", "random:xyz", "order > 1", "no/such", ".", "-", "--", "\x00", "\n", "::error::", "a" * 20_000, "[" * 300, "global:1+" * 500 + "window:1", "butterfly", "SAN,SAN", "all", "json", "cpu", "float16", "1,2,x", "@file", "~", "../..", "é", "\ud800")  # fmt: skip
 LONG = ("--task", "--save-training", "--train-steps", "--recurrence", "--effort")

@@ -104,7 +104,8 @@ class Config:
             raise UsageError(
                 f"{self.path}: rotary positions of type '{kind}' cannot be undone here, only 'default' ones."
             )
-        base = first_of(rope, self.said, "rope_theta", "rotary_emb_base") or ROTARY_BASE
+        base = first_of(rope, self.said, "rope_theta", "rotary_emb_base")
+        base = ROTARY_BASE if base is None else base
         share = first_of(rope, self.said, "partial_rotary_factor", "rotary_pct")
         share = self.family.rotary if share is None else share
         width = int(self.key_width * self.positive("a share of rotary features", share, 1.0))

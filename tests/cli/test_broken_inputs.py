@@ -324,3 +324,11 @@ def test_a_panicking_tokenizer_is_one_sentence(tmp_path: Path, capfd: pytest.Cap
     sentence = said(3, "inspect-model", str(tmp_path / "m"), "--text", TEXT)
     assert "PanicException" in sentence
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("value", [float("nan"), -1, 2.5])
+def test_a_dropout_that_is_no_probability(value: float, tmp_path: Path) -> None:
+    saved("BertModel", tmp_path / "m")
+    change_config(tmp_path / "m", hidden_dropout_prob=value)
+    sentence = said(3, "inspect-model", str(tmp_path / "m"), "--token-ids", "2,7,5")
+    assert "no usable hidden_dropout_prob" in sentence

@@ -30,6 +30,7 @@ def read_config(folder: Path) -> dict[str, Any]:
         )
     refuse_quantised(path, said)
     refuse_endless(str(path), said)
+    refuse_odd_probabilities(path, said)
     return said
 
 
@@ -50,6 +51,13 @@ def refuse_endless(
         for names, most in MOST:
             if names.fullmatch(name.rpartition(".")[2]) and value > most:
                 raise error(f"{where} asks for {name} = {value}: no model has more than {most}.")
+
+
+def refuse_odd_probabilities(path: Path, said: Mapping[str, Any]) -> None:
+    """Dropout is never applied here, but the library checks its numbers at every pass."""
+    for name, value in numbers_in(said):
+        if "drop" in name and not 0 <= value <= 1:
+            raise InputError(f"{path} has no usable {name}: {value} is no probability.")
 
 
 def numbers_in(said: Mapping[str, Any]) -> Iterator[tuple[str, float]]:

@@ -10,10 +10,12 @@ The way of the data; a command wires it and does nothing else:
 Rooms, top to bottom; a room imports only from rooms above it, and `tests/test_house.py` says so:
 
     errors       the error tree with its exit codes
+    visible      text of others made harmless to show: on one line, no control characters, no commands of CI systems
     records      Row, Report, provenance: the only types that travel between rooms
     reports      finished reports: read back from JSON, put side by side
     registry     one mechanism for whatever is extended by adding a file
     limits       what the machine can hold
+    stored       files that others wrote: JSON objects, safetensors without torch
     ranks        several processes that run one command: shares, and results put together
     maths        numpy only, no input or output: the c+R arithmetic, bounds, orders
     networks     synthetic transformers in c+R form: specification, weights, files, one layer's step

@@ -17,6 +17,11 @@ A message is one sentence that says what, where and what to do.
 import difflib
 from collections.abc import Iterable
 
+MOST_NAMED = 40
+"""Names that a sentence lists."""
+LONGEST_NAME = 200
+"""Letters of a name that nobody knows."""
+
 
 class AttnError(Exception):
     """Anything that ends a command with one sentence instead of a traceback.
@@ -84,5 +89,12 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
     """A usage error that suggests the nearest known name, or lists them all."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(names)}."
-    return UsageError(f"unknown {kind} '{name}': {hint}")
+    hint = f"did you mean '{near[0]}'?" if near else f"there are: {few(names)}."
+    return UsageError(f"unknown {kind} '{name[:LONGEST_NAME]}': {hint}")
+
+
+def few(names: Iterable[object]) -> str:
+    """The names, or the first of them and how many there are more."""
+    every = list(map(str, names))
+    more = f" and {len(every) - MOST_NAMED:,} more" if len(every) > MOST_NAMED else ""
+    return ", ".join(every[:MOST_NAMED]) + more

@@ -7,6 +7,15 @@ from attncli.errors import LimitError
 MEMINFO = Path("/proc/meminfo")
 
 
+MOST_DIGITS = 18
+"""Of a whole number in words: what has more fits no machine word, and Python refuses thousands of them."""
+
+
+def whole_number(text: str) -> int | None:
+    """The number from 0 on that the text spells; None if it spells none, or one beyond any size."""
+    return int(text) if text.isdecimal() and len(text) <= MOST_DIGITS else None
+
+
 def available_memory() -> int | None:
     """Bytes that can be used without swapping; None where the system does not say."""
     try:
@@ -26,5 +35,19 @@ def require_memory(needed: int, what: str, advice: str) -> None:
         )
 
 
+MOST_PAIRS = 10**13
+"""Products of a query and a key in one run: days on one core, at some 10^8 a second."""
+
+
+def require_finishable(pairs: int, what: str, advice: str) -> None:
+    """Refuse work that would go on for days without a word."""
+    if pairs > MOST_PAIRS:
+        raise LimitError(
+            f"{what} compares {pairs:,} pairs of tokens, days of work (at most {MOST_PAIRS:,}): {advice}."
+        )
+
+
 def gibibytes(size: int) -> str:
-    return f"{size / 2**30:.2g} GiB"
+    """Two digits, and never a power of ten."""
+    number = size / 2**30
+    return f"{float(f'{number:.2g}'):,.0f} GiB" if number >= 10 else f"{number:.2g} GiB"

@@ -10,8 +10,10 @@ from typing import Any
 from attncli.errors import UsageError
 
 PYPROJECT = Path("pyproject.toml")
-HEADER = re.compile(r"\s*(\[[^\[\]]+\])\s*(?:#.*)?")
-ASSIGNMENT = re.compile(r"""\s*((?:[\w-]|\s*\.\s*|"[^"]*"|'[^']*')+?)\s*=""")
+HEADER = re.compile(r"\s*+(\[[^\[\]]++\])\s*+(?:#.*)?")
+NAME = r"""(?:[\w-]++|"[^"]*+"|'[^']*+')"""
+ASSIGNMENT = re.compile(rf"\s*+({NAME}(?:\s*+\.\s*+{NAME})*+)\s*+=")
+"""Possessive: a line that does not fit is given up at once, however long it is."""
 
 Keys = tuple[str, ...]
 
@@ -53,12 +55,16 @@ def opened(path: Path, prefix: Keys) -> ConfigFile:
         values: Any = tomllib.loads(text)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {(error.strerror or str(error)).lower()}.") from None
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(misread(path, str(error))) from None
     except UnicodeDecodeError:
         raise UsageError(f"{path} is no text: write it in UTF-8.") from None
-    for key in prefix:
+    except RecursionError:
+        raise UsageError(f"{path} is nested too deeply to be read.") from None
+    except ValueError as error:  # tomllib's own, and numbers of thousands of digits
+        raise UsageError(misread(path, str(error))) from None
+    for depth, key in enumerate(prefix, start=1):
         values = values.get(key, {})
+        if not isinstance(values, Mapping):
+            raise UsageError(f"{path}: '{'.'.join(prefix[:depth])}' must be a table.")
     return ConfigFile(path, values, dict(reversed(list(placed(text)))), prefix)
 
 
@@ -85,7 +91,7 @@ def keys_of(text: str) -> Keys:
     """The names in `[a.b]` or `a.b = 0`; nothing where a line of a longer text only looks like one."""
     try:
         value: Any = tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return ()
     found: list[str] = []
     while isinstance(value, dict) and value:

@@ -8,6 +8,7 @@ import typer
 from attncli.cli.groups import grouped
 from attncli.cli.help import Command, Group
 from attncli.cli.options import LARGEST_SEED, NetworkOptions, Option, SwitchOptions, complete_map
+from attncli.cli.saying import say
 from attncli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -115,8 +116,6 @@ def save(
     quiet: bool = False,
 ) -> int:
     """Write the file whole or not at all, and say so."""
-    import sys
-
     from attncli.cli.files import write_whole
     from attncli.cli.tensors import write_tensors
 
@@ -124,5 +123,5 @@ def save(
     size = sum(array.nbytes for array in tensors.values())
     count = f"{len(tensors)} tensor{'s' if len(tensors) > 1 else ''}"
     if not quiet:
-        print(f"attn: {count}, {size / 1e6:.3g} MB → {path}", file=sys.stderr)
+        say(f"{count}, {size / 1e6:.3g} MB → {path}")
     return 0

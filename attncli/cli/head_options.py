@@ -12,8 +12,10 @@ from attncli.errors import UsageError
 if TYPE_CHECKING:
     from attncli.studies.head_views import Ranking
 
-RANGE = re.compile(r"(\d+)(?:-(\d+))?")
-HEAD = re.compile(r"(\d+)\.(\d+)")
+LARGEST_NUMBER = 100_000
+"""Of a layer or head that can be named."""
+RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
+HEAD = re.compile(r"(\d{1,9})\.(\d{1,9})")
 
 head_option = partial(Option, rich_help_panel="Layers and heads")
 
@@ -97,6 +99,8 @@ def numbers(option: str, texts: list[str]) -> list[int]:
         if match is None:
             raise UsageError(f"{option} '{part}': write numbers and ranges, as in 0,3-5.")
         first, last = int(match[1]), int(match[2] or match[1])
+        if last > LARGEST_NUMBER:
+            raise UsageError(f"{option} '{part}': no model has more than {LARGEST_NUMBER:,}.")
         if last < first:
             raise UsageError(f"{option} '{part}': a range rises, as in {last}-{first}.")
         found += range(first, last + 1)

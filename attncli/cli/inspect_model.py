@@ -1,6 +1,5 @@
 """`attn inspect-model`"""
 
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +11,7 @@ from attncli.cli.groups import grouped
 from attncli.cli.head_options import HeadOptions
 from attncli.cli.model_options import InputOptions, ModelOptions
 from attncli.cli.options import Option, OutputOptions, completion, separated
+from attncli.cli.saying import say
 
 if TYPE_CHECKING:
     from attncli.gates import Condition
@@ -175,8 +175,4 @@ def refuse_gates(conditions: "Sequence[Condition]", metric: Sequence[str]) -> No
 def note(output: OutputOptions) -> Callable[[str], None]:
     """Sentences for people, on stderr, unless they ask for silence."""
 
-    def say(sentence: str) -> None:
-        if not output.quiet:
-            print(f"attn: {sentence}", file=sys.stderr)
-
-    return say
+    return (lambda sentence: None) if output.quiet else say

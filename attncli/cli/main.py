@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from attncli.cli.files import refusal, silence
+from attncli.cli.saying import say
 from attncli.errors import AttnError, LimitError, UsageError
 from attncli.ranks.launch import launch
 
@@ -74,6 +75,7 @@ def run(arguments: Sequence[str]) -> int:
     arguments = with_plot_target([part for part in arguments if part != "--debug"])
     arguments = with_config_first(arguments)
     try:
+        refuse_null(arguments)
         return dispatch(arguments)
     except AttnError as error:
         if debug:
@@ -100,6 +102,13 @@ def run(arguments: Sequence[str]) -> int:
             raise
         sentence = f"{type(error).__name__}: {error}. This is a bug in attn: --debug shows where."
         return complain(sentence, BUG)
+
+
+def refuse_null(arguments: Sequence[str]) -> None:
+    """No file, model or number has a NUL in its name, and the system's own functions stumble over one."""
+    for part in arguments:
+        if "\0" in part:
+            raise UsageError(f"the argument '{part}' holds a NUL character: leave it out.")
 
 
 def dispatch(arguments: Sequence[str]) -> int:
@@ -140,10 +149,9 @@ def usage_sentence(error: Exception) -> str:
 
 
 def complain(sentence: str, code: int) -> int:
-    """One line on stderr, control characters made visible; the code counts even if nobody can read the line."""
-    visible = "".join(c if c.isprintable() else repr(c)[1:-1] for c in sentence)
+    """One line on stderr; the code counts even if nobody can read the line."""
     with contextlib.suppress(OSError):
-        print(f"attn: {visible}", file=sys.stderr, flush=True)
+        say(sentence)
         return code
     silence(sys.stderr)
     return code

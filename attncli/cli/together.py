@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from attncli.cli.files import is_stream
+from attncli.cli.saying import say
 from attncli.errors import AttnError
 from attncli.ranks.launch import launch
 
@@ -42,7 +43,7 @@ def run_together(
     said = last_sentence(heard) if heard is not None and code else ""
     ended = leave(code, said)
     if said and LINE.broken:  # there is nobody left to say it
-        print(f"attn: {said}", file=sys.__stderr__)
+        say(said, sys.__stderr__)
     if first and ended.code and not code:
         complain(ended.said, ended.code)
     if first and ended.code and TORCHRUN in os.environ:
@@ -127,4 +128,4 @@ def keep_parts(output: Path | None, quiet: bool) -> None:
     found = PARTS.begin(output, [fingerprint(command, options, but=WEIGHTS)])
     if found and launch().first and not quiet:
         sentence = f"{found} results are left of a run that did not finish: those of this command are not made again"
-        print(f"attn: {sentence} ({PARTS.folder})", file=sys.stderr)
+        say(f"{sentence} ({PARTS.folder})")

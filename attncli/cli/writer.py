@@ -17,6 +17,7 @@ from attncli.cli.files import (
     write_whole,
 )
 from attncli.cli.options import OutputOptions
+from attncli.cli.saying import say
 from attncli.cli.together import keep_parts
 from attncli.errors import UsageError
 from attncli.ranks.launch import first
@@ -224,4 +225,4 @@ def notes(report: Report, options: OutputOptions, told: bool) -> None:
     if not told:
         lines += [f"FAIL  {v.condition}  ({v.text})" for v in report.verdicts if v.failed]
     for line in lines:
-        print(f"attn: {line}", file=sys.stderr)
+        say(line)

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
 from scipy.sparse import coo_array, csr_array
 
 from attncli.errors import InputError, UsageError
 from attncli.fits._types import FitRequest
 from attncli.maths.rounding import Floats
+from attncli.stored.arrays import StoredArrays
 
 FORMAT = "attn-fit"
 LIMITS = ("causal", "ratio_error", "off_support", "total_variation", "logit_budget", "dtype")
@@ -74,13 +74,9 @@ def read_fits(path: Path) -> tuple[list[SavedFit], FitRequest]:
     """All patterns of a file, checked, and the request they were made for."""
     if not path.is_file():
         raise UsageError(f"{path} does not exist or is not a file: check the path.")
-    try:
-        with safe_open(path, framework="numpy") as file:
-            held = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            described = file.metadata() or {}
-    except (SafetensorError, OSError, TypeError) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"{path} cannot be read as safetensors: {reason}.") from None
+    file = StoredArrays(path)
+    held = {name: file.array(name) for name in file.names()}
+    described = file.metadata
     if described.get("format") != FORMAT or not {"w_q", "w_k", "x.0"} <= held.keys():
         raise InputError(
             f"{path} is no fitted module: write one with attn approximate -o FILE.safetensors."

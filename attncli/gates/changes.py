@@ -11,8 +11,8 @@ from attncli.records import Report, Row, Verdict
 from attncli.reports import Pair, side_by_side
 
 GRAMMAR = re.compile(
-    r"\s*(?P<metric>\w+)\s*(?:\[(?P<selectors>[^\]]*)\])?"
-    r"\s*:\s*(?P<sign>[+-]?)(?P<number>[\d.]+(?:e[+-]?\d+)?)\s*(?P<unit>[%s]?)\s*"
+    r"\s*+(?P<metric>\w++)\s*+(?:\[(?P<selectors>[^\]]*+)\]\s*+)?"
+    r":\s*+(?P<sign>[+-]?)(?P<number>[\d.]++(?:e[+-]?\d++)?)\s*+(?P<unit>[%s]?)\s*+"
 )
 EXAMPLES = "'log10_residual:-0.5', 'sink:5%' or 'sink:2s'"
 

@@ -23,7 +23,7 @@ AGGREGATES: Mapping[str, Callable[[Sequence[float]], float]] = {
     "max": max,
     "mean": lambda values: math.fsum(values) / len(values),
 }
-GRAMMAR = re.compile(SUBJECT + r"\s*(?P<op><=|>=|==|!=|<|>)\s*(?P<number>\S+)\s*")
+GRAMMAR = re.compile(SUBJECT + r"(?P<op><=|>=|==|!=|<|>)\s*+(?P<number>\S++)\s*+")
 EXAMPLE = "log10_residual[variant=SAN, layer=-1] < -3"
 
 

@@ -12,10 +12,10 @@ from attncli.errors import UsageError, unknown_name
 from attncli.records import Report, Row, Scalar
 
 SUBJECT = (
-    r"\s*(?:(?P<aggregate>min|max|mean|any|all)\s*\((?=.*\)))?"
-    r"\s*(?P<metric>\w+)\s*(?:\[(?P<selectors>[^\]]*)\])?\s*(?P<close>\))?"
+    r"\s*+(?:(?P<aggregate>min|max|mean|any|all)\s*+\((?=.*\))\s*+)?"
+    r"(?P<metric>\w++)\s*+(?:\[(?P<selectors>[^\]]*+)\]\s*+)?(?:(?P<close>\))\s*+)?"
 )
-"""An aggregate of a metric at some coordinates, as a regular expression."""
+"""An aggregate of a metric at some coordinates, as a regular expression that never goes back over blanks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Selection:
 
 def parse_subject(text: str) -> tuple[Selection, str]:
     """A selection with its aggregate, where there is no condition on it; the aggregate is a mean if not said."""
-    match = re.fullmatch(SUBJECT + r"\s*", text)
+    match = re.fullmatch(SUBJECT, text)
     if match is None or bool(match["aggregate"]) != bool(match["close"]):
         raise UsageError(f"cannot read '{text}': write it like 'max(sink[layer=-1])'.")
     chosen = Selection(text.strip(), match["metric"], selectors(text, match["selectors"]))

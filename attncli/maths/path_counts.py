@@ -5,16 +5,28 @@ A path picks in each layer one head, or the skip where there is one; its length 
 
 import math
 from collections.abc import Sequence
-from fractions import Fraction
 
+from attncli.errors import LimitError
 from attncli.maths.scaled import LOG10_2
+
+MOST_BITS = 10**9
+"""Of all counts together."""
 
 
 def path_counts(layers: int, heads: int, skip: bool) -> dict[int, int]:
     """Length → number of paths: C(L, k) H^k with skips; without them all H^L paths have length L."""
+    bits = layers * (1 + heads).bit_length()
+    if bits * (layers + 1 if skip else 1) > MOST_BITS:
+        raise LimitError(
+            f"the exact numbers of paths through {layers:,} layers of {heads:,} heads have {bits:,} bits each: "
+            "count those of fewer --layers."
+        )
     if not skip:
         return {layers: heads**layers}
-    return {length: math.comb(layers, length) * heads**length for length in range(layers + 1)}
+    counts = {0: 1}
+    for length in range(1, layers + 1):
+        counts[length] = counts[length - 1] * (layers - length + 1) * heads // length
+    return counts
 
 
 def counts_of_choices(choices: Sequence[int]) -> dict[int, int]:
@@ -30,7 +42,7 @@ def counts_of_choices(choices: Sequence[int]) -> dict[int, int]:
 def shares(counts: dict[int, int]) -> dict[int, float]:
     """Each length's part of all paths: Binomial(L, H/(1+H)) with skips."""
     total = sum(counts.values())
-    return {length: float(Fraction(count, total)) for length, count in counts.items()}
+    return {length: count / total for length, count in counts.items()}  # correctly rounded
 
 
 def log10_of_integer(number: int) -> float:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from attncli.maths.scaled import (
+    BEYOND_FLOATS,
     NEGLIGIBLE,
     Array,
     Scaled,
@@ -129,9 +130,9 @@ def normalised(state: Split, epsilon: float, centre: bool) -> Split:
         # X is so far below √ε that the norm only divides by √ε.
         root = 1.0 / math.sqrt(epsilon)
         return Split(times(common, root), times(varying, root), state.plain)
-    epsilon = max(epsilon * unit_at(-2 * top), SMALLEST if epsilon else 0.0)
     if common.is_zero():
         return Split(common, by_length(varying, top, epsilon), state.plain)
+    epsilon = max(epsilon * unit_at(-2 * top), SMALLEST if epsilon else 0.0)
     c, size = aligned(common, top), unit_at(varying.exponent - top)
     along, across = projection(varying.mantissa, c)
     v = float(np.mean(c * c))
@@ -146,9 +147,14 @@ def normalised(state: Split, epsilon: float, centre: bool) -> Split:
 
 
 def by_length(varying: Scaled, top: int, epsilon: float) -> Scaled:
-    """Rows divided by √(mean of squares + ε), in units of 2^top."""
+    """Rows divided by √(mean of squares + ε), each in units of its own: beside a large one a small one's squares vanish."""
     rows = aligned(varying, top)
-    return scaled(rows / np.sqrt(np.mean(rows**2, axis=1, keepdims=True) + epsilon))
+    _, own = np.frexp(np.abs(rows).max(axis=1, keepdims=True))
+    rows = np.ldexp(rows, -own)
+    shared = max(-BEYOND_FLOATS, min(BEYOND_FLOATS, -2 * top))
+    with np.errstate(over="ignore", under="ignore"):
+        added = np.maximum(np.ldexp(epsilon, shared - 2 * own), SMALLEST if epsilon else 0.0)
+    return scaled(rows / np.sqrt(np.mean(rows**2, axis=1, keepdims=True) + added))
 
 
 def norm_gap(

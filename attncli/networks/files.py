@@ -11,16 +11,16 @@ The kinds of the network's parts are strings in the metadata. Logits carry 1/√
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
 
 from attncli.errors import InputError, UsageError
+from attncli.limits import whole_number
 from attncli.maths.scaled import Array
 from attncli.networks.spec import KINDS, NetworkSpec
 from attncli.networks.variants import SETS, VARIANTS
 from attncli.networks.weights import Layer, Network
+from attncli.stored.arrays import StoredArrays
 
 FORMAT = "attn-network"
 FARTHEST_APART = 900
@@ -64,13 +64,13 @@ class FileNetwork:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.file = opened(path)
-        self.metadata: Mapping[str, str] = self.file.metadata() or {}
+        self.file = StoredArrays(path)
+        self.metadata: Mapping[str, str] = self.file.metadata
         if self.metadata.get("format") != FORMAT:
             raise InputError(
                 f"{path} is not a network file: write one with `attn generate network -o FILE`."
             )
-        self.names = frozenset(self.file.keys())
+        self.names = frozenset(self.file.names())
         self.spec = self.read_spec()
         self.seed = self.number("seed")
         self.check_shapes()
@@ -95,7 +95,7 @@ class FileNetwork:
         return Layer(**found)
 
     def tensor(self, name: str) -> Array:
-        array: Array = self.file.get_tensor(name).astype(np.float64, copy=False)
+        array: Array = self.file.array(name).astype(np.float64, copy=False)
         if not np.isfinite(array).all():
             raise InputError(f"{self.path}: tensor {name} holds NaN or infinite values.")
         refuse_far_apart(f"{self.path}: tensor {name}", array)
@@ -104,18 +104,20 @@ class FileNetwork:
     def shape(self, name: str) -> tuple[int, ...]:
         if name not in self.names:
             raise InputError(f"{self.path}: tensor {name} is missing.")
-        slice_ = self.file.get_slice(name)
-        if slice_.get_dtype() not in ("F64", "F32"):
-            raise InputError(f"{self.path}: tensor {name} is {slice_.get_dtype()}, not F64 or F32.")
-        return tuple(slice_.get_shape())
+        if self.file.dtype(name) not in ("F64", "F32"):
+            raise InputError(
+                f"{self.path}: tensor {name} is {self.file.dtype(name)}, not F64 or F32."
+            )
+        return self.file.shape(name)
 
     def number(self, name: str) -> int:
         text = self.metadata.get(name, "")
-        if not text.isdecimal():
+        found = whole_number(text)
+        if found is None:
             raise InputError(
                 f"{self.path}: metadata '{name}' must be a whole number, not '{text}'."
             )
-        return int(text)
+        return found
 
     def read_spec(self) -> NetworkSpec:
         heads, width, d = self.sized("layers.0.w_q", 3)
@@ -159,13 +161,6 @@ class FileNetwork:
                     yield name, expected
 
 
-def opened(path: Path) -> Any:
-    try:
-        return safe_open(path, framework="numpy")
-    except (SafetensorError, OSError) as error:
-        raise InputError(f"{path} cannot be read as safetensors: {reason(error)}.") from None
-
-
 def refuse_far_apart(what: str, array: Array) -> None:
     """Weights of any size keep their digits, but not beside others that are 10^270 times as large."""
     sizes = np.abs(array[array != 0.0])
@@ -202,10 +197,3 @@ def weight_shapes(spec: NetworkSpec) -> dict[str, tuple[int, ...]]:
         "w_g": inward,
         "relative_bias": (spec.heads, 2 * spec.tokens - 1),
     }
-
-
-def reason(error: Exception) -> str:
-    """The library's own words, as the end of a sentence."""
-    if isinstance(error, FileNotFoundError):
-        return "there is no such file"
-    return str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from attncli.errors import UsageError, unknown_name
+from attncli.limits import whole_number
 
 NORM_EPSILON = 1e-5
 ROPE_BASE = 10000.0
@@ -22,6 +23,10 @@ KINDS: Mapping[str, Mapping[str, str]] = {
 NUMBER_NEEDED = ("window",)
 
 LARGEST_SIZE = 10**9
+MOST_ROUNDS = 10_000
+"""Of Sinkhorn: each is a pass over every map, and what has not converged by then never will."""
+LEAST_PAIRS = 10**5
+"""That take as long as the smallest layer does."""
 SMALLEST_SCALE = 1e-100
 
 SIZES = ("layers", "tokens", "width", "heads", "key_width", "mlp_width")
@@ -99,6 +104,12 @@ class NetworkSpec:
         return (rounds or SINKHORN_ROUNDS) if kind == "sinkhorn" else 0
 
     @property
+    def pairs(self) -> int:
+        """Products of a query and a key in a pass: what most of its time goes into. A layer has some of its own."""
+        of_layer = max(self.heads * self.tokens**2, LEAST_PAIRS)
+        return self.layers * of_layer * max(1, self.rounds)
+
+    @property
     def layer_bytes(self) -> int:
         """Memory of one layer's weights."""
         return 8 * (4 * self.heads * self.width * self.d + 2 * self.width * self.hidden)
@@ -116,7 +127,11 @@ def kind_and_number(field: str, text: str) -> tuple[str, int | None]:
         raise unknown_name(option(field), text, kinds)
     if not colon and kind not in NUMBER_NEEDED:
         return kind, None
-    if not kinds[kind] or not number.isdecimal() or int(number) < 1:
+    size = whole_number(number) or 0
+    most = MOST_ROUNDS if kind == "sinkhorn" else LARGEST_SIZE
+    if not kinds[kind] or not 1 <= size <= most:
         forms = ", ".join(name + (f":{n}" if n else "") for name, n in kinds.items())
-        raise UsageError(f"{option(field)} '{text}': there are {forms} (a whole number from 1 on).")
-    return kind, int(number)
+        raise UsageError(
+            f"{option(field)} '{text}': there are {forms} (a whole number from 1 to {most:,})."
+        )
+    return kind, size

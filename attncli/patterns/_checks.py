@@ -6,7 +6,20 @@ from typing import Any
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
-from attncli.errors import InputError, UsageError
+from attncli.errors import InputError, LimitError, UsageError
+from attncli.patterns._sparse import LARGEST
+
+SMALLEST_SHARE = 1e-290
+"""Of a row's largest weight: below, its share of the row is no normal number, and neither is its inverse."""
+
+
+def affordable_file(path: Path, numbers: int) -> None:
+    """Refuse what could not be held, before it is read."""
+    if numbers > LARGEST:
+        raise LimitError(
+            f"{path} says that it holds {numbers:,} numbers, and a pattern can have {LARGEST:,}: "
+            "save fewer tokens, or the weights that are not zero as a sparse matrix."
+        )
 
 
 def from_dense(path: Path, matrix: Any) -> csr_array:
@@ -28,6 +41,8 @@ def without_duplicates(path: Path, matrix: Any) -> csr_array:
     pairs = coo_array(matrix)
     if np.iscomplexobj(pairs.data):
         raise InputError(f"{path} holds complex values: a pattern needs real numbers.")
+    if not np.issubdtype(pairs.data.dtype, np.number) and pairs.data.dtype != np.bool_:
+        raise InputError(f"{path} holds {pairs.data.dtype} values: a pattern needs real numbers.")
     rows, columns = (index.astype(np.int64) for index in pairs.coords)
     place, count = np.unique(rows * pairs.shape[1] + columns, return_counts=True)
     if (count > 1).any():
@@ -72,6 +87,7 @@ def check_rows(path: Path | str, pattern: csr_array, causal: bool) -> None:
             f"{path} row {empty[0]} has no weight ({empty.size} such rows, counting from 0): "
             "every query must attend to a key."
         )
+    refuse_wide_rows(path, pattern)
     pairs = pattern.tocoo()
     ahead = np.flatnonzero(pairs.col > pairs.row)
     if causal and ahead.size:
@@ -79,4 +95,17 @@ def check_rows(path: Path | str, pattern: csr_array, causal: bool) -> None:
         raise InputError(
             f"{path} has a weight at row {row}, column {column}, which the causal mask hides "
             f"({ahead.size} such weights): leave out --causal or cut them."
+        )
+
+
+def refuse_wide_rows(path: Path | str, pattern: csr_array) -> None:
+    """A weight that is nothing beside its row's largest cannot be told from none."""
+    starts, counts = pattern.indptr[:-1], np.diff(pattern.indptr)
+    largest = np.repeat(np.maximum.reduceat(pattern.data, starts), counts)
+    small = np.flatnonzero(pattern.data / 2.0 < largest * SMALLEST_SHARE)
+    if small.size:
+        row = int(np.searchsorted(pattern.indptr, small[0], side="right")) - 1
+        raise InputError(
+            f"{path} row {row} has weights of {pattern.data[small[0]]:.3g} and {largest[small[0]]:.3g} (counting from 0): "
+            f"less than {SMALLEST_SHARE:g} of the largest is lost in rounding, leave it out, as :above=T does."
         )

@@ -4,26 +4,29 @@
 weights of each row) or `:above=T` (keep weights above T): maps of real heads are dense.
 """
 
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from scipy.io import mmread
-from scipy.sparse import coo_array, csr_array, load_npz
+from scipy.sparse import coo_array, csr_array
 
-from attncli.errors import InputError, UsageError
+from attncli.errors import AttnError, InputError, UsageError
+from attncli.limits import whole_number
+from attncli.patterns._arrays import read_mtx, read_npy, read_npz
 from attncli.patterns._checks import (
+    affordable_file,
     check_numbers,
     check_rows,
     check_shape,
     from_dense,
-    without_duplicates,
 )
+from attncli.stored.arrays import StoredArrays
 
 SPEC = re.compile(
     r"(?P<path>.+\.(?:npy|npz|mtx|csv|safetensors))"
-    r"(?::(?P<layer>\d+)\.(?P<head>\d+))?(?::(?:top=(?P<top>\d+)|above=(?P<above>[\d.eE+-]+)))?"
+    r"(?::(?P<layer>\d{1,9})\.(?P<head>\d{1,9}))?(?::(?:top=(?P<top>\d+)|above=(?P<above>[\d.eE+-]+)))?"
 )
 
 
@@ -51,7 +54,7 @@ def read_pattern(text: str, length: int | None, causal: bool) -> csr_array:
         )
     check_numbers(path, raw := load(path, head))
     check_shape(path, raw.shape, length)
-    pattern = strongest(raw, int(spec["top"])) if spec["top"] else raw
+    pattern = strongest(raw, keys_of(text, spec["top"])) if spec["top"] else raw
     if spec["above"]:
         pattern = heavier(raw, threshold(text, spec["above"]))
     pattern.eliminate_zeros()
@@ -67,9 +70,7 @@ def load(path: Path, head: tuple[int, int] | None) -> csr_array:
         if path.suffix == ".safetensors":
             return read_safetensors(path, head)
         return READERS[path.suffix](path)
-    except InputError:
-        raise
-    except MemoryError:
+    except (AttnError, MemoryError):
         raise
     except Exception as error:  # numpy, scipy and safetensors raise a dozen different types here
         reason = str(error).strip().splitlines()
@@ -78,33 +79,9 @@ def load(path: Path, head: tuple[int, int] | None) -> csr_array:
         ) from None
 
 
-def read_npy(path: Path) -> csr_array:
-    return from_dense(path, np.load(path, mmap_mode="r", allow_pickle=False))
-
-
-def read_npz(path: Path) -> csr_array:
-    """A scipy sparse matrix, or the only array of the archive."""
-    # opened here: numpy leaves its own handle open when the archive is torn
-    with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
-        names = list(archive.files)
-        if "format" not in names:
-            if len(names) != 1:
-                raise InputError(
-                    f"{path} holds {len(names)} arrays ({', '.join(names)}): save one pattern alone."
-                )
-            return from_dense(path, archive[names[0]])
-    return without_duplicates(path, coo_array(load_npz(path)))
-
-
-def read_mtx(path: Path) -> csr_array:
-    matrix = mmread(path)
-    return (
-        without_duplicates(path, matrix) if hasattr(matrix, "tocoo") else from_dense(path, matrix)
-    )
-
-
 def read_csv(path: Path) -> csr_array:
     """Rows of comma-separated numbers, no header; the first cell that is no number is named."""
+    affordable_file(path, path.stat().st_size // 2)  # a digit and a comma
     rows: list[list[float]] = []
     for number, line in enumerate(path.read_text().splitlines(), start=1):
         if not line.strip():
@@ -135,23 +112,21 @@ def cell_value(path: Path, line: int, column: int, cell: str) -> float:
 
 def read_safetensors(path: Path, head: tuple[int, int] | None) -> csr_array:
     """A head of saved maps, a target of a saved fit, or the only matrix of the file."""
-    from safetensors import safe_open
-
-    with safe_open(path, framework="numpy") as file:
-        names = list(file.keys())
-        if head is not None:
-            name = f"layers.{head[0]}.attention"
-            if name not in names or head[1] >= file.get_slice(name).get_shape()[0]:
-                raise InputError(
-                    f"{path} has no head {head[0]}.{head[1]}: it holds {listed(names)}."
-                )
-            return from_dense(path, file.get_slice(name)[head[1]])
-        if len(names) != 1:
-            raise InputError(
-                f"{path} holds {len(names)} tensors ({listed(names)}): name a head of saved maps, "
-                f"as in {path.name}:0.0."
-            )
-        return from_dense(path, file.get_tensor(names[0]))
+    file = StoredArrays(path)
+    names = file.names()
+    if head is not None:
+        name = f"layers.{head[0]}.attention"
+        if name not in names or len(file.shape(name)) != 3 or head[1] >= file.shape(name)[0]:
+            raise InputError(f"{path} has no head {head[0]}.{head[1]}: it holds {listed(names)}.")
+        affordable_file(path, math.prod(file.shape(name)[1:]))
+        return from_dense(path, file.block(name, head[1], head[1] + 1)[0])
+    if len(names) != 1:
+        raise InputError(
+            f"{path} holds {len(names)} tensors ({listed(names)}): name a head of saved maps, "
+            f"as in {path.name}:0.0."
+        )
+    affordable_file(path, math.prod(file.shape(names[0])))
+    return from_dense(path, file.array(names[0]))
 
 
 READERS: dict[str, Callable[[Path], csr_array]] = {
@@ -165,6 +140,13 @@ READERS: dict[str, Callable[[Path], csr_array]] = {
 def listed(names: list[str]) -> str:
     """The first few names."""
     return ", ".join(names[:4]) + (", …" if len(names) > 4 else "") if names else "nothing"
+
+
+def keys_of(text: str, number: str) -> int:
+    count = whole_number(number)
+    if not count:
+        raise UsageError(f"'{text}': top must be a whole number from 1 on, not '{number}'.")
+    return count
 
 
 def threshold(text: str, number: str) -> float:

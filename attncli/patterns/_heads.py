@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from scipy.sparse import csr_array
 
 from attncli.errors import UsageError
+from attncli.limits import whole_number
 from attncli.patterns import PATTERNS
 from attncli.patterns._files import heavier, is_file, strongest, threshold
 
-SPEC = re.compile(r"(?P<model>.+?):(?P<layer>\d+)\.(?P<head>\d+)(?::(?P<keep>[^:]*))?")
+SPEC = re.compile(r"(?P<model>.+?):(?P<layer>\d{1,9})\.(?P<head>\d{1,9})(?::(?P<keep>[^:]*))?")
 RANDOM_MODEL = re.compile(r"random:[A-Za-z][\w-]*(\?.*)?")
 """`random` is a pattern too."""
 
@@ -51,8 +52,8 @@ def model_head(text: str) -> ModelHead | None:
 def kept(text: str, keep: str) -> tuple[int | None, float | None]:
     """`top=4` or `above=0.05`; a map has weights everywhere, so one of them must be said."""
     name, _, value = keep.partition("=")
-    if name == "top" and value.isdecimal() and int(value):
-        return int(value), None
+    if name == "top" and (count := whole_number(value)):
+        return count, None
     if name == "above":
         return None, threshold(text, value)
     raise UsageError(

@@ -73,6 +73,10 @@ def with_self_where_empty(pattern: csr_array) -> csr_array:
 
 def row_normalised(pattern: csr_array) -> csr_array:
     """Rows that sum to one."""
-    sums = np.asarray(pattern.sum(axis=1)).ravel()
-    weights = pattern.data / np.repeat(sums, np.diff(pattern.indptr))
+    # Each row by its own power of two, which is exact: sums of weights at either end of float64's range stay inside.
+    counts, starts = np.diff(pattern.indptr), pattern.indptr[:-1]
+    _, powers = np.frexp(np.maximum.reduceat(pattern.data, starts))
+    data = np.ldexp(pattern.data, -np.repeat(powers, counts))
+    sums = csr_array((data, pattern.indices, pattern.indptr), shape=pattern.shape).sum(axis=1)
+    weights = data / np.repeat(np.asarray(sums).ravel(), counts)
     return csr_array((weights, pattern.indices, pattern.indptr), shape=pattern.shape)

@@ -1,14 +1,27 @@
 import csv as standard
 import io
 
-from attncli.records import Report
+from attncli.records import Report, Scalar
 from attncli.render._columns import columns
+from attncli.visible import all_visible
+
+FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
+"""What a spreadsheet takes for the beginning of a formula, and may run."""
 
 
 def csv(report: Report) -> str:
     """Comma-separated rows with a header line; what does not apply is empty."""
+    report = all_visible(report)
+    names = columns(report)
     buffer = io.StringIO()
-    writer = standard.DictWriter(buffer, columns(report), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(row.flat() for row in report.rows)
+    writer = standard.writer(buffer, lineterminator="\n")
+    writer.writerow(map(cell, names))
+    for row in report.rows:
+        flat = row.flat()
+        writer.writerow(cell(flat.get(name)) for name in names)
     return buffer.getvalue()
+
+
+def cell(value: Scalar | None) -> Scalar | None:
+    """A text that would be a formula stands behind an apostrophe, which spreadsheets do not show; numbers are numbers."""
+    return f"'{value}" if isinstance(value, str) and value.lstrip().startswith(FORMULA) else value

@@ -1,6 +1,7 @@
 from collections.abc import Iterator
 
 from attncli.records import Report
+from attncli.visible import all_visible
 
 
 def github(report: Report) -> str:
@@ -10,6 +11,7 @@ def github(report: Report) -> str:
 
 def annotations(report: Report) -> Iterator[str]:
     """The answer as a notice, warnings, then what failed; passed gates are debug lines."""
+    report = all_visible(report)
     title = f"attn {report.study}"
     yield command("notice", title, report.headline)
     for warning in report.warnings:

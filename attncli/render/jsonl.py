@@ -1,9 +1,10 @@
 import json
 
 from attncli.records import Report
+from attncli.visible import in_json
 
 
 def jsonl(report: Report) -> str:
     """One JSON object a line, one line a number."""
     lines = (json.dumps(row.flat(), ensure_ascii=False, allow_nan=False) for row in report.rows)
-    return "".join(line + "\n" for line in lines)
+    return "".join(in_json(line) + "\n" for line in lines)

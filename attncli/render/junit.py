@@ -2,10 +2,12 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from attncli.records import Report, Verdict
+from attncli.visible import all_visible
 
 
 def junit(report: Report) -> str:
     """One test case a gate, as JUnit XML: what CI systems show as test results."""
+    report = all_visible(report)  # which leaves nothing that XML 1.0 has no words for
     errors = sum(verdict.stopped for verdict in report.verdicts)
     failures = sum(verdict.failed for verdict in report.verdicts) - errors
     counts = {
@@ -14,39 +16,23 @@ def junit(report: Report) -> str:
         "errors": str(errors),
     }
     root = Element("testsuites", counts)
-    suite = SubElement(root, "testsuite", {"name": f"attn {legal(report.study)}", **counts})
+    suite = SubElement(root, "testsuite", {"name": f"attn {report.study}", **counts})
     for verdict in report.verdicts:
         add_case(suite, report.study, verdict)
-    SubElement(suite, "system-out").text = legal(report.headline)
-    SubElement(suite, "system-err").text = legal("\n".join(report.warnings))
+    SubElement(suite, "system-out").text = report.headline
+    SubElement(suite, "system-err").text = "\n".join(report.warnings)
     ElementTree.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, "unicode") + "\n"
 
 
 def add_case(suite: Element, study: str, verdict: Verdict) -> None:
     """The number that decided is the failure's message, or what a passed case prints; what could not be run is an error."""
-    place = {"classname": f"attn.{legal(study)}", "name": legal(verdict.condition)}
+    place = {"classname": f"attn.{study}", "name": verdict.condition}
     case = SubElement(suite, "testcase", place)
-    text = legal(verdict.text)
+    text = verdict.text
     if verdict.failed:
         kind, cause = ("error", "stopped") if verdict.stopped else ("failure", "gate")
         message = {"message": text, "type": cause}
         SubElement(case, kind, message).text = f"{place['name']}: {text}"
     else:
         SubElement(case, "system-out").text = text
-
-
-def legal(text: str) -> str:
-    """XML 1.0 has no words for some characters, not even escaped ones: they are spelled out."""
-    return "".join(character if is_legal(character) else spelled(character) for character in text)
-
-
-def is_legal(character: str) -> bool:
-    code = ord(character)
-    return (
-        character in "\t\n" or 0x20 <= code <= 0xD7FF or 0xE000 <= code <= 0xFFFD or code > 0xFFFF
-    )
-
-
-def spelled(character: str) -> str:
-    return f"\\u{ord(character):04x}"

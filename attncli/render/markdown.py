@@ -1,25 +1,30 @@
+import re
 from collections.abc import Iterator
 
 from attncli.records import Report
 from attncli.render._cells import Grid, grids
+from attncli.visible import all_visible
+
+SPECIAL = re.compile(r"[\\`*<>&|~$\[\]]|(?<!\w)_|_(?!\w)")
+"""What Markdown, or HTML within it, would take for its own; an underscore within a word is one."""
 
 
 def markdown(report: Report) -> str:
     """The headline, the tables and the verdicts as GitHub-flavoured Markdown."""
-    return "\n".join(lines(report)) + "\n"
+    return "\n".join(lines(all_visible(report))) + "\n"
 
 
 def lines(report: Report) -> Iterator[str]:
-    yield f"**{report.headline}**"
+    yield f"**{escaped(report.headline)}**"
     for grid in grids(report):
         yield ""
-        yield f"### {grid.title}"
+        yield f"### {escaped(grid.title)}"
         yield ""
         yield from table(grid)
     if report.verdicts:
         yield ""
         for verdict in report.verdicts:
-            yield f"- {'❌' if verdict.failed else '✅'} `{verdict.condition}` — {verdict.text}"
+            yield f"- {'❌' if verdict.failed else '✅'} {code(verdict.condition)} — {escaped(verdict.text)}"
 
 
 def table(grid: Grid) -> Iterator[str]:
@@ -29,4 +34,17 @@ def table(grid: Grid) -> Iterator[str]:
 
 
 def row(cells: tuple[str, ...]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    return "| " + " | ".join(map(escaped, cells)) + " |"
+
+
+def escaped(text: str) -> str:
+    """The text as text: an entity for what opens HTML, a backslash before the rest."""
+    entities = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
+    return SPECIAL.sub(lambda found: entities.get(found[0], f"\\{found[0]}"), text)
+
+
+def code(text: str) -> str:
+    """A code span, fenced by more backticks than the text has anywhere in a row."""
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    blank = " " if longest else ""
+    return f"{'`' * (longest + 1)}{blank}{text}{blank}{'`' * (longest + 1)}"

@@ -14,11 +14,12 @@ from rich.text import Text
 
 from attncli.records import Report, Verdict
 from attncli.render._cells import Grid, grids
+from attncli.visible import all_visible
 
 
 def table(report: Report) -> RenderableType:
     """For people: the answer first, then the tables, then the verdicts."""
-    return Group(*blocks(report))
+    return Group(*blocks(all_visible(report)))
 
 
 def blocks(report: Report) -> Iterator[RenderableType]:

@@ -16,6 +16,8 @@ STDIN = "-"
 def read(path: str) -> Report:
     """The report in a file, `-` for stdin; what is wrong with it is one sentence that names the file."""
     name = "stdin" if path == STDIN else path
+    if path == STDIN and sys.stdin is None:
+        raise InputError(f"cannot read stdin: it is closed; {ADVICE}.")
     try:
         raw = sys.stdin.buffer.read() if path == STDIN else Path(path).read_bytes()
     except FileNotFoundError:

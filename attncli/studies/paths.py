@@ -22,9 +22,13 @@ from attncli.studies.path_measures import (
 from attncli.studies.path_terms import decomposed
 from attncli.studies.path_words import OWN_METRICS, cancelling, carried, definitions, headline_of
 from attncli.studies.statistics import summary_row
+from attncli.studies.trajectories import require_days
 
 TOLERANCE = 1e-10
 """The largest completeness error that is still rounding in float64."""
+
+MOST_DIGITS = 1000
+"""Of a number that a note spells out; Python itself refuses some thousands."""
 
 BEYOND = "zero, or beyond float range"
 
@@ -41,6 +45,7 @@ def paths(
     """Networks of attention alone that differ in their seed, decomposed by path length."""
     spec = networks[0].spec
     variant = "SAN+skip" if skip else "SAN"
+    require_days([spec], len(networks) * (spec.layers + 1), 1)
     found = measure_all(networks, variant, metrics, progress)
     counts = path_counts(spec.layers, spec.heads, skip)
     finding = finding_of(variant, found, counts)
@@ -112,7 +117,9 @@ def in_order(rows: Iterable[Row]) -> list[Row]:
 
 def count_row(count: int, at: dict[str, Any]) -> Row:
     if log10_of_integer(count) > 308:
-        note = f"{NOT_APPLICABLE}beyond float range: exactly {count}"
+        exact = log10_of_integer(count) < MOST_DIGITS
+        told = f"exactly {count}" if exact else "its logarithm is log10_path_count"
+        note = f"{NOT_APPLICABLE}beyond float range: {told}"
         return Row("path_count", None, "paths", note=note, **at)
     inexact = int(float(count)) != count
     return Row(

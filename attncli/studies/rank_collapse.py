@@ -21,6 +21,7 @@ from attncli.studies.trajectories import (
     Ensemble,
     Trajectory,
     bound_applies,
+    require_days,
     run,
 )
 
@@ -57,6 +58,7 @@ def rank_collapse(
 ) -> Report:
     """All variants of networks that differ in their seed alone."""
     spec = networks[0].spec
+    require_days([spec], len(networks), len(variants))
     ensemble = measure(networks, variants, metrics, progress)
     findings = tuple(describe(ensemble, explain(ensemble, spec, variants)))
     return Report(

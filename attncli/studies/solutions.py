@@ -16,8 +16,11 @@ from attncli.fits._search import (
     try_width,
 )
 from attncli.fits._types import FitRequest
+from attncli.limits import require_finishable
 from attncli.studies import Progress, no_progress
 
+VERIFICATIONS = 100
+"""Of one fit, each over all pairs of tokens: what a search for the width takes, and draws that fail."""
 WIDEST = 512
 """Where a search for the width gives up unless told otherwise."""
 
@@ -57,6 +60,9 @@ def solve(
     progress: Progress = no_progress,
 ) -> Solution:
     """Fit every pattern by every method (`auto` among them), at `request.d` or at the smallest width found."""
+    for pattern, target in targets.items():
+        tokens = target.shape[0]
+        require_finishable(len(methods) * tokens**2 * VERIFICATIONS, pattern, "lower --length")
     total = len(targets) * len(methods)
     solved: list[Solved] = []
     for pattern, target in targets.items():

@@ -11,6 +11,7 @@ from attncli.networks.weights import GeneratedNetwork
 from attncli.records import Finding, Report, Row, View
 from attncli.studies import Progress, no_progress
 from attncli.studies.rank_collapse import all_rows, definitions, measure
+from attncli.studies.trajectories import require_days
 
 SWEPT: Mapping[str, type[int] | type[float]] = {
     "tokens": int,
@@ -31,6 +32,7 @@ def sweep(
     progress: Progress = no_progress,
 ) -> Report:
     """One ensemble per point; every row carries the point's value under the parameter's name."""
+    require_days(list(specs.values()), len(seeds), len(variants))
     rows: list[Row] = []
     for index, (point, spec) in enumerate(specs.items()):
         networks = [GeneratedNetwork(spec, seed) for seed in seeds]

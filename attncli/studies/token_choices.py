@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from attncli.errors import UsageError
 
-POSITION = re.compile(r"-?\d+")
+POSITION = re.compile(r"-?\d{1,18}")
 
 AROUND = re.compile(r"^(?:Ġ|▁|##| )|</w>$")
 """What tokenizers write into a piece for the space before it, or to say that there is none."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from attncli.errors import InputError, Unresolved
-from attncli.limits import require_memory
+from attncli.limits import require_finishable, require_memory
 from attncli.maths import bounds
 from attncli.maths.activations import STEEPEST
 from attncli.maths.logits import BLOCK_ELEMENTS
@@ -46,6 +46,13 @@ class Trajectory:
 
 Ensemble = Mapping[str, Sequence[Trajectory]]
 """Per variant, one trajectory for each seed."""
+
+
+def require_days(specs: Sequence[NetworkSpec], seeds: int, variants: int) -> None:
+    """Refuse a run that would take more than days, before its first network is made."""
+    pairs = seeds * variants * sum(spec.pairs for spec in specs)
+    advice = "lower --tokens, --layers, --heads, --seeds or the number of --variants"
+    require_finishable(pairs, "This run", advice)
 
 
 def run(

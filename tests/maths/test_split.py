@@ -67,3 +67,13 @@ def test_a_split_residual_is_centred_and_its_mean_is_not_lost() -> None:
 def test_spread_is_minus_infinity_for_equal_tokens() -> None:
     assert Split.of(np.ones((3, 2))).log2_spread == -np.inf
     assert Split.of(np.eye(3)).log2_spread == -1  # 2/3 beside 1
+
+
+def test_a_norm_keeps_small_tokens_beside_huge_ones() -> None:
+    """Their squares would vanish in units of the largest."""
+    rows = np.array([[1.0, -2.0, 4.0], [3e200, 1e200, -5e200], [2e-50, 1e-50, -1e-50]])
+    found = normalised(Split.of(rows).joined(), 0.0, centre=True).joined().varying.value()
+    for row, ours in zip(rows, found, strict=True):
+        own = row / np.abs(row).max()
+        own -= own.mean()
+        np.testing.assert_allclose(ours, own / np.sqrt(np.mean(own**2)), rtol=1e-12)

@@ -18,7 +18,7 @@ from attncli.networks.variants import SETS, VARIANTS, by_names, by_switches
         ({"heads": 3}, "--heads 3 does not divide --width 64"),
         ({"norm": "layre"}, "did you mean 'layer'"),
         ({"mask": "window"}, "window:W"),
-        ({"mask": "window:0"}, "from 1 on"),
+        ({"mask": "window:0"}, "from 1 to"),
         ({"mask": "causal:3"}, "--mask 'causal:3'"),
         ({"attention": "sinkhorn:x"}, "sinkhorn:ROUNDS"),
         ({"attention": "sinkhorn", "mask": "causal"}, "identity"),

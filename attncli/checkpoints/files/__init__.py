@@ -1,12 +1,10 @@
 """A checkpoint's files, read without torch wherever that will do.
 
 kinds         what one file is: a network, maps, a fit, a report …
-json_files    config.json and the like
 folders       is there a config, and does it name a model that can be read?
 hub           a model of the hub as a folder of the local cache
 local_folder  SOURCE as a folder
 weight_files  which files hold the weights: one, shards, pickles
-headers       what the safetensors headers say
 tensors       one tensor at a time, bfloat16 included
 weights       all of them, for loading
 hashing       one hash over all weights, and whether they are finite

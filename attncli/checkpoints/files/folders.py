@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from attncli.checkpoints.files.json_files import read_json
 from attncli.checkpoints.files.weight_files import refuse_gguf
-from attncli.errors import InputError
+from attncli.errors import AttnError, InputError
+from attncli.stored.json_files import read_json
 
 MOST = (
     (re.compile(r".*(layer|block|depth|expert|head|group|stage)s?|.*_per_.*"), 10_000),
@@ -29,7 +29,8 @@ def read_config(folder: Path) -> dict[str, Any]:
             f'{path} names no model_type: add it by hand, as in "model_type": "bert", if you know it.'
         )
     refuse_quantised(path, said)
-    refuse_endless(path, said)
+    refuse_endless(str(path), said)
+    refuse_odd_probabilities(path, said)
     return said
 
 
@@ -43,13 +44,20 @@ def refuse_quantised(path: Path, said: Mapping[str, Any]) -> None:
         )
 
 
-def refuse_endless(path: Path, said: Mapping[str, Any]) -> None:
+def refuse_endless(
+    where: str, said: Mapping[str, Any], error: type[AttnError] = InputError
+) -> None:
     for name, value in numbers_in(said):
         for names, most in MOST:
-            if names.fullmatch(name) and value > most:
-                raise InputError(
-                    f"{path} asks for {name} = {value}: no model has more than {most}."
-                )
+            if names.fullmatch(name.rpartition(".")[2]) and value > most:
+                raise error(f"{where} asks for {name} = {value}: no model has more than {most}.")
+
+
+def refuse_odd_probabilities(path: Path, said: Mapping[str, Any]) -> None:
+    """Dropout is never applied here, but the library checks its numbers at every pass."""
+    for name, value in numbers_in(said):
+        if "drop" in name and not 0 <= value <= 1:
+            raise InputError(f"{path} has no usable {name}: {value} is no probability.")
 
 
 def numbers_in(said: Mapping[str, Any]) -> Iterator[tuple[str, float]]:

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.checkpoints.files.headers import Place
 from attncli.errors import InputError
+from attncli.stored.headers import Place
 
 CHUNK = 1 << 22
 """Bytes looked at at a time; a multiple of every width."""

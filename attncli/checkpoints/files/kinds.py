@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from attncli.checkpoints.files.headers import read_header
 from attncli.errors import InputError
+from attncli.stored.headers import read_header
 
 FileKind = Literal["network", "maps", "fit", "pattern", "weights", "report", "pickle", "other"]
 
@@ -16,7 +16,7 @@ FORMATS: Mapping[str, FileKind] = {
     "attn-fit": "fit",
 }
 """What the metadata of our own safetensors files say under `format`."""
-MAP_NAME = re.compile(r"(?:.+\.)?layers\.[0-9]+\.(?:cross_)?attention")
+MAP_NAME = re.compile(r"(?:.+\.)?layers\.[0-9]+\.(?:\w+_)?attention")
 """Maps of other programs say nothing; their tensors are called so."""
 ARRAY, ARCHIVE, PICKLE = b"\x93NUMPY", b"PK\x03\x04", b"\x80"
 MATRIX = b"%%MatrixMarket"

@@ -15,17 +15,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
+from numpy.typing import NDArray
 from torch import Tensor
 
 from attncli.checkpoints.streaming import Site, Strip
 from attncli.checkpoints.streaming.sites import SELF
 from attncli.errors import InputError
+from attncli.stored.arrays import StoredArrays
 
 FORMAT = "attn-maps"
 NAME = re.compile(
-    r"(?:(?P<stack>.+)\.)?layers\.(?P<layer>\d+)\.(?P<kind>(?:self_\w+|cross(?:_\w+)?|difference)_)?attention"
+    r"(?:(?P<stack>.+)\.)?layers\.(?P<layer>\d{1,9})\.(?P<kind>(?:self_\w+|cross(?:_\w+)?|difference)_)?attention"
 )
 PLAIN = "layers"
 """The stack of maps that name none."""
@@ -66,19 +68,16 @@ class MapFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.file = StoredArrays(path)
+        self.metadata: Mapping[str, str] = self.file.metadata
+        self.names = set(self.file.names())
         try:
-            with safe_open(path, framework="pt") as file:
-                self.metadata: Mapping[str, str] = file.metadata() or {}
-                self.names = set(file.keys())
-                said = json.loads(self.metadata.get("heads", "{}"))
-                places = {
-                    name: place for place, name in enumerate(said if isinstance(said, dict) else ())
-                }
-                ordered = sorted(self.names, key=lambda name: (places.get(name, -1), order(name)))
-                self.maps = [self.described(file, name) for name in ordered]
-        except (SafetensorError, OSError, ValueError) as error:
+            places = {name: place for place, name in enumerate(self.said("heads"))}
+            ordered = sorted(self.names, key=lambda name: (places.get(name, -1), order(name)))
+            maps = [self.described(name) for name in ordered]
+        except (ValueError, RecursionError) as error:
             raise InputError(f"{path} cannot be read as saved maps: {error}.") from None
-        self.maps = [each for each in self.maps if each is not None]
+        self.maps = [each for each in maps if each is not None]
         self.refuse_one_name_for_two()
         if not self.maps:
             raise InputError(
@@ -99,56 +98,77 @@ class MapFile:
     @property
     def model(self) -> dict[str, Any]:
         """What the file says of the model that made it."""
-        found: dict[str, Any] = json.loads(self.metadata.get("model", "{}"))
+        found: dict[str, Any] = self.said("model")
         return found
 
     @property
     def labels(self) -> tuple[str, ...]:
-        return tuple(json.loads(self.metadata.get("tokens", "[]")))
+        return tuple(self.said("tokens", list, str))
 
-    def described(self, file: Any, name: str) -> Any:
+    def said(self, key: str, kind: type[Any] = dict, of: type = object) -> Any:
+        """What the metadata say under a key, as JSON; nothing where they are silent."""
+        try:
+            found = json.loads(self.metadata.get(key, "null"))
+        except (ValueError, RecursionError):
+            found = self.metadata
+        found = kind() if found is None else found
+        if not isinstance(found, kind) or not all(isinstance(each, of) for each in found):
+            raise InputError(
+                f"{self.path} cannot be read as saved maps: '{key}' in its metadata is none of ours."
+            )
+        return found
+
+    def described(self, name: str) -> SavedMap | None:
         match = NAME.fullmatch(name)
         if match is None:
             return None
-        shape = tuple(file.get_slice(name).get_shape())
+        shape = self.file.shape(name)
         if len(shape) != 3 or 0 in shape:
             raise ValueError(f"{name} has the shape {list(shape)}, not [head, query, key]")
-        if file.get_slice(name).get_dtype().startswith("C"):
-            raise ValueError(f"{name} holds complex numbers, and a map has real ones")
-        said = json.loads(self.metadata.get("heads", "{}")).get(name)
-        heads = tuple(said) if said else tuple(range(shape[0]))
-        if len(heads) != shape[0]:
-            raise ValueError(f"{name} has {shape[0]} heads, the metadata name {len(heads)}")
+        self.file.readable(name)
+        seen = visible_name(name)
+        if seen in self.names and self.file.shape(seen) != shape[1:]:
+            raise ValueError(
+                f"{seen} has the shape {list(self.file.shape(seen))}, not [query, key]"
+            )
+        heads = self.numbers_of(name, shape[0])
         kind = (match["kind"] or SELF).strip("_").replace("_", " ")
-        spans = json.loads(self.metadata.get("spans", "{}"))
+        spans = self.said("spans")
         site = Site(
-            match["stack"] or PLAIN, int(match["layer"]), kind, spans.get(name, "full"), name
+            match["stack"] or PLAIN, int(match["layer"]), kind, str(spans.get(name, "full")), name
         )
-        unsaid = visible_name(name) not in self.names and "heads" not in self.metadata
-        double = file.get_slice(name).get_dtype() == "F64"
-        return SavedMap(name, site, heads, shape, double, unsaid and looks_back(file, name, shape))
+        unsaid = seen not in self.names and "heads" not in self.metadata
+        shape = (shape[0], shape[1], shape[2])
+        causal = unsaid and looks_back(self.file, name, shape)
+        return SavedMap(name, site, heads, shape, self.file.dtype(name) == "F64", causal)
+
+    def numbers_of(self, name: str, count: int) -> tuple[int, ...]:
+        """The true numbers of a map's heads, as the metadata have them."""
+        said = self.said("heads").get(name) or list(range(count))
+        whole = isinstance(said, list) and all(type(each) is int and each >= 0 for each in said)
+        if not whole or len(set(said)) != count or len(said) != count:
+            raise ValueError(f"{name} has {count} heads, the metadata name others")
+        return tuple(said)
 
     def strips(self, saved: SavedMap) -> Iterator[Strip]:
         """All rows of a map, in order."""
         heads, queries, keys = saved.shape
         step = max(1, ELEMENTS // (heads * keys))
         total = 1.0
-        with safe_open(self.path, framework="pt") as file:
-            for start in range(0, queries, step):
-                stop = min(start + step, queries)
-                weights = file.get_slice(saved.name)[:, start:stop]
-                weights = weights if weights.dtype == torch.float64 else weights.float()
-                if start == 0 and saved.site.is_difference:
-                    total = float(weights[0, 0].sum())
-                self.check(saved, weights, start, total)
-                seen = self.visible(file, saved, start, stop)
-                yield Strip(weights[None], start, 0, queries, keys, seen, total=total)
+        for start in range(0, queries, step):
+            stop = min(start + step, queries)
+            weights = as_tensor(self.file.block(saved.name, start, stop, axis=1))
+            if start == 0 and saved.site.is_difference:
+                total = float(weights[0, 0].sum())
+            self.check(saved, weights, start, total)
+            seen = self.visible(saved, start, stop)
+            yield Strip(weights[None], start, 0, queries, keys, seen, total=total)
 
-    def visible(self, file: Any, saved: SavedMap, start: int, stop: int) -> Tensor | None:
+    def visible(self, saved: SavedMap, start: int, stop: int) -> Tensor | None:
         name = visible_name(saved.name)
         if name in self.names:
-            kept: Tensor = file.get_slice(name)[start:stop]
-            return kept.bool()[None, None]
+            kept = torch.from_numpy(self.file.block(name, start, stop) != 0)
+            return kept[None, None]
         if saved.causal:
             return behind(start, stop, saved.shape[2])[None, None]
         return None
@@ -179,15 +199,21 @@ def behind(start: int, stop: int, keys: int) -> Tensor:
     return torch.arange(keys) <= torch.arange(start, stop)[:, None]
 
 
-def looks_back(file: Any, name: str, shape: tuple[int, ...]) -> bool:
+def as_tensor(weights: NDArray[Any]) -> Tensor:
+    """float64 as it is, everything else in float32."""
+    wide = weights.dtype == np.float64
+    return torch.from_numpy(weights if wide else weights.astype(np.float32))
+
+
+def looks_back(file: StoredArrays, name: str, shape: tuple[int, ...]) -> bool:
     """Whether no weight lies above the diagonal of a square map of several tokens."""
     _, queries, keys = shape
     if queries != keys or keys < 2:
         return False
-    whole = file.get_slice(name)
     step = max(1, ELEMENTS // (shape[0] * keys))
     for start in range(0, queries, step):
         stop = min(start + step, queries)
-        if bool((whole[:, start:stop] * ~behind(start, stop, keys) != 0).any()):
+        ahead = ~behind(start, stop, keys).numpy()
+        if bool((file.block(name, start, stop, axis=1)[:, ahead] != 0).any()):
             return False
     return True

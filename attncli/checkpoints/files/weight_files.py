@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from attncli.checkpoints.files.headers import Place, header
-from attncli.checkpoints.files.json_files import read_json
 from attncli.errors import InputError
+from attncli.stored.headers import Place, header
+from attncli.stored.json_files import read_json
 
 ONE_FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLE, PICKLE_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"

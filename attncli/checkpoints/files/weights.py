@@ -16,7 +16,6 @@ import torch
 from safetensors import safe_open
 
 from attncli.checkpoints.files.hashing import FLOATS, Weight, stored, weight_sha256
-from attncli.checkpoints.files.headers import WIDTHS
 from attncli.checkpoints.files.weight_files import (
     PICKLED,
     files_of,
@@ -26,6 +25,7 @@ from attncli.checkpoints.files.weight_files import (
 )
 from attncli.checkpoints.loading.architectures import understood
 from attncli.errors import InputError
+from attncli.stored.headers import WIDTHS
 
 STORED_AS = {
     torch.float64: "F64",

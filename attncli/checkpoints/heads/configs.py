@@ -1,16 +1,20 @@
 """What a model's config.json says about its attention; what is not understood is refused by name."""
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attncli.checkpoints.files.json_files import read_json
+from attncli.checkpoints.files.folders import refuse_endless
 from attncli.checkpoints.heads.families import Family, family_of
 from attncli.errors import InputError, UsageError
 from attncli.maths.rotary import Rotary
+from attncli.stored.json_files import read_json
 
+LARGEST_SIZE = 2**31
+"""Of anything that a config counts."""
 ROTARY_BASE = 10_000.0
 """What transformers takes where a config is silent."""
 
@@ -28,6 +32,7 @@ class Config:
         """The folder's config.json, refused where its weights are not laid out as the family's are."""
         path = folder / "config.json"
         config = cls(path, said := read_json(path), family_of(str(path), said))
+        refuse_endless(str(path), said)
         config.refuse_other_layouts()
         return config
 
@@ -60,13 +65,14 @@ class Config:
 
     def number(self, name: str) -> int:
         value = self.said.get(name)
-        if not isinstance(value, int) or value < 1:
+        if type(value) is not int or not 1 <= value <= LARGEST_SIZE:
             raise InputError(f"{self.path} has no usable {name}: {value!r}.")
         return value
 
     def place(self, layer: int) -> int:
         """The number in the layer's tensor names: ALBERT's layers share a group's weights."""
-        groups = int(self.said.get("num_hidden_groups") or self.layers)
+        given = self.said.get("num_hidden_groups")
+        groups = self.layers if given is None else self.number("num_hidden_groups")
         return int(layer / (self.layers / groups))
 
     def logit_scale(self, layer: int) -> float:
@@ -90,18 +96,31 @@ class Config:
         """Base and width of the rotary positions; scaled variants are refused."""
         if not self.family.rotary:
             return None
-        rope = dict(self.said.get("rope_parameters") or self.said.get("rope_scaling") or {})
+        rope = self.said.get("rope_parameters") or self.said.get("rope_scaling") or {}
+        if not isinstance(rope, dict):
+            raise InputError(f"{self.path} describes rotary positions by {rope!r}, which is none.")
         kind = rope.get("rope_type", rope.get("type", "default"))
         if kind != "default" or any(isinstance(value, dict) for value in rope.values()):
             raise UsageError(
                 f"{self.path}: rotary positions of type '{kind}' cannot be undone here, only 'default' ones."
             )
-        base = first_of(rope, self.said, "rope_theta", "rotary_emb_base") or ROTARY_BASE
+        base = first_of(rope, self.said, "rope_theta", "rotary_emb_base")
+        base = ROTARY_BASE if base is None else base
         share = first_of(rope, self.said, "partial_rotary_factor", "rotary_pct")
         share = self.family.rotary if share is None else share
-        return Rotary(float(base), int(self.key_width * float(share)))
+        width = int(self.key_width * self.positive("a share of rotary features", share, 1.0))
+        return Rotary(self.positive("rope_theta", base, math.inf), width)
+
+    def positive(self, name: str, value: object, most: float) -> float:
+        """A number above 0, and no more than it can be."""
+        plain = isinstance(value, int | float) and not isinstance(value, bool)
+        if not plain or not 0 < value <= min(most, sys.float_info.max):  # type: ignore[operator]
+            raise InputError(f"{self.path} has no usable {name}: {value!r}.")
+        return float(value)  # type: ignore[arg-type]
 
     def refuse_other_layouts(self) -> None:
+        for name in (self.family.layers, self.family.heads, self.family.hidden):
+            self.number(name)
         if (self.said.get("inner_group_num") or 1) != 1:
             raise UsageError(f"{self.path}: inner_group_num above 1 is not read here.")
         if self.said.get("do_layer_norm_before") is False:

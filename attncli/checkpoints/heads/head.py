@@ -19,7 +19,7 @@ from attncli.checkpoints.heads.projections import (
 from attncli.errors import UsageError
 from attncli.maths.rotary import Rotary
 
-SPEC = re.compile(r"(?P<model>.+):(?P<layer>\d+)\.(?P<head>\d+)")
+SPEC = re.compile(r"(?P<model>.+):(?P<layer>\d{1,9})\.(?P<head>\d{1,9})")
 
 
 @dataclass(frozen=True, slots=True)

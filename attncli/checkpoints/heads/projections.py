@@ -60,7 +60,7 @@ def projection(
     first = d * first_head(config, part, head)
     rows = slice(first, first + d)
     bias = f"{name.removesuffix('.weight')}.bias"
-    b = tensors.rows(bias, rows) if bias in tensors.places else np.zeros(d)
+    b = vector(tensors, bias, outputs)[rows] if bias in tensors.places else np.zeros(d)
     if transposed:
         return np.ascontiguousarray(tensors.columns(name, rows)), b
     return np.ascontiguousarray(tensors.rows(name, rows).T), b
@@ -79,7 +79,12 @@ def output_projection(tensors: Tensors, config: Config, place: int, head: int) -
     return np.ascontiguousarray(tensors.columns(name, columns).T)
 
 
-def refuse_other_shape(tensors: Tensors, name: str, expected: tuple[int, int]) -> None:
+def vector(tensors: Tensors, name: str, size: int) -> Array:
+    refuse_other_shape(tensors, name, (size,))
+    return tensors.rows(name, slice(None))
+
+
+def refuse_other_shape(tensors: Tensors, name: str, expected: tuple[int, ...]) -> None:
     if tensors.shape(name) != expected:
         raise InputError(
             f"{tensors.folder}: {name} has shape {tensors.shape(name)}, the config says {expected}."
@@ -112,7 +117,7 @@ def norm_before(tensors: Tensors, config: Config, layer: int) -> Norm | None:
     name = tensors.name(f"{template.format(l=config.place(layer), p=before)}.weight")
     if not template or name is None:
         return None
-    gain = tensors.rows(name, slice(None)) + (1.0 if family.unit_offset else 0.0)
+    gain = vector(tensors, name, config.hidden) + (1.0 if family.unit_offset else 0.0)
     bias = f"{name.removesuffix('.weight')}.bias"
-    b = tensors.rows(bias, slice(None)) if bias in tensors.places else np.zeros(len(gain))
+    b = vector(tensors, bias, len(gain)) if bias in tensors.places else np.zeros(len(gain))
     return Norm(gain, b, centred=not family.rms)

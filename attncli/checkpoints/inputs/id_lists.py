@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from attncli.checkpoints.files.json_files import BROKEN_JSON
 from attncli.checkpoints.inputs.text_files import read_text
 from attncli.errors import InputError, UsageError
+from attncli.stored.json_files import BROKEN_JSON
 
 OPTION = "--token-ids"
 FILE = "@"

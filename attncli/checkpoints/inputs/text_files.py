@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from attncli.checkpoints.files.json_files import BROKEN_JSON
 from attncli.errors import InputError, UsageError
 from attncli.ranks.launch import launch
+from attncli.stored.json_files import BROKEN_JSON
 
 STDIN = "-"
 MARKED_UP = (".html", ".htm", ".xml", ".yaml", ".yml", ".toml", ".ipynb", ".rtf", ".svg")

@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol
 
 from attncli.checkpoints.inputs.token_texts import plain_texts, texts
 from attncli.checkpoints.loading.architectures import understood
+from attncli.checkpoints.loading.quiet import hushed
 from attncli.errors import InputError, UsageError
 
 ONE_FILE = "tokenizer.json"
@@ -86,11 +87,12 @@ def tokenizer_of(folder: Path | None) -> Tokenizer:
         raise InputError(f"a random model has no tokenizer: {ADVICE}.")
     if (folder / ONE_FILE).is_file():
         path = folder / ONE_FILE
-        return understood(folder, f"{ONE_FILE} is not understood", lambda: OneFile(path))
+        with hushed():
+            return understood(folder, f"{ONE_FILE} is not understood", lambda: OneFile(path))
     if any(any(folder.glob(pattern)) for pattern in VOCABULARIES):
-        return understood(
-            folder, f"its tokenizer does not load, {ADVICE}", lambda: SeveralFiles(folder)
-        )
+        what = f"its tokenizer does not load, {ADVICE}"
+        with hushed():
+            return understood(folder, what, lambda: SeveralFiles(folder))
     raise InputError(f"{folder} has no tokenizer: {ADVICE}.")
 
 
@@ -100,7 +102,9 @@ def encode(folder: Path, tokenizer: Tokenizer, name: str, text: str, limit: int 
     transformers builds a tokenizer of five special tokens out of a vocabulary that it cannot read (rxnmapper's
     vocab.txt under model type albert), for which every word is unknown.
     """
-    found = understood(folder, f"{name} cannot be tokenized", lambda: tokenizer.encode(text, limit))
+    what = f"{name} cannot be tokenized"
+    with hushed():
+        found = understood(folder, what, lambda: tokenizer.encode(text, limit))
     words = len(found.ids) - found.special
     if limit is not None and (len(found.ids) > limit or (words < 1 and text.strip())):
         raise UsageError(f"--tokens {limit} leaves no room beside the special tokens of {name}.")

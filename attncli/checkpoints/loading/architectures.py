@@ -50,15 +50,15 @@ def understood(folder: Path, what: str, action: Callable[[], T]) -> T:
     """Run the library's code on data nobody has checked: whatever it raises is about the folder."""
     try:
         return action()
-    except (AttnError, MemoryError):
+    except (AttnError, MemoryError, KeyboardInterrupt):
         raise
-    except Exception as error:
+    except BaseException as error:  # a panic of the tokenizer library is no Exception
         raise InputError(
             f"{folder}: {what} ({type(error).__name__}: {first_line(error)})."
         ) from error
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """The beginning of what a library says: one sentence has no room for its tables."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines[0] if lines else "no reason given")[:LONGEST_REASON].rstrip(".:")

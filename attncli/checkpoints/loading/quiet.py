@@ -1,6 +1,8 @@
 """transformers, accelerate, torch and the hub's client say nothing while a model is loaded: what matters is in the errors and warnings."""
 
 import logging
+import os
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,3 +34,23 @@ def quiet() -> Iterator[None]:
             log.set_verbosity(verbosity)
         if bars:
             transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def hushed() -> Iterator[None]:
+    """What code in other languages writes to stderr by itself, such as the report of a panic, goes nowhere."""
+    try:
+        kept = os.dup(2)
+    except OSError:  # closed by the caller: nothing to hush
+        yield
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    if sys.stderr is not None:
+        sys.stderr.flush()
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)

@@ -14,15 +14,21 @@ import torch
 from torch import Tensor
 from transformers import CONFIG_MAPPING, PreTrainedConfig, PreTrainedModel
 
+from attncli.checkpoints.files.folders import refuse_endless
 from attncli.checkpoints.loading.quiet import quiet
 from attncli.checkpoints.random.model_classes import body_class, configs_of
 from attncli.checkpoints.random.size_words import check_sizes, resolved, with_sizes
 from attncli.checkpoints.random.tiny_configs import tiny_config
 from attncli.checkpoints.random.tiny_sizes import Units
-from attncli.errors import AttnError, InputError, UsageError, unknown_name
+from attncli.errors import AttnError, InputError, LimitError, UsageError, unknown_name
+from attncli.limits import require_memory
 
 LARGEST_DEFAULT = 250_000_000
 """Parameters up to which a type's own default config is taken: BERT, GPT-2 and Whisper, but no Llama."""
+
+MOST_LAYERS = 1000
+DRAWN = 8
+"""Bytes of a number while it is drawn in float32 and copied."""
 
 Size = str | int | float
 
@@ -50,10 +56,20 @@ def random_model(
     """A model in eval mode and without gradients; the same seed gives the same weights, rounded to the dtype."""
     if arch not in CONFIG_MAPPING:
         raise unknown_name("model type", arch, CONFIG_MAPPING.keys())
+    refuse_many_layers(arch, sizes)
     with refusals(arch, sizes), quiet():
         config, tiny, note = configured(arch, sizes)
         model = drawn(config, seed)
         return RandomModel(in_dtype(model, dtype), tiny, note)
+
+
+def refuse_many_layers(arch: str, sizes: Mapping[str, Size]) -> None:
+    """Layers are made one by one."""
+    layers = sizes.get("layers", 1)
+    if isinstance(layers, int) and layers > MOST_LAYERS:
+        raise LimitError(
+            f"random:{arch}?layers={layers} would take minutes to build: choose at most {MOST_LAYERS:,}."
+        )
 
 
 def configured(arch: str, sizes: Mapping[str, Size]) -> tuple[PreTrainedConfig, bool, str]:
@@ -63,7 +79,9 @@ def configured(arch: str, sizes: Mapping[str, Size]) -> tuple[PreTrainedConfig, 
         return tiny(arch, sizes), True, ""
     config = CONFIG_MAPPING[arch]()
     if sizes:
-        config = with_sizes(config, resolved(config, sizes))
+        given = resolved(config, sizes)
+        refuse_endless(f"random:{arch}", given, LimitError)
+        config = with_sizes(config, given)
         check_sizes(config)
     count = parameters_of(config)
     if count is not None and count <= LARGEST_DEFAULT:
@@ -76,6 +94,7 @@ def configured(arch: str, sizes: Mapping[str, Size]) -> tuple[PreTrainedConfig, 
 def tiny(arch: str, sizes: Mapping[str, Size]) -> PreTrainedConfig:
     """The type's tiny config; sizes given by a word set the scale of all others."""
     given = resolved(CONFIG_MAPPING[arch](), sizes)
+    refuse_endless(f"random:{arch}", given, LimitError)
     words = {
         UNITS[name.replace("_", "-")]: int(value)
         for name, value in sizes.items()
@@ -85,6 +104,8 @@ def tiny(arch: str, sizes: Mapping[str, Size]) -> PreTrainedConfig:
         words.setdefault("key_heads", gcd(words["heads"], Units().key_heads))
     config = tiny_config(arch, replace(Units(), **words), given)
     check_sizes(config)
+    count = parameters_of(config) or 0
+    require_memory(DRAWN * count, f"random:{arch} of {count:,} numbers", "choose smaller sizes")
     return config
 
 
@@ -106,7 +127,8 @@ def parameters_of(config: PreTrainedConfig) -> int | None:
             model = body_class(config)(config)
     except Exception:  # whatever the class raises: the tiny config that is tried next says why
         return None
-    return sum(parameter.numel() for parameter in model.parameters())
+    held = (*model.parameters(), *model.buffers())
+    return sum(tensor.numel() for tensor in held)
 
 
 def drawn(config: PreTrainedConfig, seed: int) -> PreTrainedModel:
@@ -146,7 +168,7 @@ def refusals(arch: str, sizes: Mapping[str, Size]) -> Iterator[None]:
     """Whatever a config or model class raises, as one sentence."""
     try:
         yield
-    except AttnError:
+    except (AttnError, MemoryError):
         raise
     except ImportError as error:
         raise InputError(

@@ -9,6 +9,7 @@ from attncli.render.plots.boxes import box_figure, boxes_of
 from attncli.render.plots.chart import Chart, charts, needs_squeeze
 from attncli.render.plots.heads import head_figure, head_grids
 from attncli.render.plots.maps import scales_of
+from attncli.visible import all_visible
 
 MARKERS = "os^Dvph*"
 MOST_PICTURES = 6
@@ -20,7 +21,8 @@ def figure(report: Report, path: Path) -> None:
     """Draw the report's maps, or its curves with their spread, into a file whose ending names the format."""
     import matplotlib
 
-    with matplotlib.rc_context({"svg.hashsalt": "attn"}):
+    report = all_visible(report)
+    with matplotlib.rc_context({"svg.hashsalt": "attn", "text.parse_math": False}):
         if grids := head_grids(report):
             canvas = head_figure(report, grids)
         elif report.pictures:

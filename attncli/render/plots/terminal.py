@@ -11,6 +11,7 @@ from attncli.records import Picture, Report
 from attncli.render.plots.boxes import Boxes, box_lines, boxes_of
 from attncli.render.plots.chart import Chart, charts, needs_squeeze, squeeze, unsqueeze
 from attncli.render.plots.maps import shaded
+from attncli.visible import all_visible
 
 MARKS = "●■▲◆○□△◇"
 COLOURS = ("cyan", "yellow", "green", "magenta", "blue", "red", "white", "bright_black")
@@ -25,6 +26,7 @@ Canvas = list[list[tuple[str, str]]]
 
 def terminal(report: Report) -> "TerminalPlot":
     """The curves, boxes or maps of the report, as wide as the terminal allows."""
+    report = all_visible(report)
     return TerminalPlot(charts(report), report.pictures, boxes_of(report))
 
 

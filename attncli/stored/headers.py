@@ -6,11 +6,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from attncli.checkpoints.files.json_files import BROKEN_JSON
 from attncli.errors import InputError
+from attncli.stored.json_files import BROKEN_JSON
 
 LARGEST_HEADER = 100_000_000
 """Bytes: the limit of the safetensors library itself."""
+
+LARGEST_TENSOR = 2**60
+"""Numbers: an axis of 0 hides sizes that no library can hold."""
 
 WIDTHS: Mapping[str, int] = {
     **dict.fromkeys(("F64", "I64", "U64", "C64"), 8),
@@ -84,11 +87,15 @@ def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def placed(path: Path, entry: Mapping[str, Any], start: int, size: int) -> Place:
+    if not {"data_offsets", "shape", "dtype"} <= entry.keys():
+        raise ValueError("a tensor is not described in full")
     first, last = (whole(number) for number in entry["data_offsets"])
     shape = tuple(whole(axis) for axis in entry["shape"])
     dtype = str(entry["dtype"])
     if not first <= last <= size - start:
         raise ValueError("a tensor lies outside the file")
+    if math.prod(axis for axis in shape if axis) > LARGEST_TENSOR:
+        raise ValueError("a tensor's shape is beyond any memory")
     if dtype in WIDTHS and last - first != WIDTHS[dtype] * math.prod(shape):
         raise ValueError("a tensor's shape and size do not agree")
     return Place(path, dtype, shape, start + first, last - first)

@@ -1,0 +1,216 @@
+"""Matrices in .npy, .npz and .mtx files, read by their own words and never beyond them.
+
+What a file claims is checked against what a pattern may be before a number is read: an archive of a few megabytes may
+claim gigabytes of zeros. MatrixMarket is read here because scipy's reader believes the sizes of a broken file.
+"""
+
+import math
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import bsr_array, coo_array, csc_array, csr_array, dia_array, vstack
+
+from attncli.errors import InputError
+from attncli.patterns._checks import affordable_file, from_dense, without_duplicates
+
+ROWS_AT_ONCE = 2**22
+"""Numbers of a dense matrix that are looked at together."""
+
+
+class Claim(NamedTuple):
+    """What the beginning of a .npy file says of the rest."""
+
+    shape: tuple[int, ...]
+    by_columns: bool
+    dtype: np.dtype[Any]
+
+
+def read_npy(path: Path) -> csr_array:
+    with path.open("rb") as stream:
+        return dense_rows(path, stream)
+
+
+def read_npz(path: Path) -> csr_array:
+    """A scipy sparse matrix, or the only array of the archive."""
+    with zipfile.ZipFile(path) as archive:
+        names = [name.removesuffix(".npy") for name in archive.namelist()]
+        if "format" in names:
+            return sparse_parts(path, archive, names)
+        if len(names) != 1:
+            raise InputError(
+                f"{path} holds {len(names)} arrays ({', '.join(names[:4])} …): save one pattern alone."
+            )
+        with archive.open(archive.namelist()[0]) as stream:
+            return dense_rows(path, stream)
+
+
+def claim(path: Path, stream: IO[bytes]) -> Claim:
+    """The header of an array, whose numbers follow."""
+    version = np.lib.format.read_magic(stream)
+    readers: Mapping[tuple[int, int], Callable[..., Any]] = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
+    if version not in readers:
+        raise InputError(f"{path} is of numpy's format {version}: save it again.")
+    found = Claim(*readers[version](stream))
+    if any(axis < 0 for axis in found.shape):
+        raise InputError(f"{path} holds an array of shape {found.shape}.")
+    if found.dtype.hasobject or found.dtype.subdtype or found.dtype.names:
+        raise InputError(
+            f"{path} cannot be read: it holds {found.dtype} values, and a pattern needs real numbers."
+        )
+    affordable_file(path, math.prod(found.shape))
+    return found
+
+
+def numbers(path: Path, stream: IO[bytes], dtype: np.dtype[Any], count: int) -> NDArray[Any]:
+    """So many numbers that follow; what an archive would unpack to beyond them is left."""
+    size = count * dtype.itemsize
+    raw = stream.read(size)
+    if len(raw) < size:
+        raise InputError(f"{path} is cut off: it holds fewer numbers than it says.")
+    return np.frombuffer(raw, dtype) if size else np.zeros(count, dtype)
+
+
+def whole(path: Path, stream: IO[bytes]) -> NDArray[Any]:
+    said = claim(path, stream)
+    flat = numbers(path, stream, said.dtype, math.prod(said.shape))
+    return flat.reshape(said.shape, order="F" if said.by_columns else "C")
+
+
+def dense_rows(path: Path, stream: IO[bytes]) -> csr_array:
+    """A dense matrix made sparse some rows at a time."""
+    said = claim(path, stream)
+    if len(said.shape) != 2 or said.by_columns or 0 in said.shape:
+        flat = numbers(path, stream, said.dtype, math.prod(said.shape))
+        return from_dense(path, flat.reshape(said.shape, order="F" if said.by_columns else "C"))
+    rows, columns = said.shape
+    step = max(1, ROWS_AT_ONCE // columns)
+    parts = []
+    for start in range(0, rows, step):
+        size = min(step, rows - start)
+        block = numbers(path, stream, said.dtype, size * columns).reshape(size, columns)
+        parts.append(from_dense(path, block))
+    return csr_array(vstack(parts))
+
+
+def sparse_parts(path: Path, archive: zipfile.ZipFile, names: list[str]) -> csr_array:
+    """What `scipy.sparse.save_npz` writes; every index is checked before anything follows it."""
+    members = zip(names, archive.namelist(), strict=True)
+    held = {name: member(path, archive, stored) for name, stored in members}
+    kind = held["format"].item()
+    kind = kind.decode() if isinstance(kind, bytes) else str(kind)
+    rows, columns = (int(size) for size in held["shape"])
+    shape = (rows, columns)
+    affordable_file(path, max(shape))
+    if kind == "coo":
+        return without_duplicates(
+            path, coo_array((held["data"], (held["row"], held["col"])), shape)
+        )
+    if kind == "dia":
+        return without_duplicates(path, dia_array((held["data"], held["offsets"]), shape))
+    makers = {"csr": csr_array, "csc": csc_array, "bsr": bsr_array}
+    if kind not in makers:
+        raise InputError(
+            f"{path} holds a sparse matrix of the format '{kind[:20]}': save it as csr."
+        )
+    made = makers[kind]((held["data"], held["indices"], held["indptr"]), shape)
+    made.check_format(full_check=True)
+    return without_duplicates(path, coo_array(made))
+
+
+def member(path: Path, archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
+    with archive.open(name) as stream:
+        return whole(path, stream)
+
+
+def read_mtx(path: Path) -> csr_array:
+    """MatrixMarket: `%%MatrixMarket matrix coordinate|array real|integer|pattern general|symmetric|skew-symmetric`."""
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    words = (lines[0] if lines else "").lower().split()
+    if len(words) != 5 or words[:2] != ["%%matrixmarket", "matrix"]:
+        raise InputError(f"{path} cannot be read as mtx: its first line is no MatrixMarket header.")
+    layout, field, symmetry = words[2:]
+    known = layout in ("coordinate", "array"), field in FIELDS, symmetry in SYMMETRIES
+    if not all(known) or (layout, field) == ("array", "pattern"):
+        raise InputError(
+            f"{path} holds a {' '.join(words[2:])[:60]} matrix, which is not read: save real numbers."
+        )
+    content = [line for line in lines[1:] if line.strip() and not line.startswith("%")]
+    sizes = mtx_sizes(path, content, 3 if layout == "coordinate" else 2)
+    if symmetry != "general" and sizes[0] != sizes[1]:
+        raise InputError(f"{path} is {sizes[0]} × {sizes[1]} and cannot be {symmetry}.")
+    if layout == "coordinate":
+        entries = coordinates(path, content[1:], sizes, with_values=field != "pattern")
+    else:
+        entries = columns_of(path, content[1:], sizes[:2], symmetry)
+    return without_duplicates(path, mirrored(entries, sizes[:2], symmetry))
+
+
+FIELDS = ("real", "double", "integer", "unsigned-integer", "pattern")
+SYMMETRIES = ("general", "symmetric", "skew-symmetric")
+
+Entries = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
+
+
+def mtx_sizes(path: Path, content: list[str], count: int) -> tuple[int, ...]:
+    words = content[0].split() if content else []
+    if len(words) != count or not all(word.isascii() and word.isdecimal() for word in words):
+        raise InputError(f"{path} cannot be read as mtx: its line of sizes needs {count} numbers.")
+    if any(len(word) > 12 for word in words):
+        raise InputError(f"{path} cannot be read as mtx: its sizes are beyond any memory.")
+    sizes = tuple(map(int, words))
+    affordable_file(path, sizes[2] if count == 3 else sizes[0] * sizes[1])
+    affordable_file(path, max(sizes[:2]))
+    return sizes
+
+
+def coordinates(path: Path, lines: list[str], sizes: tuple[int, ...], with_values: bool) -> Entries:
+    """A line for each entry: row, column (from 1), and its value."""
+    rows, columns, count = sizes
+    table = [line.split() for line in lines]
+    wanted = 3 if with_values else 2
+    if len(table) != count or any(len(words) != wanted for words in table):
+        raise InputError(
+            f"{path} cannot be read as mtx: it says {count} entries of {wanted} numbers and holds others."
+        )
+    places = np.array([(int(words[0]), int(words[1])) for words in table], np.int64).reshape(-1, 2)
+    if count and (places.min() < 1 or places[:, 0].max() > rows or places[:, 1].max() > columns):
+        raise InputError(f"{path} cannot be read as mtx: an entry lies outside the matrix.")
+    values = [float(words[2]) for words in table] if with_values else [1.0] * count
+    return places[:, 0] - 1, places[:, 1] - 1, np.array(values)
+
+
+def columns_of(path: Path, lines: list[str], sizes: tuple[int, ...], symmetry: str) -> Entries:
+    """Every value, column by column; of a symmetric matrix those on and below the diagonal, of a skew one below."""
+    places = list(stored_places(sizes[0], sizes[1], symmetry))
+    values = [float(word) for line in lines for word in line.split()]
+    if len(values) != len(places):
+        raise InputError(
+            f"{path} cannot be read as mtx: it holds {len(values)} numbers and should {len(places)}."
+        )
+    at = np.array(places, np.int64).reshape(-1, 2)
+    kept = np.array(values) != 0.0
+    return at[kept, 0], at[kept, 1], np.array(values)[kept]
+
+
+def stored_places(rows: int, columns: int, symmetry: str) -> Iterator[tuple[int, int]]:
+    for column in range(columns):
+        first = {"general": 0, "symmetric": column}.get(symmetry, column + 1)
+        for row in range(first, rows):
+            yield row, column
+
+
+def mirrored(entries: Entries, shape: tuple[int, ...], symmetry: str) -> coo_array:
+    rows, columns, values = entries
+    if symmetry != "general":
+        off = rows != columns
+        sign = -1.0 if symmetry == "skew-symmetric" else 1.0
+        both = np.concatenate([rows, columns[off]]), np.concatenate([columns, rows[off]])
+        return coo_array((np.concatenate([values, sign * values[off]]), both), shape)
+    return coo_array((values, (rows, columns)), shape)

@@ -1,0 +1,6 @@
+"""Files that others wrote, believed only as far as the file bears them out, and read without torch.
+
+json_files  config.json and the like
+headers     what the safetensors headers say
+arrays      the tensors of a safetensors file, read and never mapped
+"""

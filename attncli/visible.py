@@ -1,0 +1,80 @@
+"""Text that others wrote, made harmless to show: on one line, nothing invisible, no commands of a CI system.
+
+Reports, file names and what libraries say may hold anything: escape sequences that rewrite a terminal, line breaks after
+which a CI runner reads `::error::`, marks that turn the direction of writing, halves of characters that no file can hold.
+Whatever is printed or rendered goes through here; a format then escapes what is special in its own language.
+"""
+
+import dataclasses
+import operator
+import re
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+COMMAND = re.compile(r"##(?=\w*\[)|::(?=[A-Za-z])")
+"""How runners know a command: `##[error]` and `##vso[…]` anywhere in a line, `::error::` where it begins,
+which after a wrapped word may be anywhere."""
+LONGEST_SENTENCE = 1000
+KEPT_END = 300
+"""Of a sentence that is cut: what to do stands at its end."""
+
+
+def visible(text: str) -> str:
+    """The text on one line, with every character that cannot be seen, or acts, spelled out."""
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else spelled(c) for c in text)
+    return COMMAND.sub(disarmed, text) if "::" in text or "##" in text else text
+
+
+def spelled(character: str) -> str:
+    """As Python writes it: `\\n`, `\\x1b`, `\\u202e`."""
+    return character.encode("unicode_escape", "surrogatepass").decode()
+
+
+def disarmed(command: re.Match[str]) -> str:
+    """Its last character by number: no runner takes it for a command, and a reader still sees what it was."""
+    return f"{command[0][:-1]}\\x{ord(command[0][-1]):02x}"
+
+
+def in_json(text: str) -> str:
+    """A JSON text with the same meaning in which everything inside strings is visible."""
+    if not text.replace("\n", "").isprintable():
+        text = "".join(c if c.isprintable() or c == "\n" else by_number(c) for c in text)
+    return text.replace("##", "#\\u0023") if COMMAND.search(text) else text
+
+
+def by_number(character: str) -> str:
+    """JSON's escape: one or two units of UTF-16."""
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[i : i + 2].hex()}" for i in range(0, len(units), 2))
+
+
+def sentence(text: str) -> str:
+    """A visible line that a person can take in: of a longer one its beginning and its end."""
+    text = visible(text)
+    if len(text) <= LONGEST_SENTENCE:
+        return text
+    return f"{text[: LONGEST_SENTENCE - KEPT_END]} … {text[-KEPT_END:]}"
+
+
+def all_visible(value: T) -> T:
+    """Records, mappings and lists with every text in them visible; what is so already stays the very same object."""
+    changed: Any = value
+    if value is None or isinstance(value, int | float):
+        return value
+    if isinstance(value, str):
+        changed = visible(value)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        parts = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        seen = all_visible(parts)
+        changed = value if seen is parts else type(value)(**seen)
+    elif isinstance(value, Mapping):
+        names, held = all_visible(list(value)), all_visible(list(value.values()))
+        same = names == list(value) and all(map(operator.is_, held, value.values()))
+        changed = value if same else dict(zip(names, held, strict=True))
+    elif isinstance(value, tuple | list):
+        items = [all_visible(item) for item in value]
+        changed = value if all(map(operator.is_, items, value)) else type(value)(items)
+    return changed  # type: ignore[no-any-return]

@@ -14,6 +14,8 @@ from attncli.checkpoints.ablation import examine
 from attncli.checkpoints.exact import arithmetic as exact_rules
 from attncli.checkpoints.exact.tensor import RULES
 from attncli.checkpoints.inputs.texts import ModelInput
+from attncli.checkpoints.random.dummy_inputs import example_inputs
+from attncli.checkpoints.random.random_models import build
 from attncli.checkpoints.structure.disturbed import Disturbance
 from attncli.errors import InputError
 from attncli.networks.variants import VARIANTS, Switches
@@ -172,6 +174,12 @@ def test_a_rule_that_is_wrong_is_found_and_its_model_run_in_plain_numbers(
     reasons = reasons_for_plain(subject_of(model, inputs, exact=True), inputs, VARIANTS, True)
     assert set(reasons) == set(VARIANTS)
     assert all("its code is not understood" in why for why in reasons.values())
+
+
+def without_rules() -> tuple[Any, Any]:
+    """ConvBERT mixes tokens by convolutions."""
+    model = build("convbert", {"tiny": ""}, seed=0, dtype=torch.float64)
+    return model, example_inputs(model, 12)
 
 
 def test_a_variant_without_rules_is_run_in_plain_numbers_and_says_why() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 import transformers
 
-from attncli.checkpoints.loading.quiet import quiet
+from attncli.models.quiet import quiet
 
 torch.set_num_threads(1)
 

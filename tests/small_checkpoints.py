@@ -10,7 +10,7 @@ import torch
 import transformers
 from transformers import PreTrainedModel
 
-from attncli.checkpoints.loading.quiet import quiet
+from attncli.models.quiet import quiet
 
 torch.set_num_threads(1)
 

@@ -14,7 +14,7 @@ import torch
 import yaml
 from small_checkpoints import model_of
 
-from attncli.checkpoints.loading.quiet import quiet
+from attncli.models.quiet import quiet
 from attncli.render import FORMATS
 from attncli.reports import read
 

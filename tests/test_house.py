@@ -100,7 +100,7 @@ def readme_table(title: str) -> dict[str, str]:
 
 def test_the_metric_table_of_the_readme_is_generated() -> None:
     from attncli.metrics import METRICS, definition
-    from attncli.studies.rank_collapse import OWN_METRICS
+    from attncli.studies.collapse.network_collapse import OWN_METRICS
 
     expected = {name: definition(name).definition for name in METRICS.names()}
     expected |= {name: found.definition for name, found in OWN_METRICS.items()}
@@ -177,6 +177,6 @@ def contains(lines: list[str], wanted: list[str]) -> bool:
 
 def test_every_example_of_the_help_texts_is_run_somewhere() -> None:
     """`tests/cli/test_help.py` runs them; here: that there are any for every command."""
-    from attncli.cli.rank_collapse import EXAMPLES
+    from attncli.cli.commands.rank_collapse import EXAMPLES
 
     assert EXAMPLES.count("attn rank-collapse") >= 5

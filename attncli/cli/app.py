@@ -5,26 +5,26 @@ from typing import Annotated
 
 import typer
 
-from attncli.cli.approximate import EXAMPLES as APPROXIMATE_EXAMPLES
-from attncli.cli.approximate import approximate
-from attncli.cli.check import EXAMPLES as CHECK_EXAMPLES
-from attncli.cli.check import check
-from attncli.cli.ci import EXAMPLES as CI_EXAMPLES
-from attncli.cli.ci import ci
-from attncli.cli.compare import EXAMPLES as COMPARE_EXAMPLES
-from attncli.cli.compare import compare
-from attncli.cli.config import app as config_app
-from attncli.cli.generate import app as generate
+from attncli.cli.commands.approximate import EXAMPLES as APPROXIMATE_EXAMPLES
+from attncli.cli.commands.approximate import approximate
+from attncli.cli.commands.check import EXAMPLES as CHECK_EXAMPLES
+from attncli.cli.commands.check import check
+from attncli.cli.commands.ci import EXAMPLES as CI_EXAMPLES
+from attncli.cli.commands.ci import ci
+from attncli.cli.commands.compare import EXAMPLES as COMPARE_EXAMPLES
+from attncli.cli.commands.compare import compare
+from attncli.cli.commands.config import app as config_app
+from attncli.cli.commands.generate import app as generate
+from attncli.cli.commands.inspect_model import EXAMPLES as INSPECT_EXAMPLES
+from attncli.cli.commands.inspect_model import inspect_model
+from attncli.cli.commands.list_things import EXAMPLES as LIST_EXAMPLES
+from attncli.cli.commands.list_things import list_things
+from attncli.cli.commands.paths import EXAMPLES as PATHS_EXAMPLES
+from attncli.cli.commands.paths import paths
+from attncli.cli.commands.rank_collapse import EXAMPLES, rank_collapse
+from attncli.cli.commands.sweep import EXAMPLES as SWEEP_EXAMPLES
+from attncli.cli.commands.sweep import sweep
 from attncli.cli.help import Command, Group
-from attncli.cli.inspect_model import EXAMPLES as INSPECT_EXAMPLES
-from attncli.cli.inspect_model import inspect_model
-from attncli.cli.list_things import EXAMPLES as LIST_EXAMPLES
-from attncli.cli.list_things import list_things
-from attncli.cli.paths import EXAMPLES as PATHS_EXAMPLES
-from attncli.cli.paths import paths
-from attncli.cli.rank_collapse import EXAMPLES, rank_collapse
-from attncli.cli.sweep import EXAMPLES as SWEEP_EXAMPLES
-from attncli.cli.sweep import sweep
 
 app = typer.Typer(
     name="attn",
@@ -67,7 +67,7 @@ def attn(
         ),
     ] = None,
 ) -> None:
-    from attncli.cli.settings import CONFIG, default_map
+    from attncli.cli.config.settings import CONFIG, default_map
 
     if config is not None:
         os.environ[CONFIG] = config  # for the runs that this one starts, too

@@ -23,7 +23,7 @@ class Command(TyperCommand):
     """A command whose help is laid out here, and which takes the defaults that apply to it."""
 
     def invoke(self, ctx: Any) -> Any:
-        from attncli.cli.defaults import run_with_defaults
+        from attncli.cli.config.defaults import run_with_defaults
 
         return run_with_defaults(ctx, super().invoke)
 

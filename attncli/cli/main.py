@@ -5,10 +5,10 @@ import os
 import sys
 from collections.abc import Sequence
 
-from attncli.cli.files import refusal, silence
-from attncli.cli.saying import say
 from attncli.errors import AttnError, LimitError, UsageError
-from attncli.ranks.launch import launch
+from attncli.processes.launch import launch
+from attncli.processes.saying import say
+from attncli.writing.whole_files import refusal, silence
 
 INTERRUPTED = 130
 BUG = 70

@@ -7,10 +7,10 @@ import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from attncli.cli.files import is_stream
-from attncli.cli.saying import say
 from attncli.errors import AttnError
-from attncli.ranks.launch import launch
+from attncli.processes.launch import launch
+from attncli.processes.saying import say
+from attncli.writing.whole_files import is_stream
 
 SHARED = ("rank-collapse", "inspect-model", "paths", "sweep")
 """Commands with texts or models to share out; the first process runs all others alone."""
@@ -31,12 +31,12 @@ def run_together(
     if not is_shared(arguments):
         return run(arguments) if first else 0
     heard = None if first else unheard()
-    from attncli.ranks.ended import say_to_stderr, say_when_ended
+    from attncli.processes.ended import say_to_stderr, say_when_ended
 
     say_when_ended(say_to_stderr)
     code = run_among_others(arguments, run, complain)
-    from attncli.ranks.exchange import LINE, end, leave
-    from attncli.ranks.parts import PARTS
+    from attncli.processes.exchange import LINE, end, leave
+    from attncli.processes.finished_parts import PARTS
 
     if code == INTERRUPTED:  # the others are not asked: they are interrupted, too
         end(code)
@@ -78,7 +78,7 @@ def run_among_others(
     """The exit code, whatever happens."""
     # What goes wrong between processes is said here in one sentence, not by torch in forty lines.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
-    from attncli.ranks.exchange import meet
+    from attncli.processes.exchange import meet
 
     try:
         meet()
@@ -119,9 +119,9 @@ def keep_parts(output: Path | None, quiet: bool) -> None:
     command = command_of(arguments)
     if output is None or is_stream(output) or not launch().several or not is_shared(arguments):
         return
-    from attncli.cli.fingerprint import WEIGHTS, fingerprint, options_of
+    from attncli.cli.config.fingerprint import WEIGHTS, fingerprint, options_of
     from attncli.cli.main import with_config_first
-    from attncli.ranks.parts import PARTS
+    from attncli.processes.finished_parts import PARTS
 
     words = with_config_first([word for word in arguments if word != "--debug"])
     options = options_of(words[words.index(command) :])

@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from attncli import gates
-from attncli.cli.files import (
+from attncli.cli.together import keep_parts
+from attncli.errors import UsageError
+from attncli.options.shared import OutputOptions
+from attncli.processes.launch import first
+from attncli.processes.saying import say
+from attncli.records import Report
+from attncli.render import FORMATS
+from attncli.writing.whole_files import (
     explained,
     needs_no_ending,
     refusal,
@@ -16,13 +23,6 @@ from attncli.cli.files import (
     silence,
     write_whole,
 )
-from attncli.cli.options import OutputOptions
-from attncli.cli.saying import say
-from attncli.cli.together import keep_parts
-from attncli.errors import UsageError
-from attncli.ranks.launch import first
-from attncli.records import Report
-from attncli.render import FORMATS
 
 if TYPE_CHECKING:
     from rich.console import Console

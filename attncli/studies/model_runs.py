@@ -14,24 +14,24 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attncli.checkpoints.ablation import Anatomy, switched
-from attncli.checkpoints.ablation.float64 import in_float64
-from attncli.checkpoints.ablation.proofs import same_chance
-from attncli.checkpoints.ablation.run import BlockRun
-from attncli.checkpoints.exact.run import exact_code, run_exactly
-from attncli.checkpoints.exact.tensor import SplitTensor
-from attncli.checkpoints.inputs.texts import ModelInput
-from attncli.checkpoints.streaming.capture import eager_everywhere
-from attncli.checkpoints.structure.blocks import Stack, watching_states
-from attncli.checkpoints.structure.disturbed import disturbed
-from attncli.checkpoints.structure.token_layout import as_tokens
+from attncli.carried.exact.split_run import exact_code, run_exactly
+from attncli.carried.exact.split_tensor import SplitTensor
 from attncli.errors import InputError
 from attncli.maths.scaled import Array
 from attncli.maths.split import Split
 from attncli.metrics import METRICS, Metric
+from attncli.models.inputs.texts import ModelInput
 from attncli.networks.variants import Switches
-from attncli.studies.known_digits import is_known, uncertainties, why_unknown
+from attncli.studies.collapse.known_digits import is_known, uncertainties, why_unknown
 from attncli.studies.trajectories import EXACT, Trajectory
+from attncli.surgery import Anatomy, switched
+from attncli.surgery.block_run import BlockRun
+from attncli.surgery.proofs import same_chance
+from attncli.watching.blocks import Stack, watching_states
+from attncli.watching.capture import eager_everywhere
+from attncli.watching.disturbed import disturbed
+from attncli.watching.float64 import in_float64
+from attncli.watching.token_layout import as_tokens
 
 
 class Place(NamedTuple):

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from attncli.checkpoints.inputs.texts import ModelInput
-from attncli.ranks.parts import kept_as, no_keep
-from attncli.ranks.sharing import own_share, shared_out
+from attncli.models.inputs.texts import ModelInput
+from attncli.processes.finished_parts import kept_as, no_keep
+from attncli.processes.sharing import own_share, shared_out
 from attncli.studies import Progress
 
 R = TypeVar("R")

@@ -23,14 +23,14 @@ from typing import Any
 
 import torch
 
-from attncli.checkpoints.inputs.repeated import repeated_tokens
-from attncli.checkpoints.random.random_models import build
-from attncli.checkpoints.structure.blocks import find_stacks
 from attncli.metrics.attention import nature
 from attncli.metrics.attention._totals import measured
-from attncli.studies.head_metrics import choose
-from attncli.studies.head_runs import Wanted, look
-from attncli.studies.uniform_null import UniformNull
+from attncli.models.inputs.repeated import repeated_tokens
+from attncli.models.random.random_models import build
+from attncli.studies.heads.head_metrics import choose
+from attncli.studies.heads.head_runs import Wanted, look
+from attncli.studies.heads.uniform_null import UniformNull
+from attncli.watching.blocks import find_stacks
 
 REPEATS = 4
 LENGTHS = (1024, 2048, 4096)

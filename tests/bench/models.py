@@ -34,7 +34,7 @@ EXACT_LENGTHS = (256, 1024)
 
 
 def gpt2(positions: int) -> nn.Module:
-    from attncli.checkpoints.random.random_models import build
+    from attncli.models.random.random_models import build
 
     return build("gpt2", {"n_positions": positions}, seed=0).base_model
 
@@ -57,10 +57,10 @@ def cpu(works: Sequence[Callable[[], object]], repeats: int = REPEATS) -> list[f
 
 
 def residuals(model: nn.Module, inputs: dict[str, torch.Tensor]) -> Callable[[], object]:
-    from attncli.checkpoints.ablation import examine
-    from attncli.checkpoints.inputs.texts import ModelInput
+    from attncli.models.inputs.texts import ModelInput
     from attncli.networks.variants import VARIANTS
     from attncli.studies.model_runs import Recorder, Run, Subject
+    from attncli.surgery import examine
 
     subject = Subject(model, examine(model, tokens(12)), exact=False)
     text = ModelInput("text", "random tokens", inputs, inputs["input_ids"].shape[1])
@@ -80,11 +80,11 @@ def residuals(model: nn.Module, inputs: dict[str, torch.Tensor]) -> Callable[[],
 
 def arithmetic(model: nn.Module, inputs: dict[str, torch.Tensor], how: str) -> Callable[[], object]:
     """All four variants, as the command runs them."""
-    from attncli.checkpoints.ablation import examine
-    from attncli.checkpoints.inputs.texts import ModelInput
+    from attncli.models.inputs.texts import ModelInput
     from attncli.networks.variants import VARIANTS
-    from attncli.studies.model_arithmetic import reasons_for_plain
+    from attncli.studies.collapse.model_arithmetic import reasons_for_plain
     from attncli.studies.model_runs import Subject, run_text
+    from attncli.surgery import examine
 
     anatomy = examine(model, tokens(12))
     text = ModelInput("text", "random tokens", inputs, inputs["input_ids"].shape[1])
@@ -103,7 +103,7 @@ def arithmetic(model: nn.Module, inputs: dict[str, torch.Tensor], how: str) -> C
 
 
 def strips(model: nn.Module, inputs: dict[str, torch.Tensor]) -> Callable[[], object]:
-    from attncli.checkpoints.streaming import streaming
+    from attncli.watching import streaming
 
     def run() -> object:
         largest: list[float] = []

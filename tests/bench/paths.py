@@ -36,12 +36,12 @@ def peak() -> float:
 
 
 def measure(arch: str) -> None:
-    from attncli.checkpoints.paths.backwards import run_by_head
-    from attncli.checkpoints.paths.origins import run_to_origins
-    from attncli.checkpoints.paths.run import run_along, run_by_length
-    from attncli.checkpoints.random.dummy_inputs import example_inputs
-    from attncli.checkpoints.random.random_models import build
-    from attncli.checkpoints.structure.blocks import find_stacks
+    from attncli.carried.paths.backwards import run_by_head
+    from attncli.carried.paths.origins import run_to_origins
+    from attncli.carried.paths.path_run import run_along, run_by_length
+    from attncli.models.random.dummy_inputs import example_inputs
+    from attncli.models.random.random_models import build
+    from attncli.watching.blocks import find_stacks
 
     model = build(arch, {}, 0)
     model.config.use_cache = False

@@ -17,11 +17,11 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
-from attncli.checkpoints.ablation import Anatomy, examine, switched
-from attncli.checkpoints.ablation.float64 import in_float64
-from attncli.checkpoints.structure.blocks import watching_states
 from attncli.errors import UsageError
 from attncli.networks.variants import Switches
+from attncli.surgery import Anatomy, examine, switched
+from attncli.watching.blocks import watching_states
+from attncli.watching.float64 import in_float64
 
 SAN = Switches(skip=False, mlp=False, mlp_skip=False)
 

@@ -8,9 +8,9 @@ import torch
 from checkpoints.toys import WIDTH, Attention, Block, Mlp, Model, model_of, some_input
 from torch import Tensor, nn
 
-from attncli.checkpoints.ablation import examine, switched
 from attncli.errors import InputError
 from attncli.networks.variants import Switches
+from attncli.surgery import examine, switched
 
 
 def refusal(make: Callable[[], nn.Module], layers: int = 2) -> str:

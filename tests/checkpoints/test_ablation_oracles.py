@@ -13,10 +13,10 @@ from oracles.forwards import ORACLES
 from oracles.forwards.library import worst_difference
 from oracles.forwards.tiny_models import TINY
 
-from attncli.checkpoints.ablation import Anatomy, examine, switched
-from attncli.checkpoints.ablation.float64 import in_float64
-from attncli.checkpoints.structure.blocks import watching_states
 from attncli.networks.variants import Switches
+from attncli.surgery import Anatomy, examine, switched
+from attncli.watching.blocks import watching_states
+from attncli.watching.float64 import in_float64
 
 States = dict[str, list[NDArray[np.float64]]]
 

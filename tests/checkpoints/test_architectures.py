@@ -11,8 +11,8 @@ import torch
 from commands import attn
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
-from attncli.checkpoints.loading.quiet import quiet
 from attncli.errors import AttnError
+from attncli.models.quiet import quiet
 
 SCRIPT = Path(__file__).parents[1] / "coverage" / "every_architecture.py"
 

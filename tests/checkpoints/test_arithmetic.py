@@ -10,19 +10,19 @@ import transformers as hf
 from oracles import exact_bert
 from oracles.forwards.tiny_models import FOR_ARBITRARY_PRECISION, TINY
 
-from attncli.checkpoints.ablation import examine
-from attncli.checkpoints.exact import arithmetic as exact_rules
-from attncli.checkpoints.exact.tensor import RULES
-from attncli.checkpoints.inputs.texts import ModelInput
-from attncli.checkpoints.random.dummy_inputs import example_inputs
-from attncli.checkpoints.random.random_models import build
-from attncli.checkpoints.structure.disturbed import Disturbance
+from attncli.carried.exact import split_arithmetic as exact_rules
+from attncli.carried.exact.split_tensor import RULES
 from attncli.errors import InputError
+from attncli.models.inputs.texts import ModelInput
+from attncli.models.random.dummy_inputs import example_inputs
+from attncli.models.random.random_models import build
 from attncli.networks.variants import VARIANTS, Switches
-from attncli.studies.known_digits import SHARE
-from attncli.studies.model_arithmetic import disagreement, reasons_for_plain
+from attncli.studies.collapse.known_digits import SHARE
+from attncli.studies.collapse.model_arithmetic import disagreement, reasons_for_plain
 from attncli.studies.model_runs import Place, Run, Subject, own_precision, run_text
 from attncli.studies.trajectories import EXACT, Trajectory
+from attncli.surgery import examine
+from attncli.watching.disturbed import Disturbance
 
 torch.set_num_threads(1)
 

@@ -7,18 +7,18 @@ import torch
 import transformers as hf
 from torch import Tensor, nn
 
-from attncli.checkpoints.files.map_files import NAME, tensor_name
-from attncli.checkpoints.loading.quiet import quiet
-from attncli.checkpoints.random.dummy_inputs import example_inputs
-from attncli.checkpoints.random.random_models import build
-from attncli.checkpoints.streaming import Site, Strip, differential, prove, streaming
-from attncli.checkpoints.streaming.proof import refuse_one_name_for_two
-from attncli.checkpoints.streaming.sites import Sites, own_words
-from attncli.checkpoints.structure.blocks import find_stacks
 from attncli.errors import InputError
 from attncli.metrics.attention import ATTENTION, nature
-from attncli.studies.head_runs import Wanted, look
-from attncli.studies.uniform_null import UniformNull
+from attncli.models.quiet import quiet
+from attncli.models.random.dummy_inputs import example_inputs
+from attncli.models.random.random_models import build
+from attncli.studies.heads.head_runs import Wanted, look
+from attncli.studies.heads.uniform_null import UniformNull
+from attncli.watching import Site, Strip, differential, prove, streaming
+from attncli.watching.attention_sites import Sites, own_words
+from attncli.watching.blocks import find_stacks
+from attncli.watching.map_files import NAME, tensor_name
+from attncli.watching.proof import refuse_one_name_for_two
 
 torch.set_num_threads(1)
 

@@ -10,9 +10,9 @@ from checkpoints.toys import Block, model_of, some_input
 from oracles.forwards.tiny_models import TINY
 from torch import Tensor, nn
 
-from attncli.checkpoints.structure.blocks import Stack, find_stacks, watching_states
-from attncli.checkpoints.structure.stack_names import unique_names
 from attncli.errors import InputError
+from attncli.watching.blocks import Stack, find_stacks, watching_states
+from attncli.watching.stack_names import unique_names
 
 FOUND: Mapping[str, Mapping[str, list[str]]] = {
     "bert": {"encoder": [f"encoder.layer.{layer}" for layer in range(3)]},

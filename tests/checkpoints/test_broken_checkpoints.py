@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 from small_checkpoints import change_config, saved
 
-from attncli.checkpoints.loading.load import LoadOptions, load
 from attncli.errors import AttnError, InputError, LimitError
+from attncli.models.loading.load import LoadOptions, load
 
 WEIGHTS, CONFIG, INDEX = "model.safetensors", "config.json", "model.safetensors.index.json"
 
@@ -409,12 +409,12 @@ def test_the_largest_numbers_are_numbers(whole: Path, tmp_path: Path) -> None:
 def test_a_number_behind_the_first_chunk_is_found(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("attncli.checkpoints.files.hashing.CHUNK", 64)
+    monkeypatch.setattr("attncli.models.files.hashing.CHUNK", 64)
     folder = copied(whole, tmp_path / "chunks")
     before = load(str(whole)).identity["weight_sha256"]
     monkeypatch.undo()
     assert load(str(whole)).identity["weight_sha256"] == before
-    monkeypatch.setattr("attncli.checkpoints.files.hashing.CHUNK", 64)
+    monkeypatch.setattr("attncli.models.files.hashing.CHUNK", 64)
     held = load_file(whole / WEIGHTS)
     held[NAME][15, 14] = float("nan")
     save_file(held, folder / WEIGHTS)

@@ -14,16 +14,16 @@ from oracles import exact_bert, precise_code
 from oracles.forwards.tiny_models import FOR_ARBITRARY_PRECISION, TINY
 from torch import nn
 
-from attncli.checkpoints.ablation import examine
-from attncli.checkpoints.exact.norms import understood
-from attncli.checkpoints.exact.tensor import SplitTensor, split_of
-from attncli.checkpoints.inputs.texts import ModelInput
-from attncli.checkpoints.loading.quiet import quiet
-from attncli.checkpoints.random.dummy_inputs import example_inputs
-from attncli.checkpoints.random.random_models import build
+from attncli.carried.exact.handwritten_norms import understood
+from attncli.carried.exact.split_tensor import SplitTensor, split_of
 from attncli.errors import NoRule
+from attncli.models.inputs.texts import ModelInput
+from attncli.models.quiet import quiet
+from attncli.models.random.dummy_inputs import example_inputs
+from attncli.models.random.random_models import build
 from attncli.networks.variants import VARIANTS, Switches
 from attncli.studies.model_runs import Subject, own_precision, run_text
+from attncli.surgery import examine
 
 torch.set_num_threads(1)
 

@@ -10,11 +10,11 @@ from family_models import HEADS, HIDDEN, LAYER, MODELS, saved
 from safetensors.numpy import load_file, save_file
 from transformers import AttentionInterface
 
-from attncli.checkpoints.files.tensors import Tensors
-from attncli.checkpoints.heads.configs import Config
-from attncli.checkpoints.heads.families import FAMILIES
-from attncli.checkpoints.heads.head_products import HeadProducts, head_products
 from attncli.errors import InputError
+from attncli.heads.configs import Config
+from attncli.heads.families import FAMILIES
+from attncli.heads.head_products import HeadProducts, head_products
+from attncli.models.files.stored_tensors import Tensors
 
 READERS = ("query", "key", "value", "q_lin", "k_lin", "v_lin", "q_proj", "k_proj", "v_proj")
 FUSED = ("c_attn", "query_key_value", "qkv_proj", "Wqkv")

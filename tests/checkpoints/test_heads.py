@@ -9,15 +9,15 @@ import pytest
 from family_models import LAYER, saved
 from safetensors.numpy import load_file, save_file
 
-from attncli.checkpoints.heads.families import FAMILIES
-from attncli.checkpoints.heads.head import read_head
-from attncli.checkpoints.heads.head_inputs import (
+from attncli.errors import AttnError, InputError, UsageError
+from attncli.heads.families import FAMILIES
+from attncli.heads.head import read_head
+from attncli.heads.inputs_for_scores import (
     balanced_inputs,
     inverse,
     projected,
     wanted_projections,
 )
-from attncli.errors import AttnError, InputError, UsageError
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")

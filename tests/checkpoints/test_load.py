@@ -16,11 +16,11 @@ from safetensors.numpy import load_file, save_file
 from small_checkpoints import change_config, saved
 from transformers.utils import logging as transformers_logging
 
-from attncli.checkpoints.loading import load as load_module
-from attncli.checkpoints.loading.load import Checkpoint, LoadOptions, load
-from attncli.checkpoints.loading.strictness import made_alike
-from attncli.checkpoints.sources import parse
 from attncli.errors import AttnError, InputError, LimitError, UsageError
+from attncli.models.loading import load as load_module
+from attncli.models.loading.load import Checkpoint, LoadOptions, load
+from attncli.models.loading.strictness import made_alike
+from attncli.models.sources import parse
 
 
 @pytest.fixture(autouse=True)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from family_models import saved
 
-from attncli.checkpoints.files.local_folder import Fetching, local_folder
-from attncli.checkpoints.heads.head import read_head
 from attncli.errors import AttnError, InputError, UsageError
+from attncli.heads.head import read_head
+from attncli.models.files.local_folder import Fetching, local_folder
 
 COMMIT = "c0ffee" * 6 + "abcd"
 

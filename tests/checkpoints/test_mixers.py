@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from attncli.checkpoints.loading.quiet import quiet
-from attncli.checkpoints.random.dummy_inputs import example_inputs
-from attncli.checkpoints.random.random_models import build
-from attncli.checkpoints.streaming import prove
-from attncli.checkpoints.structure.blocks import find_stacks
-from attncli.checkpoints.structure.mixers import Given, kind_of, mixers_of, mixes
-from attncli.studies.layer_census import LayerCensus, Mixing
+from attncli.models.quiet import quiet
+from attncli.models.random.dummy_inputs import example_inputs
+from attncli.models.random.random_models import build
+from attncli.studies.heads.layer_census import LayerCensus, Mixing
+from attncli.watching import prove
+from attncli.watching.blocks import find_stacks
+from attncli.watching.mixers import Given, kind_of, mixers_of, mixes
 
 torch.set_num_threads(1)
 

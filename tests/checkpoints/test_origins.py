@@ -13,11 +13,11 @@ from torch import Tensor
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import eager_mask
 
-from attncli.checkpoints.paths.origins import run_to_origins
-from attncli.checkpoints.structure.blocks import find_stacks
-from attncli.checkpoints.structure.stream_places import replaced, taken
+from attncli.carried.paths.origins import run_to_origins
 from attncli.errors import InputError
 from attncli.studies.model_runs import own_precision
+from attncli.watching.blocks import find_stacks
+from attncli.watching.stream_places import replaced, taken
 
 torch.set_num_threads(1)
 

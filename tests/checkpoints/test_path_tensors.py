@@ -10,14 +10,14 @@ import transformers as hf
 from oracles.forwards.tiny_models import TINY
 from torch import Tensor
 
-from attncli.checkpoints.paths.backwards import run_by_head
-from attncli.checkpoints.paths.origins import run_to_origins
-from attncli.checkpoints.paths.run import Found, run_along, run_by_both_lengths, run_by_length
-from attncli.checkpoints.paths.streams import ByLength
-from attncli.checkpoints.paths.tensor import begun
-from attncli.checkpoints.structure.blocks import Stack, find_stacks, watching_states
+from attncli.carried.paths.backwards import run_by_head
+from attncli.carried.paths.origins import run_to_origins
+from attncli.carried.paths.path_run import Found, run_along, run_by_both_lengths, run_by_length
+from attncli.carried.paths.path_tensor import begun
+from attncli.carried.paths.streams import ByLength
 from attncli.errors import InputError
 from attncli.studies.model_runs import own_precision
+from attncli.watching.blocks import Stack, find_stacks, watching_states
 
 torch.set_num_threads(1)
 

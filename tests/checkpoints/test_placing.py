@@ -11,9 +11,9 @@ from commands import attn
 from small_checkpoints import saved
 from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedModel
 
-from attncli.checkpoints.loading import load as loading
-from attncli.checkpoints.loading.split_layers import refuse_broken_heads, refuse_without_plan
 from attncli.errors import InputError, UsageError
+from attncli.models.loading import load as loading
+from attncli.models.loading.split_layers import refuse_broken_heads, refuse_without_plan
 
 PLACES = {"transformer.wte": "cpu", "transformer.wpe": "cpu", "transformer.h.0": "cpu",
           "transformer.h.1": "disk", "transformer.ln_f": "cpu", "lm_head": "cpu"}  # fmt: skip

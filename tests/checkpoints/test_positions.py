@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from attncli.checkpoints.inputs.texts import InputOptions, inputs_of
-from attncli.checkpoints.loading.load import LoadOptions, load
-from attncli.checkpoints.structure.blocks import find_stacks, watching_states
+from attncli.models.inputs.texts import InputOptions, inputs_of
+from attncli.models.loading.load import LoadOptions, load
 from attncli.studies.model_runs import own_precision
+from attncli.watching.blocks import find_stacks, watching_states
 
 SOURCES = [
     "random:vit?tiny", "random:dinov2?tiny", "random:swin?tiny", "random:clip_vision_model?tiny", "random:beit?tiny",

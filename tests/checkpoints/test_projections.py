@@ -4,8 +4,8 @@ import torch
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
-from attncli.checkpoints.streaming import Site, Strip
-from attncli.checkpoints.streaming.projections import Projections
+from attncli.watching import Site, Strip
+from attncli.watching.output_projections import Projections
 
 torch.set_num_threads(1)
 

@@ -6,15 +6,15 @@ import pytest
 import torch
 from transformers import CONFIG_MAPPING, AutoModel, BartConfig, BertConfig, PreTrainedModel
 
-from attncli.checkpoints.ablation.float64 import in_float64
-from attncli.checkpoints.random.dummy_inputs import example_inputs
-from attncli.checkpoints.random.model_classes import configs_of
-from attncli.checkpoints.random.random_models import build, random_model
-from attncli.checkpoints.random.size_words import resolved
-from attncli.checkpoints.random.tiny_configs import tiny_config
-from attncli.checkpoints.random.tiny_overrides import OVERRIDES
-from attncli.checkpoints.random.tiny_sizes import Units
 from attncli.errors import AttnError, InputError, UsageError
+from attncli.models.loading.model_classes import configs_of
+from attncli.models.random.dummy_inputs import example_inputs
+from attncli.models.random.random_models import build, random_model
+from attncli.models.random.size_words import resolved
+from attncli.models.random.tiny_configs import tiny_config
+from attncli.models.random.tiny_overrides import OVERRIDES
+from attncli.models.random.tiny_sizes import Units
+from attncli.watching.float64 import in_float64
 
 torch.set_num_threads(1)
 

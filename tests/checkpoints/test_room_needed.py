@@ -7,12 +7,12 @@ import pytest
 import torch
 import transformers
 
-from attncli.checkpoints.loading.room_needed import (
+from attncli.errors import LimitError
+from attncli.models.loading.room_needed import (
     require_room_for_weights,
     require_room_to_run,
     room_to_run,
 )
-from attncli.errors import LimitError
 
 MB = 1_000_000
 

@@ -6,17 +6,17 @@ from typing import Any
 import pytest
 import torch
 
-from attncli.checkpoints.ablation import examine
-from attncli.checkpoints.loading.body import body_of
-from attncli.checkpoints.loading.load import LoadOptions, load
-from attncli.checkpoints.random.dummy_inputs import example_inputs
-from attncli.checkpoints.random.short_inputs import short_inputs
-from attncli.checkpoints.streaming import prove
-from attncli.checkpoints.structure.traits import traits_of
-from attncli.cli.model_options import InputOptions, ModelOptions
-from attncli.cli.models import collapse_study
+from attncli.api.opened_models import collapse_study
+from attncli.models.loading.body import body_of
+from attncli.models.loading.load import LoadOptions, load
+from attncli.models.random.dummy_inputs import example_inputs
+from attncli.models.random.short_inputs import short_inputs
 from attncli.networks.variants import by_names
+from attncli.options.model_options import InputOptions, ModelOptions
 from attncli.studies.model_runs import own_precision
+from attncli.surgery import examine
+from attncli.watching import prove
+from attncli.watching.traits import traits_of
 
 torch.set_num_threads(1)
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
-from attncli.checkpoints.sources import WORDS, Kind, Source, parse, spelled
 from attncli.errors import InputError, UsageError
+from attncli.models.sources import WORDS, Kind, Source, parse, spelled
 
 ONES = np.ones((1, 2, 2))
 
@@ -187,5 +187,5 @@ def test_nothing_else_comes_out(text: str) -> None:
 
 
 def test_parsing_imports_neither_torch_nor_transformers() -> None:
-    code = "import sys; from attncli.checkpoints.sources import parse; parse('random:bert'); sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
+    code = "import sys; from attncli.models.sources import parse; parse('random:bert'); sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import eager_mask
 
-from attncli.checkpoints.streaming import Site, Strip, prove, streaming
-from attncli.checkpoints.streaming import masks as masks_module
-from attncli.checkpoints.streaming.interface import precise, visible_keys
-from attncli.checkpoints.streaming.masks import RowwiseMask, rowwise_mask
-from attncli.checkpoints.streaming.scores import LastSoftmax
 from attncli.errors import InputError
+from attncli.watching import Site, Strip, prove, streaming
+from attncli.watching import masks as masks_module
+from attncli.watching.interface import precise, visible_keys
+from attncli.watching.masks import RowwiseMask, rowwise_mask
+from attncli.watching.scores import LastSoftmax
 
 torch.set_num_threads(1)
 
@@ -301,7 +301,7 @@ def test_an_output_that_differs_under_capture_is_refused() -> None:
 
 def test_causal_attention_without_its_mask_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     model, inputs = TINY["gpt2"]()
-    monkeypatch.setattr("attncli.checkpoints.streaming.capture.rowwise_mask", lambda *_, **__: None)
+    monkeypatch.setattr("attncli.watching.capture.rowwise_mask", lambda *_, **__: None)
     with pytest.raises(InputError, match=r"looks ahead|output under capture differs"):
         prove(model, inputs)
 

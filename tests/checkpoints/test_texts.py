@@ -12,10 +12,10 @@ import torch
 from small_checkpoints import change_config, saved
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-from attncli.checkpoints.inputs.text_files import MARKED_UP, READERS, texts_in
-from attncli.checkpoints.inputs.texts import InputOptions, default_text, inputs_of
-from attncli.checkpoints.loading.load import Checkpoint, load
 from attncli.errors import InputError, UsageError
+from attncli.models.inputs.text_files import MARKED_UP, READERS, texts_in
+from attncli.models.inputs.texts import InputOptions, default_text, inputs_of
+from attncli.models.loading.load import Checkpoint, load
 
 WORDS = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "a", "b", "c", "d", "e", "the", "of", ".", ","]
 

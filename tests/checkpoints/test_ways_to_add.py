@@ -8,10 +8,10 @@ import torch
 from checkpoints.toys import Block, model_of, some_input
 from torch import Tensor
 
-from attncli.checkpoints.ablation import examine, switched
-from attncli.checkpoints.structure.blocks import watching_states
 from attncli.errors import InputError
 from attncli.networks.variants import Switches
+from attncli.surgery import examine, switched
+from attncli.watching.blocks import watching_states
 
 
 def in_place(x: Tensor, f: Tensor) -> Tensor:

@@ -12,8 +12,8 @@ from commands import ONE, attn
 from small_checkpoints import saved
 
 from attncli.cli.app import app
-from attncli.cli.defaults import RUNNABLE
-from attncli.cli.settings import leaves
+from attncli.cli.config.defaults import RUNNABLE
+from attncli.cli.config.settings import leaves
 
 TINY = "random:bert?layers=2&width=16&heads=2"
 PATH = ",".join(12 * "1")

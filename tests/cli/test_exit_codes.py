@@ -137,7 +137,7 @@ def test_4_is_also_memory_that_runs_out_on_the_way(monkeypatch: pytest.MonkeyPat
     def exhausted(*_: object, **__: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("attncli.studies.rank_collapse.run", exhausted)
+    monkeypatch.setattr("attncli.studies.collapse.network_collapse.run", exhausted)
     outcome = attn("rank-collapse", *ONE)
     assert (outcome.code, outcome.out) == (4, "")
     assert outcome.err.startswith("attn: out of memory: lower")

@@ -12,11 +12,11 @@ import typer.main
 from commands import attn
 from small_checkpoints import saved
 
-from attncli.cli import fingerprint as module
 from attncli.cli.app import app
-from attncli.cli.fingerprint import WITHOUT_EFFECT, WRITTEN, fingerprint, options_of
-from attncli.cli.foreign_code import SWITCHES
-from attncli.cli.runs import OF_MODELS
+from attncli.cli.commands.config import fingerprint as module
+from attncli.cli.config.fingerprint import WITHOUT_EFFECT, WRITTEN, fingerprint, options_of
+from attncli.cli.config.foreign_code import SWITCHES
+from attncli.processes.runs import OF_MODELS
 
 ROOT: Any = typer.main.get_command(app)
 SETTLED = (*WITHOUT_EFFECT, *WRITTEN, "help")

@@ -10,9 +10,9 @@ import pytest
 import typer.main
 from commands import attn
 
-from attncli.checkpoints.loading.load import LoadOptions
 from attncli.cli.app import app
-from attncli.cli.foreign_code import SWITCHES, all_words
+from attncli.cli.config.foreign_code import SWITCHES, all_words
+from attncli.models.loading.load import LoadOptions
 
 ROOT: Any = typer.main.get_command(app)
 HELD = [

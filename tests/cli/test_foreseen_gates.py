@@ -20,12 +20,12 @@ def no_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Whatever would begin the work fails."""
     monkeypatch.chdir(tmp_path)
     places = (
-        "attncli.cli.models.loaded_for_ablation",
-        "attncli.cli.inspections.load",
-        "attncli.cli.path_models.load",
-        "attncli.studies.rank_collapse.measure",
-        "attncli.studies.sweep.measure",
-        "attncli.cli.sweep.run_all",
+        "attncli.api.opened_models.loaded_for_ablation",
+        "attncli.api.head_studies.load",
+        "attncli.api.model_path_studies.load",
+        "attncli.studies.collapse.network_collapse.measure",
+        "attncli.studies.collapse.size_sweep.measure",
+        "attncli.cli.commands.sweep.run_all",
     )
     patches = [mock.patch(place, side_effect=Worked) for place in places]
     for patch in patches:

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from commands import ONE, SMALL, attn
 
-from attncli.checkpoints.sources import WORDS, Kind, parse
-from attncli.cli.sources import TAKES
+from attncli.api.network_sources import TAKES
+from attncli.models.sources import WORDS, Kind, parse
 
 COMMANDS = {
     "attn rank-collapse": ("rank-collapse", "{}", "--offline"),

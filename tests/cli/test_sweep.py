@@ -17,7 +17,7 @@ import commands
 import pytest
 from commands import ATTN, PLAIN, attn, files_in
 
-from attncli.cli.sweep_items import finished, models, report_path, steps
+from attncli.cli.config.sweep_items import finished, models, report_path, steps
 from attncli.errors import InputError, UsageError
 
 SIZES = ("--layers", "2", "--tokens", "5", "--width", "8", "--heads", "2")
@@ -150,7 +150,7 @@ def test_items_in_the_order_of_their_numbers(tmp_path: Path, monkeypatch: pytest
 def test_revisions_of_the_hub_by_a_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
     from huggingface_hub import HfApi
 
-    from attncli.checkpoints.files.revisions import UNREACHABLE
+    from attncli.models.files.revisions import UNREACHABLE
 
     def listed(api: HfApi, name: str) -> SimpleNamespace:
         if name == "gone/away":
@@ -242,7 +242,7 @@ def test_options_that_no_item_has_are_refused_before_any_is_run(runs: Path) -> N
 
 
 def test_a_report_of_files_that_changed_meanwhile_is_not_kept(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
-    from attncli.cli import runs as running
+    from attncli.processes import runs as running
 
     whole = running.run_to_file
 

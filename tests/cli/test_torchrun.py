@@ -14,11 +14,11 @@ from commands import attn, files_in
 from processes import Process, attn_words, children, outcomes, torchrun, two_ranks
 from transformers import GPTNeoXConfig, GPTNeoXForCausalLM, LlamaConfig, LlamaForCausalLM
 
-from attncli.checkpoints.inputs.text_files import read_text
-from attncli.checkpoints.loading.quiet import quiet
-from attncli.checkpoints.random.dummy_inputs import example_inputs
 from attncli.errors import UsageError
-from attncli.ranks.ended import ENDED
+from attncli.models.inputs.text_files import read_text
+from attncli.models.quiet import quiet
+from attncli.models.random.dummy_inputs import example_inputs
+from attncli.processes.ended import ENDED
 
 SIZES = {
     "hidden_size": 32,
@@ -70,7 +70,7 @@ def in_one_process(*arguments: str) -> bytes:
 
 HELD = """
 import signal
-from attncli.ranks import parts
+from attncli.processes import parts
 
 def write(path, result, write=parts.write):
     write(path, result)

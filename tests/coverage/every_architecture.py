@@ -1,6 +1,6 @@
 """Every model type of transformers, tiny and random: is it built, does it run, is its attention seen, are its blocks understood?
 
-    python tests/coverage/every_architecture.py [--types bert,gpt2] [--jobs 2] [-o attncli/checkpoints/random/architectures.tsv]
+    python tests/coverage/every_architecture.py [--types bert,gpt2] [--jobs 2] [-o attncli/models/random/architectures.tsv]
 
 Each type has a process of its own, forked from one that has transformers loaded, with limits on time and memory. The
 table holds one line per type, sorted; with --types only those lines of an existing table change.
@@ -25,19 +25,19 @@ import torch
 from transformers import PreTrainedModel
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
-from attncli.checkpoints.ablation import examine
-from attncli.checkpoints.ablation.float64 import in_float64
-from attncli.checkpoints.inputs.texts import ModelInput
-from attncli.checkpoints.loading.quiet import quiet
-from attncli.checkpoints.random.dummy_inputs import example_inputs
-from attncli.checkpoints.random.random_models import build
-from attncli.checkpoints.streaming import prove
-from attncli.checkpoints.streaming.proof import floats
-from attncli.checkpoints.structure.blocks import find_stacks
-from attncli.checkpoints.structure.mixers import mixers_of
 from attncli.errors import InputError
+from attncli.models.inputs.texts import ModelInput
+from attncli.models.quiet import quiet
+from attncli.models.random.dummy_inputs import example_inputs
+from attncli.models.random.random_models import build
 from attncli.networks.variants import VARIANTS
 from attncli.studies.model_runs import Subject, run_text
+from attncli.surgery import examine
+from attncli.watching import prove
+from attncli.watching.blocks import find_stacks
+from attncli.watching.float64 import in_float64
+from attncli.watching.mixers import mixers_of
+from attncli.watching.proof import floats
 
 TABLE = Path(__file__).parents[2] / "attncli" / "checkpoints" / "random" / "architectures.tsv"
 SECONDS = 120

@@ -52,12 +52,12 @@ def load_everything() -> None:
     import torch
     import transformers  # noqa: F401
 
+    import attncli.api.head_studies
+    import attncli.api.model_path_studies
+    import attncli.api.opened_models
     import attncli.cli.app
-    import attncli.cli.inspections
-    import attncli.cli.models
-    import attncli.cli.path_models
-    import attncli.studies.inspect_maps
-    import attncli.studies.verify_fit  # noqa: F401
+    import attncli.studies.approximate.verify_fit  # noqa: F401
+    import attncli.studies.heads.saved_maps
 
     torch.set_num_threads(1)
     gc.collect()

@@ -47,7 +47,7 @@ def commands() -> dict[tuple[str, ...], list[Any]]:
     import typer
 
     from attncli.cli.app import app
-    from attncli.cli.settings import leaves
+    from attncli.cli.config.settings import leaves
 
     return {path: list(command.params) for path, command in leaves(typer.main.get_command(app), ())}
 

@@ -12,13 +12,13 @@ import numpy as np
 import torch
 from oracles import network
 
-from attncli.checkpoints.ablation import Anatomy, switched
-from attncli.checkpoints.streaming.capture import eager_everywhere
-from attncli.checkpoints.structure.blocks import Following, Stack, blocks_of
-from attncli.checkpoints.structure.carried import KNOWN_WITHOUT_NUMBERS
-from attncli.checkpoints.structure.stream_places import given, replaced, taken
-from attncli.checkpoints.structure.wrapping import around_forwards
 from attncli.networks.variants import Switches
+from attncli.surgery import Anatomy, switched
+from attncli.watching.blocks import Following, Stack, blocks_of
+from attncli.watching.capture import eager_everywhere
+from attncli.watching.carried import KNOWN_WITHOUT_NUMBERS
+from attncli.watching.stream_places import given, replaced, taken
+from attncli.watching.wrapping import around_forwards
 
 OPS: dict[str, Callable[..., Any]] = {}
 

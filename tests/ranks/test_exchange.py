@@ -9,9 +9,9 @@ from processes import outcomes, two_ranks
 SCRIPT = """
 import os, signal, sys
 from attncli.errors import InputError, LimitError
-from attncli.ranks.exchange import Ended, end, leave, meet
-from attncli.ranks.launch import launch
-from attncli.ranks.sharing import WORK, shared_out
+from attncli.processes.exchange import Ended, end, leave, meet
+from attncli.processes.launch import launch
+from attncli.processes.sharing import WORK, shared_out
 
 def told(action):
     try:

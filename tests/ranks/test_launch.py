@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from attncli.cli.together import SHARED, command_of, is_shared
-from attncli.ranks.launch import ALONE, OWN, Launch, launch, without_launch
-from attncli.ranks.sharing import own_share, shared_out
+from attncli.processes.launch import ALONE, OWN, Launch, launch, without_launch
+from attncli.processes.sharing import own_share, shared_out
 
 MEETING = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
 
@@ -62,5 +62,7 @@ def test_the_command_of_a_line(line: str, command: str) -> None:
 
 
 def test_being_one_of_several_costs_no_torch() -> None:
-    code = "import attncli.cli.main, attncli.ranks.launch, sys; sys.exit('torch' in sys.modules)"
+    code = (
+        "import attncli.cli.main, attncli.processes.launch, sys; sys.exit('torch' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

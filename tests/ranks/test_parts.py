@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from commands import attn
 
-from attncli.ranks.parts import PARTS, kept_as, no_keep
+from attncli.processes.finished_parts import PARTS, kept_as, no_keep
 from attncli.studies import over_texts
 from attncli.studies.trajectories import Trajectory
 

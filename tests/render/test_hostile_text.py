@@ -19,8 +19,8 @@ from markdown_it import MarkdownIt
 from rich.console import Console
 
 from attncli.cli.main import complain
-from attncli.cli.options import OutputOptions
 from attncli.cli.writer import notes, render
+from attncli.options.shared import OutputOptions
 from attncli.records import ROW_COLUMNS, Report
 from attncli.render import FORMATS
 from attncli.reports import from_json

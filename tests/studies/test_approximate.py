@@ -13,11 +13,11 @@ from attncli.maths.digits import number
 from attncli.maths.widths import sufficient_width
 from attncli.patterns import build
 from attncli.records import Report
-from attncli.studies.approximate import approximate, thousands
-from attncli.studies.frontier import frontier
-from attncli.studies.solutions import Solution, solve
-from attncli.studies.verify_fit import verify_file
-from attncli.studies.width_growth import growth
+from attncli.studies.approximate.frontier import frontier
+from attncli.studies.approximate.module_fits import approximate, thousands
+from attncli.studies.approximate.solutions import Solution, solve
+from attncli.studies.approximate.verify_fit import verify_file
+from attncli.studies.approximate.width_growth import growth
 
 PATTERNS = ("window:3", "random:k=3,weights=dirichlet", "permutation")
 

@@ -11,7 +11,7 @@ from reports import reports
 from attncli.records import Definition, Report, Row
 from attncli.render import FORMATS
 from attncli.reports import from_json
-from attncli.studies.compare import compare
+from attncli.studies.reports.differences import compare
 
 NAMES = ("a.json", "b.json")
 

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import pytest
 import torch
 
-from attncli.checkpoints.streaming import Site
 from attncli.metrics.activations._state import Peak
 from attncli.records import Row
-from attncli.studies.head_rows import Observed, head_rows, state_rows, unsettled_spectra
-from attncli.studies.head_runs import Seen
+from attncli.studies.heads.head_rows import Observed, head_rows, state_rows, unsettled_spectra
+from attncli.studies.heads.head_runs import Seen
+from attncli.watching import Site
 
 SITE = Site("h", 2, "self", "full", "h.2.attn")
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import pytest
 
 from attncli.records import Row
-from attncli.studies.head_metrics import choose
-from attncli.studies.head_views import Ranking, ranked, views
+from attncli.studies.heads.head_metrics import choose
+from attncli.studies.heads.head_views import Ranking, ranked, views
 
 
 def heads(metric: str, values: Sequence[float | None], even: Sequence[float]) -> list[Row]:

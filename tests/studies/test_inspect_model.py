@@ -12,22 +12,22 @@ from oracles.forwards import ORACLES
 from oracles.forwards.tiny_models import TINY
 from torch import Tensor
 
-from attncli.checkpoints.inputs.repeated import repeated_tokens
-from attncli.checkpoints.inputs.shuffled import shuffled
-from attncli.checkpoints.inputs.texts import ModelInput
-from attncli.checkpoints.loading.load import Checkpoint
-from attncli.checkpoints.loading.twins import random_twin
-from attncli.checkpoints.streaming import Site, prove
-from attncli.checkpoints.structure.blocks import find_stacks
 from attncli.errors import InputError
 from attncli.metrics.attention import ATTENTION, nature
 from attncli.metrics.attention._totals import measured
+from attncli.models.inputs.repeated import repeated_tokens
+from attncli.models.inputs.shuffled import shuffled
+from attncli.models.inputs.texts import ModelInput
+from attncli.models.loading.load import Checkpoint
+from attncli.models.loading.twins import random_twin
 from attncli.records import Report, Row
-from attncli.studies.head_metrics import DEFAULT_HEADS, choose
-from attncli.studies.head_runs import Observer, Seen, Wanted, look
-from attncli.studies.inspect_model import Plan, Subject, inspect_model
-from attncli.studies.roles import INDUCTION, MIXED, SINK, role_of
-from attncli.studies.uniform_null import UniformNull
+from attncli.studies.heads.head_metrics import DEFAULT_HEADS, choose
+from attncli.studies.heads.head_runs import Observer, Seen, Wanted, look
+from attncli.studies.heads.model_heads import Plan, Subject, inspect_model
+from attncli.studies.heads.roles import INDUCTION, MIXED, SINK, role_of
+from attncli.studies.heads.uniform_null import UniformNull
+from attncli.watching import Site, prove
+from attncli.watching.blocks import find_stacks
 
 torch.set_num_threads(1)
 
@@ -128,7 +128,7 @@ def test_learned_sinks_and_windows_are_counted_as_they_are() -> None:
 
 def test_contributions_add_up_to_what_the_attention_writes() -> None:
     """The layer that is found is the one that writes: Σ_h ctx_h W_O,h + b is its output."""
-    from attncli.checkpoints.streaming import streaming, watching_projections
+    from attncli.watching import streaming, watching_projections
 
     for name, outputs in (("gpt2", "h.1.attn.c_proj"), ("bert", "encoder.layer.1.attention.output.dense"), ("llama", "layers.1.self_attn.o_proj"), ("whisper", "decoder.layers.1.encoder_attn.out_proj")):  # fmt: skip
         model, inputs = TINY[name]()
@@ -179,7 +179,7 @@ def test_cross_attention_over_as_many_keys_has_no_distance_either() -> None:
 
 
 def subject_of(model: Any) -> Subject:
-    from attncli.checkpoints.random.dummy_inputs import example_inputs
+    from attncli.models.random.dummy_inputs import example_inputs
 
     short = example_inputs(model, 8)
     return Subject(model, find_stacks(model, short), prove(model, short).shapes)

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import torch
 
-from attncli.checkpoints.streaming import Shape, Site, Strip
-from attncli.studies.kept_maps import MOST_CELLS, KeptMaps, bytes_needed, coarser
+from attncli.studies.heads.kept_maps import MOST_CELLS, KeptMaps, bytes_needed, coarser
+from attncli.watching import Shape, Site, Strip
 
 SITE = Site("h", 2, "self", "sliding", "h.2.attn")
 OTHER = Site("h", 0, "self", "full", "h.0.attn")

@@ -9,18 +9,18 @@ import torch
 from oracles.forwards.tiny_models import TINY
 from torch import Tensor
 
-from attncli.checkpoints.loading.quiet import quiet
-from attncli.checkpoints.random.dummy_inputs import example_inputs
-from attncli.checkpoints.random.random_models import build
-from attncli.checkpoints.streaming import Shape, Site, Strip, in_rounds, prove, streaming
-from attncli.checkpoints.streaming.watching import Watcher
-from attncli.checkpoints.structure.blocks import find_stacks
 from attncli.errors import InputError
 from attncli.metrics.attention._spectrum import STILL
-from attncli.studies.head_metrics import members
-from attncli.studies.head_runs import Observer, Seen, Wanted, look
+from attncli.models.quiet import quiet
+from attncli.models.random.dummy_inputs import example_inputs
+from attncli.models.random.random_models import build
+from attncli.studies.heads.head_metrics import members
+from attncli.studies.heads.head_runs import Observer, Seen, Wanted, look
+from attncli.studies.heads.uniform_null import UniformNull
 from attncli.studies.model_runs import own_precision
-from attncli.studies.uniform_null import UniformNull
+from attncli.watching import Shape, Site, Strip, in_rounds, prove, streaming
+from attncli.watching.blocks import find_stacks
+from attncli.watching.watching import Watcher
 
 torch.set_num_threads(1)
 

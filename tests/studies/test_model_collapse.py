@@ -14,7 +14,7 @@ from commands import attn
 from small_checkpoints import BERT, change_config, saved
 from trained_models import trained
 
-from attncli.checkpoints.inputs.texts import default_text
+from attncli.models.inputs.texts import default_text
 
 torch.set_num_threads(1)
 
@@ -315,10 +315,10 @@ def test_weights_that_are_not_finite_are_named(tmp_path: Path) -> None:
 
 def states_within(source: str, module: str, given: bool) -> list[float]:
     """log10 r of what a module of each block returns (or is given), seen by a hook on the model's own code."""
-    from attncli.checkpoints.inputs.texts import InputOptions, inputs_of
-    from attncli.checkpoints.loading.load import LoadOptions, load
     from attncli.maths.split import Split
     from attncli.metrics import METRICS
+    from attncli.models.inputs.texts import InputOptions, inputs_of
+    from attncli.models.loading.load import LoadOptions, load
 
     checkpoint = load(source, LoadOptions(dtype="float64"))
     (text,) = inputs_of(checkpoint, InputOptions(random_tokens=16))

@@ -11,11 +11,11 @@ from commands import attn
 from family_models import HEADS, saved
 from scipy.sparse import csr_array
 
-from attncli.checkpoints.inputs.texts import InputOptions, inputs_of
-from attncli.checkpoints.loading.load import load
 from attncli.errors import UsageError
+from attncli.models.inputs.texts import InputOptions, inputs_of
+from attncli.models.loading.load import load
 from attncli.patterns._heads import ModelHead, model_head
-from attncli.studies.model_patterns import model_patterns
+from attncli.studies.approximate.model_patterns import model_patterns
 
 TOKENS = 24
 
@@ -164,7 +164,7 @@ def test_a_rotary_head_has_no_file_and_no_picture(
     """Said before the fit, which would be in vain."""
     saved("llama", tmp_path)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("attncli.cli.approximate_runs.found_inputs", lambda *_: pytest.fail("fitted"))  # fmt: skip
+    monkeypatch.setattr("attncli.api.fit_studies.found_inputs", lambda *_: pytest.fail("fitted"))  # fmt: skip
     done = attn("approximate", "--module", f"{tmp_path}:0.0", "--pattern", "previous", *option)
     assert done.code == 2
     assert "rotary positions" in done.err

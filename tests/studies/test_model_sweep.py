@@ -17,7 +17,7 @@ from attncli.render import FORMATS
 from attncli.render.plots.figure import figure
 from attncli.render.plots.terminal import terminal
 from attncli.reports import from_json
-from attncli.studies.model_sweep import Item, Shown, model_sweep
+from attncli.studies.reports.model_sweep import Item, Shown, model_sweep
 
 
 def shown(text: str) -> Shown:

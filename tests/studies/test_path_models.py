@@ -11,9 +11,9 @@ import transformers as hf
 from commands import attn
 from small_checkpoints import saved
 
-from attncli.checkpoints.paths.run import run_along
-from attncli.checkpoints.structure.blocks import find_stacks
-from attncli.studies import path_subject
+from attncli.carried.paths.path_run import run_along
+from attncli.studies.paths.network_paths import path_subject
+from attncli.watching.blocks import find_stacks
 
 torch.set_num_threads(1)
 

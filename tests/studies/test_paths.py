@@ -14,12 +14,17 @@ from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import VARIANTS
 from attncli.networks.weights import GeneratedNetwork
 from attncli.records import Report, Row
-from attncli.studies import path_terms
-from attncli.studies.path_heads import through_heads
-from attncli.studies.path_measures import measured
-from attncli.studies.path_samples import decay, follow, frozen, sampled_paths
-from attncli.studies.path_terms import Decomposition, decomposed, difference, total
-from attncli.studies.paths import TOLERANCE, count_paths, finding_of, paths
+from attncli.studies.paths.network_paths import (
+    TOLERANCE,
+    count_paths,
+    finding_of,
+    path_terms,
+    paths,
+)
+from attncli.studies.paths.path_heads import through_heads
+from attncli.studies.paths.path_measures import measured
+from attncli.studies.paths.path_samples import decay, follow, frozen, sampled_paths
+from attncli.studies.paths.path_terms import Decomposition, decomposed, difference, total
 
 KINDS: list[dict[str, Any]] = [
     {},

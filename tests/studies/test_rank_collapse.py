@@ -8,9 +8,9 @@ from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import VARIANTS, by_names, with_outlier_removed
 from attncli.networks.weights import GeneratedNetwork
 from attncli.records import Report, Row
-from attncli.studies.rank_collapse import rank_collapse
+from attncli.studies.collapse.network_collapse import rank_collapse
+from attncli.studies.collapse.size_sweep import at, sweep
 from attncli.studies.statistics import summary_row
-from attncli.studies.sweep import at, sweep
 
 
 def report(variants: str = "paper", seeds: int = 2, **kinds: object) -> Report:

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 import torch
 
-from attncli.checkpoints.paths.run import run_along
-from attncli.checkpoints.structure.blocks import find_stacks
+from attncli.carried.paths.path_run import run_along
 from attncli.errors import InputError
 from attncli.records import Report, Row
-from attncli.studies import task_path_sums
-from attncli.studies.task_path_sums import Draws, drawn, frozen_accuracies, rerun_accuracies
-from attncli.studies.task_path_words import headline, short_minus_long
-from attncli.studies.task_paths import Questions, task_paths, without_looking
+from attncli.studies.paths.network_paths import task_path_sums
+from attncli.studies.paths.task_path_sums import Draws, drawn, frozen_accuracies, rerun_accuracies
+from attncli.studies.paths.task_path_words import headline, short_minus_long
+from attncli.studies.paths.task_paths import Questions, task_paths, without_looking
 from attncli.tasks.labelling import TASKS, Examples, Sizes
 from attncli.tasks.network import Labeller, labeller
 from attncli.tasks.subnetworks import plain_norm, run_again
+from attncli.watching.blocks import find_stacks
 
 SIZES = Sizes(layers=3, heads=2, width=12)
 

@@ -4,11 +4,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from attncli.checkpoints.streaming import Strip
 from attncli.metrics.attention import ATTENTION, nature
 from attncli.metrics.attention._totals import Values, measured
-from attncli.studies import uniform_null
-from attncli.studies.uniform_null import SCATTERED, Spans, UniformNull
+from attncli.studies.heads import uniform_null
+from attncli.studies.heads.uniform_null import SCATTERED, Spans, UniformNull
+from attncli.watching import Strip
 
 torch.set_num_threads(1)
 

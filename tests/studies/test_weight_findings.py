@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from attncli.checkpoints.heads.census import census
+from attncli.heads.census import census
 from attncli.records import Row
-from attncli.studies.weight_findings import findings
+from attncli.studies.heads.weight_findings import findings
 
 
 def heads(metric: str, values: Sequence[float]) -> list[Row]:

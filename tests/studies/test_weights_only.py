@@ -15,7 +15,7 @@ from attncli.errors import AttnError, InputError, UsageError
 from attncli.metrics.weights import SCALE_FREE, WEIGHTS, definition
 from attncli.records import Report
 from attncli.render.json import json as as_json
-from attncli.studies.weights_only import AT_OFFSET_0, CENSUS, NULL, NULL_DRAWS, weights_only
+from attncli.studies.heads.weights_only import AT_OFFSET_0, CENSUS, NULL, NULL_DRAWS, weights_only
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +158,7 @@ def test_the_report_is_strict_json_and_says_what_was_read(tmp_path: Path) -> Non
 
 def test_no_torch_is_imported(minilm: Path) -> None:
     program = (
-        "import sys\nfrom attncli.studies.weights_only import weights_only\n"
+        "import sys\nfrom attncli.studies.heads.weights_only import weights_only\n"
         f"weights_only({str(minilm)!r})\n"
         "assert not {'torch', 'transformers', 'scipy'} & sys.modules.keys()\n"
     )

@@ -1,0 +1,160 @@
+"""What `attn approximate` can run: a plain fit, a trained head, a sweep or frontier, the check of a saved fit."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from attncli.api.chosen_patterns import Chosen
+from attncli.api.network_sources import refuse_other_files
+from attncli.cli.commands.generate import save as save_tensors
+from attncli.cli.writer import TENSORS
+from attncli.errors import UsageError
+from attncli.fits import FitRequest
+from attncli.fits._files import SavedFit, metadata, read_fits, tensors
+from attncli.heads.head import Head, read_head
+from attncli.options.pattern_options import DrawOptions, PatternOptions, SearchOptions
+from attncli.options.shared import OutputOptions
+from attncli.options.size_ranges import parse_sweep
+from attncli.patterns import build
+from attncli.patterns._heads import model_head
+from attncli.records import Report
+from attncli.studies import Progress
+from attncli.studies.approximate.fit_pictures import with_pictures
+from attncli.studies.approximate.found_inputs import as_files, found_inputs, require_plain
+from attncli.studies.approximate.frontier import frontier as frontier_study
+from attncli.studies.approximate.module_fits import approximate
+from attncli.studies.approximate.scale_growth import scale_growth
+from attncli.studies.approximate.solutions import solve
+from attncli.studies.approximate.trained_head import trained_head
+from attncli.studies.approximate.verify_fit import verify_file
+from attncli.studies.approximate.width_growth import growth
+
+SCALE_METHODS = ("cyclic", "certificate:keys=spread", "learned")
+"""Tried where the logit scale is asked for; the smallest counts."""
+
+
+def solved(
+    chosen: Chosen,
+    search: SearchOptions,
+    request: FitRequest,
+    run: DrawOptions,
+    output: OutputOptions,
+    timing: bool,
+    progress: Progress,
+) -> Report:
+    """One module for all patterns, at the width given or at the smallest found."""
+    save, seeds = module_file(output), run.all_seeds()
+    targets, methods = chosen.targets(seeds[0], request.causal), search.methods
+    searching = search.width is None
+    solution = solve(
+        targets, methods, request, seeds, search=searching, widest=search.widest, progress=progress
+    )
+    if save is not None:
+        write_fits(save, solution.fits, solution.request, output)
+    report = approximate(solution, timing)
+    return with_pictures(report, solution.fits) if output.plot else report
+
+
+def module_file(output: OutputOptions) -> Path | None:
+    """-o FILE.safetensors is for the module; any other file is for the report."""
+    path = output.output
+    return path if path is not None and path.suffix.lower() == TENSORS else None
+
+
+def write_fits(
+    path: Path, fits: Sequence[SavedFit], request: FitRequest, output: OutputOptions
+) -> None:
+    if not fits:
+        raise UsageError(
+            f"no method made a module to write to {path}: allow more width or another method."
+        )
+    save_tensors(path, tensors(fits), metadata(fits, request), output.quiet)
+
+
+def head_of(module: str, offline: bool, output: OutputOptions) -> Head:
+    """The trained head; one that no file or picture can hold is refused before the work if one is asked for."""
+    head = read_head(module, offline)
+    if output.plot or module_file(output) is not None:
+        require_plain(head)
+    return head
+
+
+def on_head(
+    head: Head,
+    chosen: Chosen,
+    search: SearchOptions,
+    request: FitRequest,
+    run: DrawOptions,
+    output: OutputOptions,
+    progress: Progress,
+) -> Report:
+    """A trained head, its mask, and inputs for every pattern."""
+    if request.causal and not head.causal:
+        raise UsageError(
+            "--causal: every query of this head sees all keys; leave it out.", idle=["--causal"]
+        )
+    save, seeds = module_file(output), run.all_seeds()
+    targets = chosen.targets(seeds[0], head.causal)
+    request = replace(request.at(head.d), causal=head.causal)
+    found = found_inputs(head, targets, search.methods, request, seeds, progress)
+    fits = as_files(head, found) if output.plot or save is not None else []
+    if save is not None:
+        write_fits(save, fits, replace(request, dtype="float64"), output)
+    report = trained_head(head, found, request, seeds)
+    return with_pictures(report, fits) if output.plot else report
+
+
+def refuse_maps_of_other_lengths(patterns: PatternOptions, sweep: str | None) -> None:
+    """A sweep over the length needs patterns that have every length."""
+    for text in patterns.chosen if sweep else ():
+        if model_head(text) is not None:
+            raise UsageError(
+                f"--sweep: {text} is as long as its text; leave one of them out.",
+                rivals=["--sweep", "--pattern"],
+            )
+
+
+def varied(
+    sweep: str | None,
+    frontier: str | None,
+    chosen: Chosen,
+    search: SearchOptions,
+    request: FitRequest,
+    run: DrawOptions,
+    progress: Progress,
+) -> Report:
+    """Over the length, over the width, or over both."""
+    patterns = chosen.options
+    if sweep and patterns.length is not None:
+        raise UsageError(
+            "--sweep length=… sets the length: leave --length out.",
+            idle=["--length"],
+            because=["--sweep"],
+        )
+    if frontier and len(patterns.chosen) > 1:
+        raise UsageError("--frontier takes one --pattern.", rivals=["--frontier", "--pattern"])
+    seeds, first = run.all_seeds(), patterns.chosen[0]
+    lengths = [int(n) for n in parse_sweep(sweep, {"length": int})[1]] if sweep else []
+    widths = [int(d) for d in parse_sweep(f"d={frontier}", {"d": int})[1]] if frontier else []
+
+    def make(name: str, length: int, rng: np.random.Generator) -> csr_array:
+        return build(name, length, rng, patterns.causal)
+
+    if not widths:
+        names, methods = patterns.chosen, search.methods
+        return growth(names, methods, lengths, request, seeds, search.widest, make, progress)
+    if not lengths:
+        target = chosen.targets(seeds[0], request.causal)[first]
+        return frontier_study(first, target, widths, request, seeds, progress=progress)
+    methods = search.methods if search.method else list(SCALE_METHODS)
+    return scale_growth(first, methods, widths, lengths, request, seeds, make, progress)
+
+
+def verified(path: Path, output: OutputOptions, progress: Progress) -> Report:
+    """What a saved fit does, measured again."""
+    refuse_other_files(str(path), "attn approximate --verify")
+    report = verify_file(path, progress)
+    return with_pictures(report, read_fits(path)[0]) if output.plot else report

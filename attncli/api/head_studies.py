@@ -1,0 +1,214 @@
+"""From MODEL and the options to a study of its heads."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attncli.api.opened_models import PROBE_TOKENS
+from attncli.cli.config.defaults import before_the_work
+from attncli.errors import UsageError
+from attncli.limits import require_memory
+from attncli.models.inputs.texts import inputs_of
+from attncli.models.loading.body import body_of
+from attncli.models.loading.load import load
+from attncli.models.loading.room_needed import require_room_to_run
+from attncli.models.loading.twins import random_twin
+from attncli.models.random.dummy_inputs import example_inputs
+from attncli.models.sources import Source
+from attncli.options.head_options import HeadOptions
+from attncli.options.model_options import InputOptions, ModelOptions
+from attncli.studies import Progress
+from attncli.studies.heads.beyond_maps import Beyond
+from attncli.studies.heads.head_metrics import choose
+from attncli.studies.heads.kept_maps import KeptMaps, bytes_needed
+from attncli.studies.heads.model_heads import Plan, Subject, inspect_model
+from attncli.studies.model_runs import own_precision
+from attncli.watching import STRIP_MEMORY, Shape, Site, prove
+from attncli.watching.blocks import find_stacks
+from attncli.watching.mixers import mixers_of
+from attncli.writing.tensor_files import write_tensors
+from attncli.writing.whole_files import require_writable, write_whole
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from attncli.records import Report, Scalar
+
+Study = Callable[..., "Report"]
+"""Called with the progress."""
+
+Say = Callable[[str], None]
+"""For what a person wants to know before the work."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line says beside the options of the model and its input."""
+
+    source: Source
+    metric: Sequence[str]
+    with_random_init: bool
+    with_shuffled_text: bool
+    tokens: int | None
+    seed: int
+    save_maps: Path | None
+    draws_maps: bool
+    """Whether the maps of chosen heads are to be drawn."""
+    strip_memory: int | None
+    """MiB."""
+
+    def plan(self, heads: HeadOptions) -> Plan:
+        metrics = choose(self.metric)
+        ranking = heads.ranking(metrics.heads)
+        return Plan(
+            metrics,
+            heads.chosen_layers(),
+            heads.keeps(),
+            ranking,
+            self.with_shuffled_text,
+            self.seed,
+            self.strip_bytes,
+        )
+
+    @property
+    def strip_bytes(self) -> int:
+        if self.strip_memory is None:
+            return STRIP_MEMORY
+        if self.strip_memory < 1:
+            raise UsageError(f"--strip-memory {self.strip_memory}: it must be at least 1 MiB.")
+        return self.strip_memory * 2**20
+
+
+def study_of(
+    asked: Asked, heads: HeadOptions, model: ModelOptions, inputs: InputOptions, say: Say
+) -> Study:
+    """Of a model, or of the maps that one has left."""
+    if asked.source.kind == "maps":
+        return maps_study(asked, heads, [*model.given(), *inputs.given()])
+    return model_study(asked, heads, model, inputs, say)
+
+
+def maps_study(asked: Asked, heads: HeadOptions, others: Sequence[str]) -> Study:
+    """What runs no model takes no options of models."""
+    from attncli.networks.spec import option
+    from attncli.studies.heads.saved_maps import inspect_maps
+    from attncli.watching.map_files import MapFile
+
+    given = {
+        "--with-random-init": asked.with_random_init,
+        "--with-shuffled-text": asked.with_shuffled_text,
+        "--tokens": asked.tokens is not None,
+        "--save-maps": asked.save_maps is not None,
+        "--strip-memory": asked.strip_memory is not None,
+        **{option(name): True for name in others},
+    }
+    refused = [name for name, there in given.items() if there]
+    if refused:
+        raise UsageError(
+            f"{', '.join(refused)} goes with a model: {asked.source} is a file of maps.",
+            idle=refused,
+        )
+    plan = asked.plan(heads)
+    before_the_work()
+    file = MapFile(asked.source.path)
+    refuse_absent({saved.site: saved.heads for saved in file.maps}, plan)
+    return partial(inspect_maps, file, plan)
+
+
+def model_study(
+    asked: Asked, heads: HeadOptions, model: ModelOptions, inputs: InputOptions, say: Say
+) -> Study:
+    """Everything is chosen, loaded and proved before the first text is read."""
+    plan = asked.plan(heads)
+    if asked.with_random_init:
+        model.refuse_tensor_parallel("--with-random-init")
+    options, wanted = model.to_load(asked.seed), inputs.to_read(asked.tokens, asked.seed)
+    before_the_work()
+    checkpoint = load(asked.source, options)
+    texts = inputs_of(checkpoint, wanted)
+    subject = proved(checkpoint.body)
+    refuse_absent({site: range(shape.heads) for site, shape in subject.shapes.items()}, plan)
+    for text in texts:
+        require_room_to_run(subject.body, text.tokens, plan.strip_memory)
+    twin = None
+    if asked.with_random_init:
+        twin = proved(body_of(random_twin(checkpoint.model, asked.seed)))
+    study = partial(inspect_model, checkpoint, subject, twin, texts, plan)
+    if asked.save_maps is None and not asked.draws_maps:
+        return study
+    kept = KeptMaps(plan.layers, plan.keeps, for_file=asked.save_maps is not None)
+    lengths = at_length(subject.shapes, texts[0].tokens)
+    announce(kept, lengths, asked.save_maps, say, subject.itemsize)
+    metadata: dict[str, str] = {}
+
+    def beyond(found: Beyond, keys: Mapping[Site, Mapping[str, "Scalar"]]) -> None:
+        named = {name: keys[site] for site, name in kept.names().items()}
+        metadata.update(replace(found, keys=named).metadata)
+
+    def with_maps(progress: Progress) -> "Report":
+        given = beyond if asked.save_maps is not None else None
+        report = study(also=kept.take, progress=progress, beyond=given)
+        if asked.save_maps is not None:
+            metadata.update(kept.metadata(checkpoint.identity, texts[0].labels))
+            write_whole(asked.save_maps, lambda path: write_tensors(path, kept.tensors(), metadata))
+        pictures = kept.pictures(texts[0].labels) if asked.draws_maps else ()
+        return replace(report, pictures=tuple(pictures))
+
+    return with_maps
+
+
+def at_length(shapes: Mapping[Site, Shape], tokens: int) -> dict[Site, Shape]:
+    """The same attentions on a text; images and sounds have as many patches as they had when they were proved."""
+
+    def side(length: int) -> int:
+        return tokens if length == PROBE_TOKENS else length
+
+    return {
+        site: Shape(shape.heads, side(shape.queries), side(shape.keys))
+        for site, shape in shapes.items()
+    }
+
+
+def announce(
+    kept: KeptMaps, shapes: Mapping[Site, Shape], path: Path | None, say: Say, itemsize: int
+) -> None:
+    """The size of the maps is said, and refused where there is no room for it, before the work."""
+    count, size = bytes_needed(shapes, kept, itemsize)
+    if count == 0:
+        raise UsageError("--layers and --heads leave no head whose map could be kept.")
+    what = f"the maps of {count} head{'s' if count > 1 else ''} over {max(shape.queries for shape in shapes.values())} tokens"
+    require_memory(2 * size, what, "choose fewer with --layers and --heads")
+    if path is not None:
+        require_writable(path)
+        say(f"{what}: {size / 1e6:.3g} MB → {path}")
+
+
+def proved(body: "PreTrainedModel") -> Subject:
+    """The model's blocks and attention, the capture proved on a short input."""
+    short = example_inputs(body, PROBE_TOKENS)
+    with own_precision(body):
+        shapes = prove(body, short).shapes
+        stacks = find_stacks(body, short)
+        return Subject(body, stacks, shapes, mixers_of(body, stacks, short, shapes))
+
+
+def refuse_absent(heads: Mapping[Site, Sequence[int]], plan: Plan) -> None:
+    """Layers that are asked for must attend, and heads must be there."""
+    present = {site.layer for site in heads}
+    missing = sorted((plan.layers or frozenset()) - present)
+    if missing:
+        there = ", ".join(map(str, sorted(present)))
+        raise UsageError(f"layer {missing[0]} has no attention: there is some in {there}.")
+    chosen = {
+        (site.layer, head)
+        for site, own in heads.items()
+        if plan.layers is None or site.layer in plan.layers
+        for head in own
+    }
+    if not any(plan.keeps(*each) for each in chosen):
+        numbers = sorted(head for _, head in chosen)
+        raise UsageError(
+            f"--heads names no head of the model: they are {numbers[0]} … {numbers[-1]}."
+        )

@@ -1,0 +1,203 @@
+"""From SOURCE and the model options to a study of a loaded model."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from attncli.cli.config.defaults import before_the_work
+from attncli.errors import InputError, LimitError, UsageError
+from attncli.models.sources import Source
+from attncli.networks.variants import Switches
+from attncli.options.model_options import AUTO, EXACTLY, PLAIN, InputOptions, ModelOptions
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from attncli.models.inputs.texts import ModelInput
+    from attncli.models.loading.load import Checkpoint
+    from attncli.records import Report
+    from attncli.studies.model_runs import Subject
+    from attncli.watching import Proof
+    from attncli.watching.traits import Traits
+
+PROBE_TOKENS = 12
+"""Length of the input on which a model's structure is found out and proved."""
+
+
+def collapse_study(
+    source: Source,
+    variants: Mapping[str, Switches],
+    model: ModelOptions,
+    inputs: InputOptions,
+    tokens: int | None,
+    seed: int,
+    arithmetic: str,
+    with_random_init: bool,
+    sub_blocks: bool,
+) -> "Callable[..., Report]":
+    """Everything is loaded, proved and examined before the first curve is measured."""
+    refuse_at_once(source)
+    from attncli.models.inputs.texts import inputs_of
+    from attncli.models.loading.twins import random_twin
+    from attncli.studies.collapse.model_collapse import RANDOM_SUFFIX, model_collapse
+
+    if with_random_init:
+        model.refuse_tensor_parallel("--with-random-init")
+    refuse_two_arithmetics(model, arithmetic)
+    wanted = inputs.to_read(tokens, seed)
+    model.to_load(seed)
+    before_the_work()
+    checkpoint = loaded_for_ablation(source, model, seed)
+    texts = inputs_of(checkpoint, wanted)
+    refuse_single_tokens(texts)
+    why_plain = why_not_exact(checkpoint.model, model, arithmetic)
+    first = examined(checkpoint.model)
+    cheap = is_shorter(first.short, texts)
+    subjects = {"": in_arithmetic(first, variants, cheap, arithmetic, why_plain)}
+    require_room(first, texts, subjects[""].in_plain_numbers(variants))
+    if with_random_init:
+        twin = examined(random_twin(checkpoint.model, seed))
+        subjects[RANDOM_SUFFIX] = in_arithmetic(twin, variants, cheap, arithmetic, why_plain)
+    return partial(
+        model_collapse,
+        checkpoint,
+        subjects,
+        first.traits,
+        texts,
+        variants,
+        sub_blocks=sub_blocks,
+    )
+
+
+def refuse_two_arithmetics(model: ModelOptions, arithmetic: str) -> None:
+    """Options that contradict each other."""
+    if arithmetic == EXACTLY:
+        model.refuse_tensor_parallel("--exact")
+    if arithmetic == PLAIN and model.dtype not in (None, PLAIN):
+        raise UsageError(
+            f"--arithmetic {PLAIN} and --dtype {model.dtype} exclude each other: "
+            f"--dtype {model.dtype} alone runs in that type."
+        )
+
+
+def why_not_exact(loaded: "PreTrainedModel", model: ModelOptions, arithmetic: str) -> str | None:
+    """Why no variant can be exact, whatever its functions; None where nothing speaks against it."""
+    from attncli.models.loading.placing import require_one_device
+
+    if arithmetic == EXACTLY:
+        require_one_device(loaded, "--exact")
+        return None
+    if arithmetic == PLAIN:
+        return ""
+    if model.dtype not in (None, PLAIN):
+        return f"--dtype {model.dtype} asks for its numbers"
+    if model.tensor_parallel or model.device_map is not None or loaded.device.type != "cpu":
+        return "exact arithmetic needs the whole model on the CPU"
+    return None
+
+
+def is_shorter(short: "Mapping[str, Any]", texts: "Sequence[ModelInput]") -> bool:
+    """Whether the short input is; some images and sounds have one size."""
+    return all(numbers_in(short) < numbers_in(text.kwargs) for text in texts)
+
+
+def numbers_in(inputs: "Mapping[str, Any]") -> int:
+    return sum(value.numel() for value in inputs.values() if hasattr(value, "numel"))
+
+
+def in_arithmetic(
+    examined: "Examined",
+    variants: Mapping[str, Switches],
+    cheap: bool,
+    arithmetic: str,
+    why_plain: str | None,
+) -> "Subject":
+    """The subject as its variants are to be run; `cheap`: its short input is."""
+    from attncli.studies.collapse.model_arithmetic import reasons_for_plain
+    from attncli.studies.model_runs import own_precision
+
+    subject = examined.subject
+    if why_plain is not None:
+        return replace(subject, exact=True, why_plain=dict.fromkeys(variants, why_plain))
+    if arithmetic != AUTO:
+        return replace(subject, exact=True)
+    with own_precision(subject.body):
+        return replace(
+            subject,
+            exact=True,
+            why_plain=reasons_for_plain(subject, examined.short, variants, cheap),
+        )
+
+
+def refuse_at_once(source: Source) -> None:
+    """What is wrong with a model's folder itself, said before anything heavy is imported."""
+    from attncli.models.files.folders import read_config
+    from attncli.models.files.local_folder import local_folder
+
+    if source.kind == "folder":
+        read_config(local_folder(source).folder)
+
+
+def loaded_for_ablation(source: Source, model: ModelOptions, seed: int) -> "Checkpoint":
+    """In float64 unless the user says otherwise or it does not fit: what is left of a collapsed state is small."""
+    from attncli.models.loading.load import load
+
+    options = model.to_load(seed)
+    if options.dtype is not None or options.device == "mps":
+        return load(source, options)
+    try:
+        return load(source, replace(options, dtype="float64"))
+    except LimitError as error:
+        checkpoint = load(source, options)
+        warning = f"run in {checkpoint.identity['dtype']}, for {error}"
+        return replace(checkpoint, warnings=(*checkpoint.warnings, warning))
+
+
+def refuse_single_tokens(texts: "Sequence[ModelInput]") -> None:
+    """One token is of rank 1 from the start."""
+    for text in texts:
+        if text.tokens < 2:
+            raise InputError(f"{text.name} has one token: a distance between tokens needs two.")
+
+
+class Examined(NamedTuple):
+    """What a short input has shown of a model."""
+
+    subject: "Subject"
+    traits: "Mapping[str, Traits]"
+    proof: "Proof"
+    short: "Mapping[str, Any]"
+    """The input."""
+
+
+def examined(model: "PreTrainedModel") -> Examined:
+    """The model's blocks and attention, proved on a short input."""
+    from attncli.models.loading.body import body_of
+    from attncli.models.random.short_inputs import short_inputs
+    from attncli.studies.model_runs import Subject, own_precision
+    from attncli.surgery import examine
+    from attncli.watching import prove
+    from attncli.watching.traits import traits_of
+
+    body = body_of(model)
+    with own_precision(body):
+        short = short_inputs(body, PROBE_TOKENS)
+        proof = prove(body, short)
+        anatomy = examine(body, short)
+        traits = traits_of(body, anatomy.stacks, short, proof)
+    subject = Subject(body, anatomy, exact=False, eager_alone=proof.eager_alone)
+    return Examined(subject, traits, proof, short)
+
+
+def require_room(examined: Examined, texts: "Sequence[ModelInput]", states_are_kept: bool) -> None:
+    """Before the first long forward pass: whether the longest text fits."""
+    from attncli.models.loading.room_needed import require_room_to_run
+
+    body, proof = examined.subject.body, examined.proof
+    heads = vars(body.config).get("num_attention_heads", 1) if proof.whole_maps else 0
+    longest = max(text.tokens for text in texts)
+    states = sum(len(stack.calls) + 1 for stack in examined.subject.stacks)
+    require_room_to_run(
+        body, longest, strip_memory=0, heads_at_once=heads, kept=states * states_are_kept
+    )

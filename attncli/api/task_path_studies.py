@@ -1,0 +1,126 @@
+"""From the options of `attn paths --task` to a study."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+from attncli.errors import UsageError, unknown_name
+from attncli.limits import whole_number
+from attncli.networks.spec import NetworkSpec, option
+from attncli.options.shared import NetworkOptions, RunOptions, completion, separated
+from attncli.options.task_options import TrainingOptions, task_option, trainings_in, within
+from attncli.registry import Registry
+
+if TYPE_CHECKING:
+    from attncli.gates import Condition
+    from attncli.records import Report
+    from attncli.tasks.labelling import Sizes
+
+TASKS = Registry("task", "attncli.tasks.labelling")
+
+SIZES = ("layers", "heads", "width")
+"""Of the network options those that these networks have."""
+
+MOST_PATHS, MOST_STEPS = 1000, 1_000_000
+
+
+@dataclass(frozen=True)
+class PathTaskOptions:
+    """A task, and what is done with the paths of the network that has learned it."""
+
+    task: Annotated[
+        str | None,
+        task_option(
+            metavar="memorise|sort|convex-hull",
+            autocompletion=completion(TASKS.names),
+            help="Train networks on it, of its own sizes or --layers, --heads and --width, one for each seed: what do "
+            "a few paths of one length do alone?",
+        ),
+    ] = None
+    evaluate: Annotated[
+        list[str],
+        task_option(
+            metavar="frozen,rerun",
+            help="Paths with the attention of the full pass, or sub-networks run on their own, as published. [default: both]",
+        ),
+    ] = field(default_factory=list)
+    paths_per_sum: Annotated[
+        list[str],
+        task_option(metavar="N,…", help="Random paths that are added. [default: 5,20]"),
+    ] = field(default_factory=list)
+
+    def given(self) -> list[str]:
+        """But for the task itself."""
+        return [*["evaluate"] * bool(self.evaluate), *["paths_per_sum"] * bool(self.paths_per_sum)]
+
+
+def refuse_without_a_task(asked: PathTaskOptions, training: TrainingOptions) -> None:
+    names = list(map(option, [*asked.given(), *training.given()]))
+    if names:
+        known = ", ".join(name.replace("_", "-") for name in TASKS.names())
+        raise UsageError(f"{', '.join(names)} goes with --task: name one of {known}.", idle=names)
+
+
+def without_sizes(network: NetworkOptions) -> list[str]:
+    """Options that were given and that these networks do not have."""
+    return [name for name in network.given() if name not in SIZES]
+
+
+def task_study(
+    asked: PathTaskOptions,
+    training: TrainingOptions,
+    network: NetworkOptions,
+    run: RunOptions,
+    conditions: "Sequence[Condition]",
+) -> "Callable[..., Report]":
+    """Everything that can be refused is, before torch is imported."""
+    from attncli.studies.paths.task_path_words import OWN_METRICS
+
+    for condition in conditions:
+        if condition.metric not in OWN_METRICS:
+            raise unknown_name("metric in the gate", condition.metric, OWN_METRICS)
+    name = (asked.task or "").replace("_", "-")
+    task = TASKS[name]()
+    known: dict[str, Any] = {
+        "sizes": sizes_of(network, task.sizes),
+        "steps": within("--train-steps", training.train_steps, task.steps, 1, MOST_STEPS),
+        "evaluations": wanted_evaluations(asked.evaluate),
+        "numbers": wanted_numbers(asked.paths_per_sum),
+        "seeds": run.all_seeds(),
+        "saved_as": trainings_in(training.save_training, name),
+    }
+    from attncli.studies.paths.task_paths import Questions, task_paths
+
+    return partial(task_paths, Questions(name, TASKS.summary(name), task, **known))
+
+
+def wanted_evaluations(given: Sequence[str]) -> list[str]:
+    from attncli.studies.paths.task_path_words import EVALUATIONS
+
+    names = list(dict.fromkeys(separated(given or EVALUATIONS)))
+    for name in names:
+        if name not in EVALUATIONS:
+            raise unknown_name("evaluation", name, EVALUATIONS)
+    return names
+
+
+def wanted_numbers(given: Sequence[str]) -> list[int]:
+    """How many paths are added, fewest first."""
+    texts = separated(given or ["5", "20"])
+    for text in texts:
+        if not text.isascii() or not 1 <= (whole_number(text) or 0) <= MOST_PATHS:
+            raise UsageError(
+                f"--paths-per-sum {text} must be a whole number from 1 to {MOST_PATHS:,}, or several with commas between."
+            )
+    return sorted({int(text) for text in texts})
+
+
+def sizes_of(network: NetworkOptions, own: "Sizes") -> "Sizes":
+    """The task's own sizes but for those that are given, refused as those of any network are."""
+    from attncli.tasks.labelling import Sizes
+
+    given = network.given()
+    sizes = {name: given.get(name, getattr(own, name)) for name in SIZES}
+    spec = NetworkSpec(**sizes)
+    return Sizes(spec.layers, spec.heads, spec.width)

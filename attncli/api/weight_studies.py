@@ -1,0 +1,62 @@
+"""`attn inspect-model --weights-only`: from the options to the study, without torch."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from attncli.cli.config.defaults import before_the_work
+from attncli.errors import UsageError
+from attncli.models.sources import Source
+from attncli.networks.spec import option
+from attncli.options.head_options import HEAD, HeadOptions, numbers
+from attncli.options.shared import separated
+
+if TYPE_CHECKING:
+    from attncli.records import Report
+
+GROUP = "weights"
+
+
+def weights_study(
+    source: Source, metric: Sequence[str], heads: HeadOptions, offline: bool, others: Sequence[str]
+) -> "Callable[..., Report]":
+    """`others`: names of options that are given and need a run."""
+    from attncli.studies.heads.weights_only import weights_only
+
+    given = [*others, *(name for name in ("top", "sort") if getattr(heads, name) is not None)]
+    if given:
+        names = list(map(option, given))
+        raise UsageError(
+            f"{', '.join(names)} needs a run: leave it out or drop --weights-only.",
+            idle=names,
+            because=["--weights-only"],
+        )
+    pairs = [part for part in separated(heads.heads) if HEAD.fullmatch(part)] if heads.heads else []
+    if pairs:
+        raise UsageError(
+            f"--heads {pairs[0]}: with --weights-only name layers and heads apart, as in --layers 5 --heads 1."
+        )
+    refuse_metrics_of_runs(metric)
+    before_the_work()
+    return partial(
+        weights_only,
+        source,
+        [name for name in metric if name != GROUP],
+        numbers("--layers", heads.layers) or None,
+        numbers("--heads", heads.heads) or None,
+        offline=offline,
+    )
+
+
+def refuse_metrics_of_runs(metric: Sequence[str]) -> None:
+    """What heads do, rather than what their weights are."""
+    from attncli.studies.heads.head_metrics import GROUPS, members
+
+    of_runs = {*GROUPS, *(name for group in members().values() for name in group)}
+    found = [name for name in metric if name in of_runs]
+    if found:
+        raise UsageError(
+            f"--metric {found[0]} needs a run: leave it out or drop --weights-only.",
+            idle=["--metric"],
+            because=["--weights-only"],
+        )

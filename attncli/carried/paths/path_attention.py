@@ -1,0 +1,64 @@
+"""Attention of every stream's values with the full stream's weights."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attncli.carried.paths.path_tensor import PathTensor
+from attncli.carried.paths.streams import Attention, refusal
+from attncli.errors import InputError
+from attncli.watching.interface import own_eager, visible_keys
+from attncli.watching.masks import plain as whole
+
+AGREEMENT = 1e3
+"""In units of the type's rounding: how well P V must agree with what the model's own function returns."""
+
+
+def attend(
+    module: nn.Module,
+    query: Any,
+    key: Any,
+    value: Any,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    **keywords: Any,
+) -> tuple[Any, None]:
+    """In place of a model's eager attention; [batch, head, token, width] in, [batch, token, head, width] out."""
+    scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
+    mask = whole(attention_mask)
+    full = [side.full() if isinstance(side, PathTensor) else side for side in (query, key, value)]
+    full = [side[: len(full[0])] for side in full]  # another stack's states stand there many times
+    with torch.no_grad():
+        output, weights = own_eager(module)(module, *full, mask, scaling=scaling, **keywords)
+    if not isinstance(value, PathTensor):
+        return from_elsewhere(query, key, output), None
+    numbers = value.numbers
+    repeats = weights.shape[1] // numbers.shape[1]
+    values = numbers if repeats == 1 else numbers.repeat_interleave(repeats, dim=1)
+    maps = weights.to(values.dtype)
+    visible = visible_keys(mask, maps.shape[-1])
+    outputs = value.streams.attended(Attention(maps, visible, torch.matmul(maps, values)))
+    mixed = outputs.transpose(1, 2).contiguous()
+    compare(module, mixed[: len(output)].detach(), output)
+    return value.like(mixed).after_attention(), None
+
+
+def from_elsewhere(query: Any, key: Any, output: Tensor) -> Tensor:
+    """Another stack's states as a fixed map weighs them: nothing of the stream passes here, so they are a constant."""
+    if isinstance(key, PathTensor):
+        raise refusal("an attention with the stream's keys and another stack's values")
+    if not isinstance(query, PathTensor):
+        return output
+    shape = (query.streams.number, *output.shape[1:])
+    return query.like(query.numbers.new_zeros(shape)).plus_constant(output)
+
+
+def compare(module: nn.Module, ours: Tensor, own: Tensor) -> None:
+    """That P V is what the model's attention returns."""
+    apart = float((ours - own).abs().max() / own.abs().max().clamp_min(1e-30))
+    if not apart < AGREEMENT * torch.finfo(own.dtype).eps:
+        raise InputError(
+            f"the attention of {type(module).__name__} is not understood: its output is no product of "
+            f"weights and values (it differs by {apart:.1g})."
+        )

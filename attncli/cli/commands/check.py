@@ -1,0 +1,97 @@
+"""`attn check`"""
+
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from attncli.errors import NoBaseline, UsageError
+from attncli.options.groups import grouped
+from attncli.options.shared import Option, OutputOptions
+
+if TYPE_CHECKING:
+    from attncli.gates import Change
+    from attncli.records import Report
+
+EXAMPLES = """
+attn check report.json --fail-if 'log10_residual[transformer, layer=-1] < -3'
+attn check new.json --baseline main.json --fail-on 'log10_residual:-0.5'
+attn check new.json --baseline main.json --fail-on 'sink:2s' --format github
+attn check report.json --format markdown                    the same report in another form
+attn rank-collapse --format json | attn check - --format junit -o gates.xml
+"""
+
+baseline_option = partial(Option, rich_help_panel="Baseline")
+
+
+@dataclass(frozen=True)
+class BaselineOptions:
+    """What the report is held against."""
+
+    baseline: Annotated[
+        str | None,
+        baseline_option(
+            metavar="OLD.json", help="An earlier report; without the file the exit code is 5."
+        ),
+    ] = None
+    fail_on: Annotated[
+        list[str],
+        baseline_option(
+            metavar="METRIC:LIMIT",
+            help="Exit 1 if a number moved farther, as in 'log10_residual[SAN]:-0.5' (fell by more "
+            "than 0.5; + rises, no sign both), 'sink:5%' of the old one, or 'sink:2s' spreads of "
+            "both runs, which noise passes. Repeatable.",
+        ),
+    ] = field(default_factory=list)
+
+    def changes(self) -> "list[Change]":
+        """What can be refused before a file is read."""
+        from attncli.gates import parse_change
+
+        if bool(self.fail_on) != bool(self.baseline):
+            raise UsageError(
+                "--baseline OLD.json and --fail-on METRIC:LIMIT go together: give both."
+            )
+        return [parse_change(text) for text in self.fail_on]
+
+    def read(self) -> "Report | None":
+        from attncli.reports import read
+
+        if self.baseline is None:
+            return None
+        if not Path(self.baseline).exists():
+            raise NoBaseline(
+                f"there is no baseline {self.baseline}: save a report there with -o, and check again."
+            )
+        return read(self.baseline)
+
+
+@grouped
+def check(
+    *,
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="REPORT", help="A saved JSON report; - is stdin.", show_default=False
+        ),
+    ],
+    baseline: BaselineOptions,
+    output: OutputOptions,
+) -> int:
+    """Does a saved report pass these gates, and has it moved away from an earlier one?
+
+    Needs no model: any --format shows the report again. Without gates, the verdicts in the report stand.
+    """
+    from attncli import gates
+    from attncli.api import network_sources as sources
+    from attncli.cli.writer import prepare, write
+
+    conditions, changes = prepare(output), baseline.changes()
+    old = baseline.read()
+    report = sources.report(source, "attn check")
+    verdicts = gates.decide(report, conditions)
+    if old is not None:
+        verdicts += gates.decide_changes(report, old, changes, str(baseline.baseline))
+    return write(report.with_verdicts(verdicts) if verdicts else report, output)

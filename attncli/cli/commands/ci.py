@@ -1,0 +1,143 @@
+"""`attn ci`"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from attncli.errors import UsageError, unknown_name
+from attncli.options.groups import grouped
+from attncli.options.shared import Option, OutputOptions
+from attncli.records import Definition, Report, Row, View
+
+if TYPE_CHECKING:
+    from attncli.cli.config.check_runs import Result
+    from attncli.cli.config.named_checks import Check
+
+EXAMPLES = """
+attn ci                                     every check of [tool.attn] in pyproject.toml
+attn ci collapse --config attn.toml --format github
+attn ci --keep reports/                     the reports too, as reports/CHECK.json
+attn ci --accept collapse                   its report becomes the baseline, once what moved is shown
+"""
+
+EXIT_CODE = Definition("exit code", "What the check ends with: 0 passed, 1 failed, else it was stopped.")  # fmt: skip
+
+
+@grouped
+def ci(
+    *,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[CHECK]…", help="[default: all of the file]", show_default=False),
+    ] = None,
+    keep: Annotated[
+        Path | None,
+        Option(
+            metavar="FOLDER",
+            help="Keep the reports there, as CHECK.json; never over a baseline, beside which it is CHECK.new.json.",
+        ),
+    ] = None,
+    accept: Annotated[
+        bool,
+        Option(
+            "--accept",
+            help="Show what moved, then make the reports the baselines: of all checks that have one, or of those named.",
+        ),
+    ] = False,
+    output: OutputOptions,
+) -> int:
+    """Do the checks that the configuration file names pass?
+
+    A check runs a command, or reads a saved report, and holds it against its gates and its baseline. One that cannot
+    run is told with its reason, and the rest go on; the exit code is then that of what stopped it: 5 where there is no
+    baseline yet, which `attn ci --accept CHECK` makes of the check's report.
+    """
+    import tempfile
+
+    from attncli import gates
+    from attncli.api.provenance import with_provenance
+    from attncli.cli.config.check_runs import result
+    from attncli.cli.config.named_checks import checks_of
+    from attncli.cli.config.settings import current_file
+    from attncli.cli.writer import prepare, write
+    from attncli.writing.whole_files import require_folder
+
+    conditions = prepare(output)
+    every = checks_of(current_file())
+    checks = chosen(every, names or [])
+    if accept:
+        from attncli.cli.config.acceptance import to_accept
+
+        checks = to_accept(checks, names or [])
+    if keep is not None:
+        require_folder(keep)
+    with tempfile.TemporaryDirectory(prefix="attn-") as scratch:
+        results = {check.name: result(check, Path(scratch), accept) for check in checks}
+    if keep is not None:
+        keep_reports(results, keep, {Path(one.baseline).resolve() for one in every if one.baseline})
+    report = with_provenance(told(checks, results, accept))
+    report = report.with_verdicts([*report.verdicts, *gates.decide(report, conditions)])
+    code = gates.worst([write(report, output), *(one.code for one in results.values())])
+    if accept:
+        from attncli.cli.config.acceptance import write_baselines
+
+        write_baselines(checks, results)
+    return code
+
+
+def told(checks: "list[Check]", results: "dict[str, Result]", accept: bool) -> Report:
+    if not accept:
+        return summary(results)
+    from attncli.cli.config.acceptance import acceptance
+
+    return acceptance(checks, results)
+
+
+def keep_reports(results: "dict[str, Result]", folder: Path, baselines: set[Path]) -> None:
+    """Every report that there is, whatever the gates say of it; only --accept writes a baseline."""
+    from attncli.cli.config.acceptance import keep
+
+    for name, one in results.items():
+        path = folder / f"{name}.json"
+        if one.report is not None:
+            keep(one.report, path.with_suffix(".new.json") if path.resolve() in baselines else path)
+
+
+def chosen(checks: "list[Check]", names: list[str]) -> "list[Check]":
+    from attncli.cli.config.named_checks import EXAMPLE
+
+    if not checks:
+        raise UsageError(
+            f"no checks are configured: write {EXAMPLE} into attn.toml or [tool.attn]."
+        )
+    by_name = {check.name: check for check in checks}
+    for name in names:
+        if name not in by_name:
+            raise unknown_name("check", name, by_name)
+    return [by_name[name] for name in dict.fromkeys(names or by_name)]
+
+
+def summary(results: "dict[str, Result]") -> Report:
+    codes = {name: one.code for name, one in results.items()}
+    rows = (
+        Row("exit_code", code, EXIT_CODE.unit, keys={"check": name}) for name, code in codes.items()
+    )
+    return Report(
+        study="ci",
+        headline=headline(codes),
+        rows=tuple(rows),
+        metrics={"exit_code": EXIT_CODE},
+        source={"kind": "checks"},
+        views=(View("Checks", "check", ("exit_code",)),),
+        verdicts=tuple(verdict for one in results.values() for verdict in one.verdicts),
+    )
+
+
+def headline(codes: dict[str, int]) -> str:
+    """`3 checks: 1 passed, failed: a, stopped: b`"""
+    kinds = {"failed": [n for n, c in codes.items() if c == 1], "stopped": [n for n, c in codes.items() if c > 1]}  # fmt: skip
+    passed = sum(code == 0 for code in codes.values())
+    parts = [f"{passed} of {len(codes)} checks passed"]
+    parts += [f"{kind}: {', '.join(names)}" for kind, names in kinds.items() if names]
+    return "; ".join(parts) + "."

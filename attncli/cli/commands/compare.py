@@ -1,0 +1,96 @@
+"""`attn compare`"""
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from attncli.errors import UsageError, unknown_name
+from attncli.options.groups import grouped
+from attncli.options.shared import Option, OutputOptions
+
+if TYPE_CHECKING:
+    from attncli.records import Report
+
+EXAMPLES = """
+attn compare main.json branch.json                          what moved, in spreads of both
+attn compare step1000.json step2000.json --top 50 --format markdown
+attn compare ./checkpoint-100 ./checkpoint-200 --by 'inspect-model --metric sink'
+attn compare old.json new.json --fail-if 'change_in_spreads[measured=sink] > 3'
+"""
+
+
+@grouped
+def compare(
+    *,
+    old: Annotated[
+        str,
+        typer.Argument(metavar="A", help="A saved JSON report, or a model.", show_default=False),
+    ],
+    new: Annotated[
+        str,
+        typer.Argument(
+            metavar="B", help="Another one; - is a report on stdin.", show_default=False
+        ),
+    ],
+    top: Annotated[int, Option(metavar="N", help="Changes to show. [default: 20]")] = 20,
+    by: Annotated[
+        str | None,
+        Option(
+            metavar="COMMAND",
+            help="A and B are models: what is run on each, as in 'inspect-model --metric sink'.",
+        ),
+    ] = None,
+    output: OutputOptions,
+) -> int:
+    """What moved between two reports or models, and is it more than noise?
+
+    Every number that both have, sorted by its change in spreads of both; rows that one of them lacks are said, and so
+    is whether the weights are the same. Reports need no model.
+    """
+    from attncli.api import network_sources as sources
+    from attncli.api.provenance import with_provenance
+    from attncli.cli.writer import emit, prepare
+    from attncli.studies.reports.differences import compare as study
+
+    conditions = prepare(output)
+    if top < 0:
+        raise UsageError(f"--top must be 0 or more, not {top}.")
+    load = partial(sources.report, asker="attn compare")
+    if by is not None:
+        words = command_line(by)
+        for text in (old, new):
+            sources.named(text, f"attn {words[0]}")
+        load = partial(measured, words)
+    report = study(load(old), load(new), (old, new), top)
+    return emit(with_provenance(report), output, conditions)
+
+
+def command_line(text: str) -> list[str]:
+    import shlex
+
+    from attncli.processes.runs import OF_MODELS
+
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"cannot read --by '{text}': {str(error).lower()}.") from None
+    if not words or words[0] not in OF_MODELS:
+        raise unknown_name("command of --by", words[0] if words else "", OF_MODELS)
+    return words
+
+
+def measured(words: list[str], model: str) -> "Report":
+    """The report of a model; if there is none, that run's reason and exit code are this one's."""
+    import tempfile
+
+    from attncli.processes.runs import Stopped, run_to_file
+    from attncli.reports import read
+
+    with tempfile.TemporaryDirectory(prefix="attn-") as scratch:
+        path = Path(scratch) / "report.json"
+        run = run_to_file([words[0], model, *words[1:]], path)
+        if not run.finished:
+            raise Stopped(run.code, run.sentence)
+        return read(str(path))

@@ -1,0 +1,69 @@
+"""`attn config`"""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from attncli.cli.help import Command, Group
+
+if TYPE_CHECKING:
+    from attncli.cli.config.settings import Setting
+
+EXAMPLES = """
+attn config show
+attn config show rank-collapse ./checkpoint              what of it applies to this run
+attn config show --config attn.toml
+ATTN_RANK_COLLAPSE_SEEDS=3 attn config show
+"""
+
+app = typer.Typer(cls=Group, help="What is set without the command line.", rich_markup_mode=None)
+
+
+@app.callback()
+def config() -> None: ...
+
+
+@app.command(
+    "show", cls=Command, epilog=EXAMPLES, context_settings={"ignore_unknown_options": True}
+)
+def show(
+    context: typer.Context,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[COMMAND LINE]…",
+            help="A run, as it would be typed: which settings it takes. Nothing is computed.",
+            show_default=False,
+        ),
+    ] = None,
+) -> int:
+    """Which options are set by the environment or a file, and where.
+
+    The command line goes before ATTN_COMMAND_OPTION of the environment, which goes before the file: --config FILE, or
+    [tool.attn] in the pyproject.toml of this folder. Tables are commands, keys their options; [checks.NAME] are what
+    `attn ci` runs. What does not apply to a run is left out of it: after a command line stands what becomes of each.
+    """
+    from attncli.cli.config.named_checks import checks_of
+    from attncli.cli.config.settings import current_file, settings
+    from attncli.cli.writer import to_stdout
+
+    found = settings(context.find_root().command)
+    if words:
+        lines = of_run(words, found)
+    else:
+        lines = [f"{one.name} = {one.value!r}  ({one.where})" for one in found]
+        checks = checks_of(current_file())
+        lines += [f"check {check.name}: {check.summary}  ({check.where})" for check in checks]
+    to_stdout("".join(f"{line}\n" for line in lines or ["nothing is set"]))
+    return 0
+
+
+def of_run(words: list[str], found: "list[Setting]") -> list[str]:
+    """The settings of the words' command, each with what becomes of it."""
+    from attncli.cli.config.defaults import rehearse
+
+    rehearsal = rehearse(words)
+    own = [one for one in found if list(one.command) == words[: len(one.command)]]
+    return [
+        f"{one.name} = {one.value!r}  ({one.where}): {rehearsal.fate(one.option)}" for one in own
+    ]

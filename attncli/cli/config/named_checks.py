@@ -1,0 +1,100 @@
+"""The checks that a configuration file names: a command or a saved report, and the gates it must pass."""
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from attncli.cli.config.config_file import ConfigFile
+from attncli.cli.config.foreign_code import refuse
+from attncli.cli.config.settings import CHECKS
+from attncli.errors import UsageError, unknown_name
+
+KEYS = ("command", "report", "fail-if", "baseline", "fail-on")
+EXAMPLE = """[checks.collapse] with command = "rank-collapse ./checkpoint" and fail-if = ["…"]"""
+
+APART = "run that command by itself with -o report.json, and let the check read the report"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One named check."""
+
+    name: str
+    where: str
+    command: tuple[str, ...]
+    """What is run, without `attn`; empty where a saved report is looked at."""
+    report: str | None
+    fail_if: list[str]
+    baseline: str | None
+    fail_on: list[str]
+
+    @property
+    def summary(self) -> str:
+        return " ".join(("attn", *self.command)) if self.command else str(self.report)
+
+
+def checks_of(file: ConfigFile | None) -> list[Check]:
+    """In the order of the file."""
+    if file is None:
+        return []
+    table = file.values.get(CHECKS, {})
+    if not isinstance(table, Mapping):
+        raise UsageError(f"{file.where(CHECKS)}: checks are tables, as in {EXAMPLE}.")
+    return [check(file, name, members) for name, members in table.items()]
+
+
+def check(file: ConfigFile, name: str, table: Any) -> Check:
+    where = file.where(CHECKS, name)
+    if not isinstance(table, Mapping):
+        raise UsageError(f"{where}: a check is a table, as in {EXAMPLE}.")
+    if not re.fullmatch(r"[\w .@+-]+", name):
+        raise UsageError(f"{where}: '{name}' names a file too: write letters, digits, - and _.")
+    for key in table:
+        if key not in KEYS:
+            error = unknown_name(f"key of the check '{name}'", key, KEYS)
+            raise UsageError(f"{file.where(CHECKS, name, key)}: {error}")
+    values = {key: texts(file, name, table, key) for key in KEYS}
+    if bool(values["command"]) == bool(values["report"]):
+        raise UsageError(f"{where}: the check '{name}' needs a command or a report, and not both.")
+    if bool(values["baseline"]) != bool(values["fail-on"]):
+        raise UsageError(f"{where}: baseline and fail-on go together: give both.")
+    return Check(
+        name,
+        where,
+        words(file, name, values["command"]),
+        next(iter(values["report"]), None),
+        values["fail-if"],
+        next(iter(values["baseline"]), None),
+        values["fail-on"],
+    )
+
+
+def texts(file: ConfigFile, name: str, table: Mapping[str, Any], key: str) -> list[str]:
+    """One text, or a list of them for the gates."""
+    value = table.get(key, [])
+    several = key in ("fail-if", "fail-on")
+    found = [value] if isinstance(value, str) else value
+    if not isinstance(found, list) or (key in table and isinstance(value, list) and not several):
+        found = [None]
+    if not all(isinstance(text, str) and text for text in found):
+        wanted = "a text or a list of texts" if several else "a text"
+        raise UsageError(f"{file.where(CHECKS, name, key)}: {key} must be {wanted}.")
+    return found
+
+
+def words(file: ConfigFile, name: str, command: list[str]) -> tuple[str, ...]:
+    """The command line, split as a shell does."""
+    try:
+        found = list(split(command))
+    except ValueError as error:
+        where = file.where(CHECKS, name, "command")
+        raise UsageError(f"{where}: cannot read the command: {str(error).lower()}.") from None
+    refuse(found, file.where(CHECKS, name, "command"), APART)
+    return tuple(found[1:] if found[:1] == ["attn"] else found)
+
+
+def split(command: list[str]) -> Iterator[str]:
+    for text in command:
+        yield from shlex.split(text)

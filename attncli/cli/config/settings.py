@@ -1,0 +1,143 @@
+"""Options that are not on the command line: the environment's `ATTN_…`, then the configuration file.
+
+`[rank-collapse] seeds = 3` in attn.toml and `ATTN_RANK_COLLAPSE_SEEDS=3` both stand for `attn rank-collapse --seeds 3`.
+Several values are a list in the file, and lines in the environment.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import typer
+
+from attncli.cli.config.config_file import ConfigFile, config_file
+from attncli.cli.config.foreign_code import refuse_setting
+from attncli.cli.main import PARSER_WORDS
+from attncli.errors import UsageError, unknown_name
+
+PREFIX = "ATTN_"
+CONFIG = "ATTN_CONFIG"
+"""The file's own variable, which runs started by `attn ci` and `attn sweep` inherit."""
+CHECKS = "checks"
+"""The table of what `attn ci` runs; every other table is a command."""
+
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One value for one option of one command."""
+
+    command: Path
+    option: Any
+    value: Any
+    where: str
+
+    @property
+    def name(self) -> str:
+        """`rank-collapse --seeds`"""
+        return f"{' '.join(self.command)} {self.option.opts[0]}"
+
+
+def current_file() -> ConfigFile | None:
+    return config_file(os.environ.get(CONFIG))
+
+
+def settings(root: Any) -> list[Setting]:
+    """Every setting in force; what the environment says replaces what the file says."""
+    file = current_file()
+    commands = dict(leaves(root, ()))
+    found = list(from_file(file, file.values, root, ())) if file else []
+    found += from_environment(os.environ, commands)
+    for one in found:
+        refuse_setting(one.option.opts[0], one.value, one.where)
+    return list({(one.command, one.option.name): one for one in found}.values())
+
+
+def default_map(root: Any) -> dict[str, Any]:
+    """As typer takes it: by command, then by parameter. Each value is tried out, so that errors name their place."""
+    result: dict[str, Any] = {}
+    for one in settings(root):
+        require_value(one)
+        place = result
+        for name in one.command:
+            place = place.setdefault(name, {})
+        place[one.option.name] = one.value
+    return result
+
+
+def require_value(setting: Setting) -> None:
+    context = typer.Context(typer.core.TyperCommand(setting.command[-1]))
+    try:
+        setting.option.process_value(context, setting.value)
+    except typer.TyperException as error:
+        message = getattr(error, "message", str(error)).rstrip(".")
+        why = PARSER_WORDS.get(message, f"{message[:1].lower()}{message[1:]}")
+        sentence = f"{setting.name} cannot be {setting.value!r}: {why}."
+        raise UsageError(f"{setting.where}: {sentence}") from None
+
+
+def leaves(command: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    """Every command with the words that reach it."""
+    members = getattr(command, "commands", None)
+    if members is None:
+        yield path, command
+        return
+    for name, member in members.items():
+        yield from leaves(member, (*path, name))
+
+
+def from_file(file: ConfigFile, table: Any, command: Any, path: Path) -> Iterator[Setting]:
+    """The tables of a file follow the commands; whatever is neither is refused by its line."""
+    if not isinstance(table, Mapping):
+        raise UsageError(f"{file.where(*path)}: '{'.'.join(path)}' must be a table of options.")
+    members = getattr(command, "commands", None)
+    for key, value in table.items():
+        if not path and key == CHECKS:
+            continue
+        if members is not None:
+            if key not in members:
+                raise at(file.where(*path, key), unknown_name("command", key, [*members, CHECKS]))
+            yield from from_file(file, value, members[key], (*path, key))
+        else:
+            where = file.where(*path, key)
+            option = option_named(command, key, where)
+            yield Setting(path, option, listed(option, value), where)
+
+
+def option_named(command: Any, key: str, where: str) -> Any:
+    options = {
+        option.opts[0].removeprefix("--"): option
+        for option in command.params
+        if option.param_type_name == "option" and option.name != "help"
+    }
+    if key not in options:
+        raise at(where, unknown_name("option", key, options))
+    return options[key]
+
+
+def at(where: str, error: UsageError) -> UsageError:
+    return UsageError(f"{where}: {error}")
+
+
+def listed(option: Any, value: Any) -> Any:
+    """One value where several may stand is a list of one."""
+    return [value] if option.multiple and not isinstance(value, list) else value
+
+
+def from_environment(environment: Mapping[str, str], commands: Mapping[Path, Any]) -> Iterator[Setting]:  # fmt: skip
+    """Variables of commands; one that begins like a command and names no option of it is a misprint."""
+    for variable in sorted(name for name in environment if name.startswith(PREFIX)):
+        for path, command in commands.items():
+            stem = PREFIX + variable_name("_".join(path)) + "_"
+            if variable.startswith(stem):
+                key = variable.removeprefix(stem).lower().replace("_", "-")
+                option = option_named(command, key, variable)
+                text = environment[variable]
+                value = text.splitlines() if option.multiple else text
+                yield Setting(path, option, value, variable)
+
+
+def variable_name(name: str) -> str:
+    return name.replace("-", "_").upper()

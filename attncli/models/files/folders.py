@@ -1,0 +1,70 @@
+"""A model folder before anything is loaded: is there a config, does it name a model, is it one that can be read?"""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from attncli.errors import AttnError, InputError
+from attncli.models.files.weight_files import refuse_gguf
+from attncli.stored.json_files import read_json
+
+MOST = (
+    (re.compile(r".*(layer|block|depth|expert|head|group|stage)s?|.*_per_.*"), 10_000),
+    (re.compile(r".*labels?"), 1_000_000),
+)
+"""Numbers that a config may ask for by their names: each is made in a loop, so a spoilt one would never end."""
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """What config.json says, refused where it cannot name a model."""
+    path = folder / "config.json"
+    if not path.is_file():
+        refuse_gguf(folder)
+        raise InputError(f"{folder} has no config.json: give the folder of a saved model.")
+    said = read_json(path)
+    kind = said.get("model_type")
+    if not isinstance(kind, str) or not kind:
+        raise InputError(
+            f'{path} names no model_type: add it by hand, as in "model_type": "bert", if you know it.'
+        )
+    refuse_quantised(path, said)
+    refuse_endless(str(path), said)
+    refuse_odd_probabilities(path, said)
+    return said
+
+
+def refuse_quantised(path: Path, said: Mapping[str, Any]) -> None:
+    """Quantised weights come as packed integers whose meaning lies in other libraries."""
+    found = said.get("quantization_config")
+    if found:
+        method = found.get("quant_method") if isinstance(found, dict) else found
+        raise InputError(
+            f"{path} says that the weights are quantised ({method}), which is not read: give the unquantised checkpoint."
+        )
+
+
+def refuse_endless(
+    where: str, said: Mapping[str, Any], error: type[AttnError] = InputError
+) -> None:
+    for name, value in numbers_in(said):
+        for names, most in MOST:
+            if names.fullmatch(name.rpartition(".")[2]) and value > most:
+                raise error(f"{where} asks for {name} = {value}: no model has more than {most}.")
+
+
+def refuse_odd_probabilities(path: Path, said: Mapping[str, Any]) -> None:
+    """Dropout is never applied here, but the library checks its numbers at every pass."""
+    for name, value in numbers_in(said):
+        if "drop" in name and not 0 <= value <= 1:
+            raise InputError(f"{path} has no usable {name}: {value} is no probability.")
+
+
+def numbers_in(said: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """Every number by its own name, in nested configs too."""
+    for name, value in said.items():
+        for each in value if isinstance(value, list) else [value]:
+            if isinstance(each, dict):
+                yield from numbers_in(each)
+            elif isinstance(each, int | float):
+                yield name, each

@@ -1,0 +1,90 @@
+"""A model of the hub as a folder in the local cache: config, safetensors and tokenizer files, nothing else."""
+
+import errno
+from pathlib import Path
+
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import (
+    GatedRepoError,
+    HfHubHTTPError,
+    HFValidationError,
+    IncompleteSnapshotError,
+    LocalEntryNotFoundError,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+
+from attncli.errors import InputError, LimitError
+from attncli.models.files.weight_files import has_safetensors
+from attncli.models.sources import Source
+
+SMALL = (
+    "config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "vocab.txt",
+    "merges.txt",
+    "spiece.model",
+    "tokenizer.model",
+    "sentencepiece.bpe.model",
+)
+SAFE = ("model.safetensors", "model.safetensors.index.json", "model-*.safetensors")
+PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json", "pytorch_model-*.bin")
+
+
+def fetched(
+    source: Source, revision: str | None, offline: bool, allow_pickle: bool, trust_remote_code: bool
+) -> Path:
+    """The snapshot's folder; its name is the commit."""
+    wanted = (*SMALL, *SAFE, *(("*.py",) if trust_remote_code else ()))
+    folder = snapshot(source, revision, offline, wanted)
+    if allow_pickle and not has_safetensors(folder):
+        return snapshot(source, revision, offline, (*wanted, *PICKLED))
+    return folder
+
+
+def snapshot(
+    source: Source, revision: str | None, offline: bool, patterns: tuple[str, ...]
+) -> Path:
+    """Downloaded, or found in the cache; every way to fail is one sentence."""
+    name = f"{source.name}@{revision}" if revision else source.name
+    local = f", or ./{source.name} for what lies on this machine" if source.warnings else ""
+    try:
+        return Path(
+            snapshot_download(
+                source.name,
+                revision=revision,
+                allow_patterns=list(patterns),
+                local_files_only=offline,
+            )
+        )
+    except IncompleteSnapshotError as error:  # perhaps only of files that this run can do without
+        return Path(error.snapshot_path)
+    except GatedRepoError:
+        raise InputError(
+            f"{name} is gated: accept its terms on the hub and log in with `hf auth login`."
+        ) from None
+    except RevisionNotFoundError:
+        raise InputError(f"{source.name} has no revision '{revision}' on the hub.") from None
+    except RepositoryNotFoundError:
+        raise InputError(
+            f"the hub knows no {source.name}, or it is private: check the name, log in with `hf auth login`{local}."
+        ) from None
+    except LocalEntryNotFoundError:
+        why = "the hub was not asked (offline)" if offline else "the hub cannot be reached"
+        raise InputError(
+            f"{name} is not in the cache and {why}: give a model's folder, random:ARCH{local}."
+        ) from None
+    except HFValidationError as error:
+        raise InputError(f"{name} cannot be a hub id: {str(error).splitlines()[0]}") from None
+    except HfHubHTTPError as error:
+        raise InputError(f"{name}: the hub answers {str(error).splitlines()[0]}") from None
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise LimitError(
+                f"the disk is full while {name} is downloaded: free some space."
+            ) from None
+        raise InputError(f"{name} cannot be fetched: {str(error).splitlines()[0]}") from None

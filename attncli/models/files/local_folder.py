@@ -1,0 +1,69 @@
+"""SOURCE as a folder whose files can be read without building a model."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from attncli.errors import InputError, UsageError
+from attncli.models.sources import SAVED_MODELS, Source, parse, require
+
+
+class Local(NamedTuple):
+    """A saved model on this machine."""
+
+    folder: Path
+    source: Source
+    revision: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What people call it: the folder's own name, or the hub's id."""
+        return self.folder.name if self.source.kind == "folder" else self.source.name
+
+    def described(self) -> dict[str, str | None]:
+        """For the report: how it was named, and a hub model's commit."""
+        if self.source.kind == "folder":
+            return {"kind": "folder", "path": self.source.name}
+        named = {"kind": "hub", "name": self.source.name, "revision": self.revision}
+        return {**named, "commit": self.folder.name}  # the cache names snapshots so
+
+
+@dataclass(frozen=True, slots=True)
+class Fetching:
+    """How a hub model comes onto this machine; the defaults trust nothing."""
+
+    revision: str | None = None
+    offline: bool = False
+    allow_pickle: bool = False
+    trust_remote_code: bool = False
+    config_alone: bool = False
+
+
+def local_folder(source: Source | str, how: Fetching = Fetching()) -> Local:
+    """The folder that SOURCE names; a hub model, or its config alone, is taken from the cache, or fetched there."""
+    source = parse(source) if isinstance(source, str) else source
+    revision = revision_of(source, how.revision)
+    require(source, SAVED_MODELS, "reading weights")
+    if source.kind == "folder":
+        if not source.path.is_dir():
+            raise InputError(f"there is no folder {source.name}: give the folder of a saved model.")
+        return Local(source.path, source)
+    from attncli.models.files.hub_cache import fetched, snapshot  # only hub models need the library
+
+    if how.config_alone:
+        return Local(snapshot(source, revision, how.offline, ("config.json",)), source, revision)
+    folder = fetched(source, revision, how.offline, how.allow_pickle, how.trust_remote_code)
+    return Local(folder, source, revision)
+
+
+def revision_of(source: Source, asked: str | None) -> str | None:
+    """From the id or from --revision; only the hub has any."""
+    if asked is not None and source.kind != "hub":
+        raise UsageError(
+            f"--revision is for models of the hub: {source.name} has none.", idle=["--revision"]
+        )
+    if asked and source.revision and asked != source.revision:
+        raise UsageError(
+            f"two revisions, {source.revision} and {asked}: leave one out.", idle=["--revision"]
+        )
+    return asked or source.revision

@@ -1,0 +1,25 @@
+"""The same tokens in another order: what is left of a head's numbers without the text."""
+
+from dataclasses import replace
+
+import torch
+
+from attncli.models.inputs.texts import WORDS, ModelInput
+
+
+def shuffled(text: ModelInput, seed: int) -> ModelInput | None:
+    """The first and last token, which may be special, stay; None where the model reads no tokens."""
+    ids = text.kwargs.get(WORDS)
+    if ids is None or ids.dim() != 2:
+        return None
+    tokens = ids.shape[1]
+    generator = torch.Generator().manual_seed(seed)
+    inner = torch.randperm(max(0, tokens - 2), generator=generator) + 1
+    order = torch.cat([torch.tensor([0]), inner, torch.tensor([tokens - 1])])[:tokens].to(
+        ids.device
+    )
+    moved = {
+        name: value[:, order] if value.dim() == 2 and value.shape[1] == tokens else value
+        for name, value in text.kwargs.items()
+    }
+    return replace(text, name=f"{text.name}, shuffled", kwargs=moved)

@@ -1,0 +1,118 @@
+"""Files of texts. Plain text stands apart by blank lines; of JSON and tables the texts are taken, never the syntax.
+
+x.jsonl            in each line a text in quotes, or an object with its "text"
+x.json             a list of such, or one
+x.csv  x.tsv       the column "text"
+anything else      plain text; what is marked up is refused by its ending
+"""
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from attncli.errors import InputError, UsageError
+from attncli.processes.launch import launch
+from attncli.stored.json_files import BROKEN_JSON
+
+STDIN = "-"
+MARKED_UP = (".html", ".htm", ".xml", ".yaml", ".yml", ".toml", ".ipynb", ".rtf", ".svg")
+"""Text files in which most of what stands there is no text."""
+FIELD = "text"
+
+
+def texts_in(name: str) -> list[str]:
+    """The texts of a file, by what its ending says that it is."""
+    ending = Path(name).suffix.lower()
+    if ending in MARKED_UP:
+        raise InputError(
+            f'{name} is marked up: take the texts out first, into .txt, or .jsonl with a "{FIELD}" in each line.'
+        )
+    content = read_text(name)
+    found = list(READERS.get(ending, paragraphs)(content, name))
+    if not found:
+        raise InputError(f"{name} holds no text.")
+    return found
+
+
+def read_text(name: str) -> str:
+    """What a file says, or stdin."""
+    try:
+        if name == STDIN:
+            refuse_stdin_of_several()
+            return sys.stdin.buffer.read().decode("utf-8-sig")
+        return Path(name).read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError(f"{name} is no UTF-8 text: convert it first.") from None
+    except OSError as error:
+        raise InputError(f"{name} cannot be read: {error.strerror}.") from None
+
+
+def refuse_stdin_of_several() -> None:
+    """Each process would get a part of it."""
+    if launch().several:
+        raise UsageError("--text-file -: several processes cannot read one stdin: give a file.")
+
+
+def paragraphs(content: str, name: str) -> Iterator[str]:
+    """Pieces between blank lines."""
+    piece: list[str] = []
+    for line in [*content.splitlines(), ""]:
+        if line.strip():
+            piece.append(line)
+        elif piece:
+            yield "\n".join(piece)
+            piece = []
+
+
+def lines_of_json(content: str, name: str) -> Iterator[str]:
+    for number, line in enumerate(content.split("\n"), start=1):
+        if line.strip():
+            yield text_of(parsed(line, f"{name}, line {number}"), f"{name}, line {number}")
+
+
+def one_json(content: str, name: str) -> Iterator[str]:
+    found = parsed(content, name)
+    for number, record in enumerate(found if isinstance(found, list) else [found], start=1):
+        yield text_of(record, f"{name}, entry {number}")
+
+
+def parsed(content: str, where: str) -> Any:
+    try:
+        return json.loads(content)
+    except BROKEN_JSON as error:
+        why = str(error).splitlines()[0]
+        raise InputError(f"{where} cannot be read as JSON: {why}; plain text goes into .txt.") from None  # fmt: skip
+
+
+def text_of(record: Any, where: str) -> str:
+    found = record.get(FIELD) if isinstance(record, dict) else record
+    if not isinstance(found, str):
+        raise InputError(f'{where} has no text: write "…" or {{"{FIELD}": "…"}}.')
+    return found
+
+
+def column(content: str, name: str) -> Iterator[str]:
+    """Of a table with a header."""
+    csv.field_size_limit(sys.maxsize)  # a text is as long as it is
+    delimiter = "\t" if name.lower().endswith(".tsv") else ","
+    try:
+        rows = csv.DictReader(io.StringIO(content, newline=""), delimiter=delimiter, strict=True)
+        if FIELD not in (rows.fieldnames or ()):
+            raise InputError(f"{name} has no column '{FIELD}' in its first line: plain text goes into .txt.")  # fmt: skip
+        for row in rows:
+            yield text_of(row, f"{name}, line {rows.line_num}")
+    except csv.Error as error:
+        raise InputError(f"{name} cannot be read as a table: {error}.") from None
+
+
+READERS: Mapping[str, Callable[[str, str], Iterator[str]]] = {
+    ".jsonl": lines_of_json,
+    ".ndjson": lines_of_json,
+    ".json": one_json,
+    ".csv": column,
+    ".tsv": column,
+}

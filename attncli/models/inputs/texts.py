@@ -1,0 +1,180 @@
+"""What a model is shown: texts, token ids or random tokens, each as a batch of one that is never padded.
+
+No attention mask is handed over: in a batch of one without padding it would be all ones.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attncli.errors import InputError, UsageError
+from attncli.models.inputs.decoder_inputs import shifted
+from attncli.models.inputs.id_lists import Named, id_lists
+from attncli.models.inputs.text_files import texts_in
+from attncli.models.inputs.token_ranges import longest, vocabulary
+from attncli.models.inputs.tokenizing import Encoded, encode, shown, tokenizer_of
+from attncli.models.loading.load import Checkpoint
+from attncli.models.random.dummy_inputs import example_inputs
+from attncli.watching.positions import positions
+
+WORDS = "input_ids"
+DEFAULT_LENGTH = 128
+"""Tokens of a random text, if no length is asked for and the model has as many positions."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputOptions:
+    """What the user wants the model to read; nothing at all means the text that ships with the package."""
+
+    texts: tuple[str, ...] = ()
+    text_file: str | None = None
+    """Texts stand apart by blank lines, or by what the file's ending says. `-` is stdin."""
+    token_ids: tuple[str, ...] = ()
+    """Each a text as `101,2023,102`, special tokens included, or @FILE of several."""
+    random_tokens: int | None = None
+    """Random texts of this many tokens."""
+    samples: int = 1
+    """How many random texts or images."""
+    tokens: int | None = None
+    """The longest text in tokens; longer ones are cut, their special tokens kept."""
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInput:
+    """One text (or image, or sound) as the model's keyword arguments."""
+
+    name: str
+    kind: str
+    """`text`, `token ids`, `random tokens` or `random pixel_values` and the like, for the report."""
+    kwargs: dict[str, Tensor]
+    """A batch of one."""
+    tokens: int
+    labels: tuple[str, ...] = ()
+    """The tokens' strings, where they are known."""
+
+
+def inputs_of(checkpoint: Checkpoint, options: InputOptions) -> list[ModelInput]:
+    """Every input that the options name, in their order."""
+    refuse_two_kinds(options)
+    model = checkpoint.model
+    asked = bool(options.texts or options.text_file is not None or options.token_ids)
+    if checkpoint.body.main_input_name != WORDS:
+        if asked:
+            raise UsageError(
+                f"{type(model).__name__} reads {model.main_input_name}, not text: leave the text options out.",
+                idle=["--text", "--text-file", "--token-ids"],
+            )
+        return random_inputs(checkpoint, options, options.random_tokens)
+    if options.random_tokens is not None or (checkpoint.folder is None and not asked):
+        return random_inputs(checkpoint, options, options.random_tokens)
+    if options.token_ids:
+        return [
+            words(checkpoint, name, "token ids", Encoded(ids, shown(ids), 0))
+            for name, ids in cut(id_lists(options.token_ids), options.tokens)
+        ]
+    tokenizer = tokenizer_of(checkpoint.folder)
+    folder = checkpoint.folder or Path()
+    return [
+        words(checkpoint, name, "text", encode(folder, tokenizer, name, text, options.tokens))
+        for name, text in named_texts(options)
+    ]
+
+
+def refuse_two_kinds(options: InputOptions) -> None:
+    given = {
+        "--text": bool(options.texts),
+        "--text-file": options.text_file is not None,
+        "--token-ids": bool(options.token_ids),
+        "--random-tokens": options.random_tokens is not None,
+    }
+    names = [name for name, there in given.items() if there]
+    if len(names) > 1 and names != ["--text", "--text-file"]:
+        raise UsageError(f"{' and '.join(names)} exclude each other: leave one out.", rivals=names)
+    for name, size in (
+        ("--tokens", options.tokens),
+        ("--random-tokens", options.random_tokens),
+        ("samples", options.samples),
+    ):
+        if size is not None and size < 1:
+            raise UsageError(f"{name} {size}: it must be at least 1.")
+
+
+def named_texts(options: InputOptions) -> list[tuple[str, str]]:
+    """Texts of the command line, then those of the file, else the package's own."""
+    found = [(f"--text {n}", text) for n, text in enumerate(options.texts, start=1)]
+    if options.text_file is not None:
+        parts = texts_in(options.text_file)
+        found += [(f"{options.text_file} {n}", text) for n, text in enumerate(parts, start=1)]
+    return found or [("default text", default_text())]
+
+
+def default_text() -> str:
+    return (files("attncli.models.inputs") / "default_text.txt").read_text(encoding="utf-8")
+
+
+def cut(lists: Sequence[Named], most: int | None) -> list[Named]:
+    return [(name, ids[:most]) for name, ids in lists]
+
+
+def words(checkpoint: Checkpoint, name: str, kind: str, encoded: Encoded) -> ModelInput:
+    """Token ids that the model knows, no more of them than it has positions for."""
+    model = checkpoint.model
+    known = vocabulary(model)
+    outside = [each for each in encoded.ids if not 0 <= each < known]
+    if outside:
+        raise InputError(
+            f"{name} holds the token id {outside[0]}, the model knows 0 … {known - 1}: the tokenizer or ids are another model's."
+        )
+    refuse_too_long(model, name, len(encoded.ids))
+    ids = torch.tensor([encoded.ids], dtype=torch.long)
+    kwargs = {WORDS: ids}
+    if model.config.is_encoder_decoder:
+        kwargs["decoder_input_ids"] = shifted(model, ids)
+    placed = {key: tensor.to(model.device) for key, tensor in kwargs.items()}
+    return ModelInput(name, kind, placed, len(encoded.ids), tuple(encoded.labels))
+
+
+def refuse_too_long(model: Any, name: str, length: int) -> None:
+    most = longest(model)
+    if most is not None and length > most:
+        raise InputError(
+            f"{name} has {length} tokens, {type(model).__name__} has positions for {most}: cut it with --tokens {most}."
+        )
+
+
+def random_inputs(
+    checkpoint: Checkpoint, options: InputOptions, length: int | None
+) -> list[ModelInput]:
+    """Random tokens, images or sounds, whatever the model reads; each sample from its own seed."""
+    model = checkpoint.model
+    most = longest(model)
+    length = length or options.tokens or min(DEFAULT_LENGTH, most or DEFAULT_LENGTH)
+    refuse_too_long(model, "--random-tokens", length)
+    main = model.main_input_name
+    kind = "random tokens" if main == WORDS else f"random {main}"
+    return [
+        random_input(checkpoint, f"{kind}, seed {seed}", kind, length, seed)
+        for seed in range(options.seed, options.seed + options.samples)
+    ]
+
+
+def random_input(
+    checkpoint: Checkpoint, name: str, kind: str, length: int, seed: int
+) -> ModelInput:
+    body = checkpoint.body
+    made = example_inputs(body, length, seed)
+    placed = {
+        key: value.to(checkpoint.model.device) if isinstance(value, Tensor) else value
+        for key, value in made.items()
+    }
+    ids = made.get(WORDS)
+    if ids is None:
+        return ModelInput(name, kind, placed, positions(body, placed) or length)
+    labels = shown(ids[0].tolist())
+    return ModelInput(name, kind, placed, len(labels), tuple(labels))

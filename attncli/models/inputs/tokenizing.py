@@ -1,0 +1,123 @@
+"""From text to token ids, with the special tokens of the checkpoint's own tokenizer."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from attncli.errors import InputError, UsageError
+from attncli.models.inputs.token_texts import plain_texts, texts
+from attncli.models.loading.architectures import understood
+from attncli.models.quiet import hushed
+
+ONE_FILE = "tokenizer.json"
+VOCABULARIES = ("vocab.txt", "vocab.json", "*.model")
+ADVICE = "give --token-ids or --random-tokens"
+UNKNOWN_SHARE = 0.5
+"""Above it, the text is not in the tokenizer's language, or the tokenizer not the checkpoint's."""
+
+
+class Encoded(NamedTuple):
+    """One text as the model reads it."""
+
+    ids: list[int]
+    labels: list[str]
+    unknown: int
+    """How many of the ids stand for words that the tokenizer does not know."""
+    special: int = 0
+    """How many the tokenizer has put around the text."""
+
+
+class Tokenizer(Protocol):
+    """What texts need of a tokenizer; `limit` cuts the text and keeps the special tokens."""
+
+    def encode(self, text: str, limit: int | None) -> Encoded: ...
+
+
+class OneFile:
+    """tokenizer.json, read without transformers, which takes fifty times as long."""
+
+    def __init__(self, path: Path) -> None:
+        from tokenizers import Tokenizer as Read
+
+        self.tokenizer = Read.from_file(str(path))
+        self.tokenizer.no_padding()
+
+    def encode(self, text: str, limit: int | None) -> Encoded:
+        self.tokenizer.no_truncation()
+        if limit is not None:
+            self.tokenizer.enable_truncation(limit)
+        found = self.tokenizer.encode(text)
+        unknown = sum(token == self.unknown_token() for token in found.tokens)
+        labels = texts(self.tokenizer, found.ids, found.tokens)
+        return Encoded(found.ids, labels, unknown, sum(found.special_tokens_mask))
+
+    def unknown_token(self) -> str | None:
+        token: str | None = getattr(self.tokenizer.model, "unk_token", None)
+        return token
+
+
+class SeveralFiles:
+    """vocab.txt and its kin, which transformers puts together."""
+
+    def __init__(self, folder: Path) -> None:
+        from transformers import AutoTokenizer
+
+        self.tokenizer = AutoTokenizer.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False
+        )
+
+    def encode(self, text: str, limit: int | None) -> Encoded:
+        found = self.tokenizer(
+            text,
+            truncation=limit is not None,
+            max_length=limit,
+            return_special_tokens_mask=True,
+        )
+        ids = found["input_ids"]
+        pieces = [str(self.tokenizer.convert_ids_to_tokens(each)) for each in ids]
+        inner = getattr(self.tokenizer, "backend_tokenizer", None)
+        labels = plain_texts(pieces) if inner is None else texts(inner, ids, pieces)
+        unknown = sum(each == self.tokenizer.unk_token_id for each in ids)
+        return Encoded(ids, labels, unknown, sum(found["special_tokens_mask"]))
+
+
+def tokenizer_of(folder: Path | None) -> Tokenizer:
+    """The checkpoint's own tokenizer; without one there are no texts, but still ids."""
+    if folder is None:
+        raise InputError(f"a random model has no tokenizer: {ADVICE}.")
+    if (folder / ONE_FILE).is_file():
+        path = folder / ONE_FILE
+        with hushed():
+            return understood(folder, f"{ONE_FILE} is not understood", lambda: OneFile(path))
+    if any(any(folder.glob(pattern)) for pattern in VOCABULARIES):
+        what = f"its tokenizer does not load, {ADVICE}"
+        with hushed():
+            return understood(folder, what, lambda: SeveralFiles(folder))
+    raise InputError(f"{folder} has no tokenizer: {ADVICE}.")
+
+
+def encode(folder: Path, tokenizer: Tokenizer, name: str, text: str, limit: int | None) -> Encoded:
+    """One text, refused where the tokenizer makes nothing of it.
+
+    transformers builds a tokenizer of five special tokens out of a vocabulary that it cannot read (rxnmapper's
+    vocab.txt under model type albert), for which every word is unknown.
+    """
+    what = f"{name} cannot be tokenized"
+    with hushed():
+        found = understood(folder, what, lambda: tokenizer.encode(text, limit))
+    words = len(found.ids) - found.special
+    if limit is not None and (len(found.ids) > limit or (words < 1 and text.strip())):
+        raise UsageError(f"--tokens {limit} leaves no room beside the special tokens of {name}.")
+    if words < 1:
+        raise InputError(f"{name} is empty, but for special tokens: give a text with words.")
+    if found.unknown > UNKNOWN_SHARE * words:
+        raise InputError(
+            f"the tokenizer of {folder} knows {words - found.unknown} of the {words} words of {name}: "
+            f"it is not made for this text, or not read right: {ADVICE}."
+        )
+    return found
+
+
+def shown(ids: Sequence[int]) -> list[str]:
+    """Labels where there is no tokenizer: the ids themselves."""
+    return [str(each) for each in ids]

@@ -1,0 +1,135 @@
+"""From config.json to a class of transformers, and to the same model without memory, to compare the files with."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+import transformers
+from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig, PreTrainedModel
+from transformers.dynamic_module_utils import get_class_from_dynamic_module
+
+from attncli.errors import AttnError, InputError, unknown_name
+from attncli.models.loading.model_classes import body_class, classes_for
+
+T = TypeVar("T")
+
+LONGEST_REASON = 300
+
+REMOTE_ORDER = (
+    "AutoModelForCausalLM",
+    "AutoModelForMaskedLM",
+    "AutoModelForSeq2SeqLM",
+    "AutoModel",
+)
+"""Which of a repository's own classes is taken, if it brings several."""
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """What is to be filled with weights."""
+
+    config: PreTrainedConfig
+    model_class: type[PreTrainedModel]
+    remote: bool
+    """Its code came with the checkpoint."""
+    warnings: tuple[str, ...] = ()
+
+    def without_memory(self, folder: Path) -> PreTrainedModel:
+        """The model on torch's meta device: names, shapes and types of all weights, and no numbers."""
+
+        def build() -> PreTrainedModel:
+            with torch.device("meta"):
+                return self.model_class(self.config)
+
+        return understood(folder, "its config describes no model that can be built", build)
+
+
+def understood(folder: Path, what: str, action: Callable[[], T]) -> T:
+    """Run the library's code on data nobody has checked: whatever it raises is about the folder."""
+    try:
+        return action()
+    except (AttnError, MemoryError, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # a panic of the tokenizer library is no Exception
+        raise InputError(
+            f"{folder}: {what} ({type(error).__name__}: {first_line(error)})."
+        ) from error
+
+
+def first_line(error: BaseException) -> str:
+    """The beginning of what a library says: one sentence has no room for its tables."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines[0] if lines else "no reason given")[:LONGEST_REASON].rstrip(".:")
+
+
+def architecture_of(folder: Path, said: Mapping[str, Any], trust_remote_code: bool) -> Architecture:
+    """The config's own class; code that came with the checkpoint runs only if it is trusted."""
+    remote = trust_remote_code and isinstance(said.get("auto_map"), dict)
+    if not remote:
+        refuse_unknown_type(folder, said)
+    config = understood(
+        folder,
+        "config.json is not understood",
+        lambda: AutoConfig.from_pretrained(
+            folder, trust_remote_code=trust_remote_code, local_files_only=True
+        ),
+    )
+    if remote:
+        found = understood(
+            folder, "its own code does not load", lambda: remote_class(folder, said["auto_map"])
+        )
+        return Architecture(config, found, remote=True)
+    model_class, warnings = named_class(folder, config)
+    return Architecture(config, model_class, remote=False, warnings=warnings)
+
+
+def refuse_unknown_type(folder: Path, said: Mapping[str, Any]) -> None:
+    kind = said["model_type"]
+    if kind in CONFIG_MAPPING:
+        return
+    if said.get("auto_map"):
+        raise InputError(
+            f"{folder}: model type '{kind}' runs code that comes with the checkpoint (auto_map), which is not run "
+            "unasked: read it, then give --trust-remote-code."
+        )
+    raise InputError(
+        f"{folder}: transformers {transformers.__version__} knows no {unknown_name('model type', kind, CONFIG_MAPPING)}"
+    )
+
+
+def remote_class(folder: Path, auto_map: Mapping[str, Any]) -> type[PreTrainedModel]:
+    names = [*REMOTE_ORDER, *(name for name in auto_map if name.startswith("AutoModel"))]
+    for name in names:
+        if isinstance(auto_map.get(name), str):
+            found: type[PreTrainedModel] = get_class_from_dynamic_module(auto_map[name], folder)
+            return found
+    raise InputError(f"{folder}: its auto_map names no model class.")
+
+
+def named_class(
+    folder: Path, config: PreTrainedConfig
+) -> tuple[type[PreTrainedModel], tuple[str, ...]]:
+    """The class that `architectures` names, if transformers has it for this config; else the body without a head."""
+    said = config.architectures
+    names = [name for name in said if isinstance(name, str)] if isinstance(said, list) else []
+    own = {found.__name__: found for found in classes_for(type(config))}
+    for name in names:
+        found = getattr(transformers, name, None) or own.get(name)
+        if isinstance(found, type) and fits(found, config):
+            return found, ()
+    body = body_class(config)
+    if body.__name__ in names:  # a type that shares another type's class
+        return body, ()
+    instead = (
+        f"names {', '.join(names)}, no class for type '{config.model_type}'"
+        if names
+        else "names no class"
+    )
+    return body, (f"{folder}: config.json {instead}: loaded as {body.__name__}.",)
+
+
+def fits(found: type, config: PreTrainedConfig) -> bool:
+    wanted = getattr(found, "config_class", None)
+    return issubclass(found, PreTrainedModel) and wanted is not None and isinstance(config, wanted)

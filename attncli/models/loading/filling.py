@@ -1,0 +1,76 @@
+"""The tensors of the files put into the model: by transformers, which is handed them and nothing else to choose from."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+
+from attncli.errors import InputError
+from attncli.models.files.hashing import FLOATS
+from attncli.models.files.whole_weights import State, Weights
+from attncli.models.loading.architectures import Architecture, understood
+from attncli.models.loading.strictness import Loaded
+
+OVERSIZE = 4
+"""A model with this many times the numbers of its files is of another config; tied weights make it 2 at most."""
+SLACK = 1_000_000
+"""Numbers that small checkpoints may lack of what their config describes before the sizes alone are held against it."""
+
+
+def usable_names(weights: Weights, blank: PreTrainedModel) -> list[str]:
+    """Whole numbers are handed over only under last names that the model gives to whole numbers alone.
+
+    Elsewhere transformers would cast them, and a spoilt type in a header would become wrong weights without a word.
+    """
+    kinds: dict[str, set[bool]] = {}
+    for name, tensor in blank.state_dict().items():
+        kinds.setdefault(last_name(name), set()).add(tensor.is_floating_point())
+    return [
+        name
+        for name, dtype in weights.dtypes.items()
+        if dtype in FLOATS or kinds.get(last_name(name)) == {False}
+    ]
+
+
+def last_name(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def fill(
+    folder: Path,
+    architecture: Architecture,
+    state: State,
+    dtype: torch.dtype,
+    placing: Mapping[str, Any],
+    seed: int,
+) -> Loaded:
+    """transformers places the tensors; whatever stays without one is drawn from the seed."""
+
+    def place() -> Any:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return architecture.model_class.from_pretrained(
+                None,
+                config=architecture.config,
+                state_dict=dict(state),
+                dtype=dtype,
+                ignore_mismatched_sizes=True,  # so that they are named, not only refused
+                output_loading_info=True,
+                **placing,
+            )
+
+    model, info = understood(folder, "its weights do not load", place)
+    return Loaded(model, info["missing_keys"], info["unexpected_keys"], info["mismatched_keys"])
+
+
+def refuse_oversize(folder: Path, blank: PreTrainedModel, weights: Weights) -> None:
+    """Before memory is taken for a model that its files could never fill."""
+    wanted = sum(parameter.numel() for parameter in blank.parameters())
+    held = weights.floats()
+    if wanted > OVERSIZE * held + SLACK:
+        raise InputError(
+            f"{folder}: config.json describes a model of {wanted} numbers, the files hold {held}: "
+            "one of them is of another model."
+        )

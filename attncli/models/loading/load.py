@@ -1,0 +1,216 @@
+"""A checkpoint, loaded strictly: every weight that a state runs through comes from the files, or there is an error."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+
+from attncli.errors import UsageError
+from attncli.models.files.folders import read_config
+from attncli.models.files.local_folder import Fetching, local_folder, revision_of
+from attncli.models.files.whole_weights import Weights, read_weights, state_sha256
+from attncli.models.loading.architectures import Architecture, architecture_of
+from attncli.models.loading.body import body_of
+from attncli.models.loading.filling import fill, refuse_oversize, usable_names
+from attncli.models.loading.placing import placement, refuse_no_device
+from attncli.models.loading.precision import (
+    checked_device,
+    checked_device_map,
+    dtype_name,
+    require_accelerate,
+    stored_dtype,
+    wanted_dtype,
+)
+from attncli.models.loading.room_needed import require_room_for_weights
+from attncli.models.loading.strictness import (
+    Loaded,
+    computed_weights,
+    foreign_prefix,
+    judge,
+    refuse_mismatches,
+    report,
+)
+from attncli.models.quiet import quiet
+from attncli.models.sources import Source, parse
+from attncli.processes.launch import launch
+
+KEPT = ("use_cache", "output_attentions", "output_hidden_states")
+"""What configs may ask a forward pass to keep for its caller."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """How a model is loaded; the defaults trust nothing."""
+
+    dtype: str | None = None
+    """None: the file's own."""
+    half: bool = True
+    """Whether the file's own may be half precision; else it is float32 then."""
+    device: str = "cpu"
+    device_map: str | None = None
+    tensor_parallel: bool = False
+    """A part of every layer in each process."""
+    revision: str | None = None
+    offline: bool = False
+    allow_missing: bool = False
+    allow_pickle: bool = False
+    trust_remote_code: bool = False
+    seed: int = 0
+    """Of random models, and of weights that `allow_missing` leaves random."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A model that is ready to run, and what a report says about it."""
+
+    model: PreTrainedModel
+    """In evaluation mode, without gradients and cache."""
+    identity: Mapping[str, Any]
+    folder: Path | None
+    """Where tokenizer files lie; a random model has none."""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def body(self) -> PreTrainedModel:
+        """The model without its head: what is run, so that no logits over the vocabulary are made."""
+        return body_of(self.model)
+
+
+def load(source: Source | str, options: LoadOptions | None = None) -> Checkpoint:
+    """The model that SOURCE names."""
+    options = options or LoadOptions()
+    source = parse(source) if isinstance(source, str) else source
+    revision_of(source, options.revision)
+    device = checked_device(options.device)
+    checked_device_map(options.device_map, options.device)
+    if options.tensor_parallel:
+        require_accelerate("--tensor-parallel")
+    if source.kind == "random":
+        return random_checkpoint(source, options, device)
+    with quiet():
+        how = Fetching(
+            options.revision, options.offline, options.allow_pickle, options.trust_remote_code
+        )
+        local = local_folder(source, how)
+        found = folder_checkpoint(local.folder, options, device)
+    return replace(
+        found,
+        identity={**local.described(), **found.identity},
+        warnings=source.warnings + found.warnings,
+    )
+
+
+def folder_checkpoint(folder: Path, options: LoadOptions, device: torch.device) -> Checkpoint:
+    """Config, class, files, room, weights, judgement: each step refuses what the next could not bear."""
+    architecture = architecture_of(folder, read_config(folder), options.trust_remote_code)
+    blank = architecture.without_memory(folder)
+    weights = read_weights(folder, options.allow_pickle)
+    stored = stored_dtype(weights.dtypes.values())
+    dtype = wanted_dtype(options.dtype, stored, device)
+    if options.dtype is None and not options.half:
+        dtype = torch.promote_types(dtype, torch.float32)
+    if not options.allow_missing:
+        refuse_oversize(folder, blank, weights)
+    require_room_for_weights(
+        folder,
+        blank,
+        dtype,
+        in_place=options.device_map is not None or (dtype == stored and device.type == "cpu"),
+        parts=launch().size if options.tensor_parallel else 1,
+    )
+    loaded, warnings = filled(folder, architecture, blank, weights, dtype, options)
+    placed = options.device_map or options.tensor_parallel
+    model = at_rest(loaded.model, None if placed else device)
+    refuse_no_device(model)
+    identity = {
+        "model_type": model.config.model_type,
+        "class": type(model).__name__,
+        "parameters": model.num_parameters(),
+        "dtype": dtype_name(dtype),
+        "dtype_of_file": dtype_name(stored),
+        "device": options.device_map or str(model.device if placed else device),
+        "format": weights.format,
+        "weight_sha256": weights.sha256,
+    }
+    if options.tensor_parallel:
+        identity["split_over"] = launch().size
+    if architecture.remote:
+        identity["remote_code"] = True
+    return Checkpoint(model, identity, folder, (*architecture.warnings, *warnings))
+
+
+def filled(
+    folder: Path,
+    architecture: Architecture,
+    blank: PreTrainedModel,
+    weights: Weights,
+    dtype: torch.dtype,
+    options: LoadOptions,
+) -> tuple[Loaded, list[str]]:
+    """The model with its weights, judged."""
+    placing = placement(blank, options.device_map, options.tensor_parallel)
+    with weights.opened() as state:
+        usable = {name: state[name] for name in usable_names(weights, blank)}
+
+        def once(seed: int) -> Loaded:
+            return fill(folder, architecture, usable, dtype, placing, seed)
+
+        loaded = once(options.seed)
+        refuse_mismatches(folder, loaded)
+        computed = computed_weights(loaded.random(), blank, loaded, lambda: once(options.seed + 1))
+    judged = judge(loaded, computed)
+    prefix = foreign_prefix(weights.dtypes, blank) if judged.missing else None
+    return loaded, report(folder, judged, prefix, options.allow_missing)
+
+
+def at_rest(model: PreTrainedModel, device: torch.device | None) -> PreTrainedModel:
+    """Evaluation mode, no gradients, no cache, on its device."""
+    nn.Module.eval(model).requires_grad_(False)
+    for module in model.modules():
+        config = getattr(module, "config", None)
+        for kept in KEPT:
+            if config is not None and getattr(config, kept, False):
+                setattr(config, kept, False)
+    if model.dtype == torch.float64:
+        model.set_experts_implementation("eager")  # the grouped product has no float64 kernel
+    if device is not None and device.type != "cpu":
+        nn.Module.to(model, device)
+    return model
+
+
+def random_checkpoint(source: Source, options: LoadOptions, device: torch.device) -> Checkpoint:
+    """Seeded random weights; nothing is read."""
+    from attncli.models.random.random_models import random_model
+
+    if options.device_map is not None:
+        raise UsageError(
+            "--device-map spreads checkpoints: a random model is built on one --device.",
+            idle=["--device-map"],
+        )
+    if options.tensor_parallel:
+        raise UsageError(
+            "--tensor-parallel splits checkpoints: a random model is built whole.",
+            idle=["--tensor-parallel"],
+        )
+    dtype = wanted_dtype(options.dtype, torch.float32, device)
+    with quiet():
+        built = random_model(source.name, source.sizes, options.seed, dtype)
+        model = at_rest(built.model, device)
+    identity = {
+        "kind": "random",
+        "name": source.name,
+        "sizes": dict(source.sizes),
+        "tiny": built.tiny,
+        "seed": options.seed,
+        "model_type": model.config.model_type,
+        "class": type(model).__name__,
+        "parameters": model.num_parameters(),
+        "dtype": dtype_name(dtype),
+        "device": str(device),
+        "weight_sha256": state_sha256(f"random:{source.name}", model.state_dict()),
+    }
+    return Checkpoint(model, identity, None, (built.note,) if built.note else ())

@@ -1,0 +1,52 @@
+"""Models that do not lie on one device: spread by accelerate, or split over processes by transformers."""
+
+import tempfile
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from transformers import PreTrainedModel
+
+from attncli.errors import InputError, LimitError
+
+
+def placement(
+    blank: PreTrainedModel, device_map: str | None, tensor_parallel: bool
+) -> Mapping[str, Any]:
+    """What transformers is told beside the weights."""
+    if tensor_parallel:
+        from attncli.models.loading.split_layers import split_evenly
+
+        return split_evenly(blank)
+    return {"device_map": device_map, "offload_folder": scratch().name} if device_map else {}
+
+
+@cache
+def scratch() -> tempfile.TemporaryDirectory[str]:
+    """Where what fits no device and no memory is written; it goes with the process."""
+    return tempfile.TemporaryDirectory(prefix="attn-offload-")
+
+
+def places(model: PreTrainedModel) -> set[str]:
+    """The devices that accelerate has spread the model over; empty where it lies on one."""
+    found = {str(place) for place in (getattr(model, "hf_device_map", None) or {}).values()}
+    return found if len(found) > 1 or "disk" in found else set()
+
+
+def refuse_no_device(model: PreTrainedModel) -> None:
+    """Texts go to where the model begins."""
+    if model.device.type == "meta":
+        raise LimitError(
+            "--device-map: not even the first layer of the model fits a device or the memory: "
+            "choose a narrower --dtype or a larger machine."
+        )
+
+
+def require_one_device(model: PreTrainedModel, what: str) -> None:
+    """For what takes the weights by themselves, and not the model's own call that fetches them."""
+    spread = places(model)
+    if spread:
+        raise InputError(
+            f"{what} needs the model on one device, and --device-map has spread it over {', '.join(sorted(spread))}: "
+            "choose one with --device, or a narrower --dtype."
+        )

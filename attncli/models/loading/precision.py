@@ -1,0 +1,94 @@
+"""In which type and on which device a model runs."""
+
+import importlib.util
+from collections.abc import Iterable
+
+import torch
+
+from attncli.errors import UsageError, unknown_name
+from attncli.models.files.hashing import FLOATS
+
+DTYPES = {
+    "float64": torch.float64,
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+}
+STORED = {
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "BF16": torch.bfloat16,
+    "F16": torch.float16,
+}
+MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
+"""What accelerate knows how to fill several devices by."""
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def wanted_dtype(asked: str | None, stored: torch.dtype, device: torch.device) -> torch.dtype:
+    """The type asked for; else the file's own, but for float16 on a CPU, which is a hundred times slower than float32."""
+    if asked is not None and asked not in DTYPES:
+        raise unknown_name("dtype", asked, DTYPES)
+    chosen = DTYPES[asked] if asked is not None else stored
+    if chosen == torch.float64 and device.type == "mps":
+        raise UsageError(
+            "mps has no float64: choose --dtype float32 or --device cpu.",
+            rivals=["--dtype", "--device"],
+        )
+    if asked is None and chosen == torch.float16 and device.type == "cpu":
+        return torch.float32
+    return chosen
+
+
+def stored_dtype(dtypes: Iterable[str]) -> torch.dtype:
+    """The one floating type that holds every number of the files exactly; float32 where they hold none."""
+    found = [STORED[dtype] for dtype in set(dtypes) & FLOATS.keys()]
+    together = found[0] if found else torch.float32
+    for dtype in found:
+        together = torch.promote_types(together, dtype)
+    return together
+
+
+def checked_device(text: str) -> torch.device:
+    """A device that is really there."""
+    try:
+        device = torch.device(text)
+    except RuntimeError:
+        raise UsageError(f"--device '{text}': choose cpu, cuda, cuda:N or mps.") from None
+    if device.type == "cpu" and not device.index:
+        return torch.device("cpu")
+    if device.type == "cuda":
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if (device.index or 0) < count:
+            return device
+        raise UsageError(
+            f"--device {text}: this machine has {count} CUDA devices: try --device cpu."
+        )
+    if device.type == "mps" and not device.index:
+        if torch.backends.mps.is_available():
+            return device
+        raise UsageError("--device mps: this machine has none: try --device cpu.")
+    raise UsageError(f"--device '{text}': choose cpu, cuda, cuda:N or mps.")
+
+
+def checked_device_map(text: str | None, device: str) -> str | None:
+    """How accelerate may spread the model, if it is installed."""
+    if text is None:
+        return None
+    if text not in MAPS:
+        raise unknown_name("device map", text, MAPS)
+    if device != "cpu":
+        raise UsageError(
+            "--device and --device-map exclude each other: leave one out.",
+            rivals=["--device", "--device-map"],
+        )
+    require_accelerate("--device-map")
+    return text
+
+
+def require_accelerate(option: str) -> None:
+    if importlib.util.find_spec("accelerate") is None:
+        raise UsageError(f"{option} needs accelerate: pip install 'attncli[big]'.")

@@ -1,0 +1,60 @@
+"""A model split over the processes of torchrun, a part of every layer in each, by transformers' own plan for its type.
+
+The tensors are handed to transformers as ever, so what is hashed is what is loaded; each process reads its part of them.
+"""
+
+from typing import Any
+
+from transformers import PreTrainedConfig, PreTrainedModel
+from transformers.distributed.configuration_utils import DistributedConfig
+
+from attncli.errors import InputError, UsageError
+from attncli.processes.exchange import LINE
+from attncli.processes.launch import launch
+from attncli.processes.sharing import WORK
+from attncli.watching.attention_sites import ATTENDS
+
+UNDERSTOOD = {
+    "colwise",
+    "rowwise",
+    "colwise_gather_output",
+    "rowwise_split_input",
+    "replicated_with_grad_allreduce",
+}
+"""Ways to split an attention's layers that leave each process whole heads that follow one another, or all of them."""
+
+
+def split_evenly(blank: PreTrainedModel) -> dict[str, Any]:
+    """How transformers is told to split the model; from now on all processes work on every text together."""
+    kind, size = blank.config.model_type, launch().size
+    refuse_without_plan(blank, kind)
+    refuse_broken_heads(blank.config.get_text_config(), kind, size)
+    if not WORK.together:
+        WORK.together = True
+        LINE.work_together()
+    return {"distributed_config": DistributedConfig(tp_plan="auto")}
+
+
+def refuse_without_plan(blank: PreTrainedModel, kind: str) -> None:
+    """A plan that only splits the words before and after the blocks is none."""
+    plan = blank.tp_plan or {}
+    if not any("*" in name for name in plan):
+        raise UsageError(
+            f"--tensor-parallel: transformers has no plan to split the blocks of '{kind}': use --device-map auto in one process."
+        )
+    for name, style in plan.items():
+        if any(ATTENDS.search(part) for part in name.split(".")) and style not in UNDERSTOOD:
+            raise InputError(
+                f"--tensor-parallel: the plan for '{kind}' splits {name} as {style}, and which heads a process then holds "
+                "is not understood: use --device-map auto in one process."
+            )
+
+
+def refuse_broken_heads(config: PreTrainedConfig, kind: str, size: int) -> None:
+    """Heads stay whole, those of keys and values too."""
+    for name in ("num_attention_heads", "num_key_value_heads"):
+        count = getattr(config, name, None)
+        if isinstance(count, int) and count % size:
+            raise UsageError(
+                f"--tensor-parallel: {size} processes cannot share the {count} {name} of this '{kind}' evenly."
+            )

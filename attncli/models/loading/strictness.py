@@ -1,0 +1,177 @@
+"""Did every weight of the model come from its files, and did every weight of the files find its place?
+
+transformers fills what it misses with random numbers and goes on. Here the body, everything that a state runs
+through, must come from the files; only heads that stand beside it may be missing, or be of another task.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from transformers import PreTrainedModel
+
+from attncli.errors import InputError
+from attncli.models.loading.body import body_of
+
+POOLER = "pooler"
+"""A head that transformers builds into many bodies; no block reads it."""
+SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What one loading did."""
+
+    model: PreTrainedModel
+    missing: Collection[str]
+    """As reported, which leaves out what a class declares ignorable, such as whole encoders of SeamlessM4T."""
+    unexpected: Collection[str]
+    mismatched: Collection[tuple[str, Sequence[int], Sequence[int]]]
+
+    def random(self) -> list[str]:
+        """Weights that did not come from the files: as reported, and as seen on the tensors themselves."""
+        spread = len(set((getattr(self.model, "hf_device_map", None) or {}).values())) > 1
+        held = {} if spread else self.model.state_dict(keep_vars=True)  # moving drops the mark
+        unmarked = {
+            name
+            for name, tensor in held.items()
+            if not getattr(tensor, "_is_hf_initialized", False)
+        }
+        return sorted(unmarked.union(self.missing))
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What is wrong with a loading, by how much it matters."""
+
+    missing: tuple[str, ...] = ()
+    """Of the body: its numbers would be random."""
+    missing_heads: tuple[str, ...] = ()
+    unexpected: tuple[str, ...] = ()
+    """Inside the body: the files are of another model."""
+    unexpected_heads: tuple[str, ...] = ()
+
+
+def refuse_mismatches(where: Path, loaded: Loaded) -> None:
+    """A weight of another shape: the config and the files are of two models."""
+    found = sorted(loaded.mismatched, key=lambda each: each[0])
+    if found:
+        shown = [f"{name} is {tuple(ours)} not {tuple(wanted)}" for name, ours, wanted in found]
+        raise InputError(
+            f"{where}: config.json and the weights disagree about {len(found)} shapes ({some(shown)}): "
+            "one of them is of another model."
+        )
+
+
+def judge(loaded: Loaded, computed: Collection[str]) -> Judgement:
+    """Sort what did not fit; `computed` came from no file, but the model's code makes it right."""
+    missing = [name for name in loaded.random() if name not in computed]
+    heads = {name for name in missing if is_head(loaded.model, name)}
+    unexpected = sorted(loaded.unexpected)
+    beside = {name for name in unexpected if not is_inside(loaded.model, name)}
+    return Judgement(
+        missing=tuple(name for name in missing if name not in heads),
+        missing_heads=tuple(name for name in missing if name in heads),
+        unexpected=tuple(name for name in unexpected if name not in beside),
+        unexpected_heads=tuple(name for name in unexpected if name in beside),
+    )
+
+
+def is_head(model: PreTrainedModel, name: str) -> bool:
+    """Whether a weight stands beside the body: outside the base model, in a pooler, or in the output over words."""
+    if POOLER in name.split("."):
+        return True
+    owner = model.get_submodule(name.rpartition(".")[0])
+    body = body_of(model)
+    if body is not model:
+        return all(owner is not module for module in body.modules())
+    return owner is model.get_output_embeddings()  # type: ignore[no-untyped-call]
+
+
+def is_inside(model: PreTrainedModel, name: str) -> bool:
+    """Whether the files' weight would belong into the body: the body has a part that bears the name's first word."""
+    body, prefix = body_of(model), model.base_model_prefix
+    own = name if hasattr(body, prefix) else name.removeprefix(f"{prefix}.")
+    first, *rest = own.split(".")
+    if POOLER in (first, *rest):
+        return False
+    return hasattr(body, first) if rest else own != name
+
+
+def report(where: Path, found: Judgement, prefix: str | None, allow_missing: bool) -> list[str]:
+    """Refuse what makes numbers wrong; the rest in warnings."""
+    if found.missing and not allow_missing:
+        hint = (
+            f"its names begin with '{prefix}', which this model does not"
+            if prefix
+            else ("config.json and the files do not belong together")
+        )
+        raise InputError(
+            f"{where} lacks {counted(found.missing, 'weight')} of the model: {hint}; "
+            "--allow-missing would leave them random."
+        )
+    if found.unexpected:
+        raise InputError(
+            f"{where} holds {counted(found.unexpected, 'weight')} that the model of config.json has no place for: "
+            "the config is of another model."
+        )
+    warnings = []
+    for names, text in (
+        (found.missing, "not in the files and left random, as --allow-missing says"),
+        (found.missing_heads, "not in the files; random, but beside the body"),
+        (found.unexpected_heads, "in the files but not in the model; beside the body"),
+    ):
+        if names:
+            warnings.append(f"{where}: {counted(names, 'weight')}: {text}.")
+    return warnings
+
+
+def counted(names: Sequence[str], word: str) -> str:
+    return f"{len(names)} {word}{'s' * (len(names) > 1)} ({some(names)})"
+
+
+def some(names: Sequence[str]) -> str:
+    """The first few."""
+    return ", ".join([*names[:SHOWN], "…"] if len(names) > SHOWN else names)
+
+
+def foreign_prefix(stored: Iterable[str], model: PreTrainedModel) -> str | None:
+    """What stands before all names of the files and before none of the model's, as wrappers put it there."""
+    stored = list(stored)
+    known = set(model.state_dict())
+    prefix = ""
+    for word in min(stored, default="").split(".")[:-1]:
+        prefix += f"{word}."
+        if not all(name.startswith(prefix) for name in stored):
+            return None
+        if any(name.removeprefix(prefix) in known for name in stored):
+            return prefix
+    return None
+
+
+def computed_weights(
+    names: Collection[str], blank: PreTrainedModel, loaded: Loaded, again: Callable[[], Loaded]
+) -> set[str]:
+    """Those that the model's code makes by itself: sinusoid positions, index tables.
+
+    They are no trained parameters (buffers, or frozen from the start), no mere zeros or ones such as an untrained
+    bias, and the same when the model is loaded once more from another seed.
+    """
+    fixed = {
+        name
+        for name, tensor in blank.state_dict(keep_vars=True).items()
+        if not tensor.requires_grad
+    }
+    candidates = [name for name in names if name in fixed]
+    if not candidates:
+        return set()
+    first, second = loaded.model.state_dict(), again().model.state_dict()
+    return {name for name in candidates if made_alike(name, first[name], second[name])}
+
+
+def made_alike(name: str, one: torch.Tensor, other: torch.Tensor) -> bool:
+    if name.endswith("num_batches_tracked"):  # counts training steps; evaluation never reads it
+        return True
+    constant = one.numel() > 0 and bool((one == one.flatten()[0]).all())
+    return not constant and torch.equal(one, other)

@@ -1,0 +1,17 @@
+"""The same architecture with random weights: what a trained model is to be compared with."""
+
+import torch
+from transformers import PreTrainedModel
+
+from attncli.models.loading.load import at_rest
+from attncli.models.quiet import quiet
+
+
+def random_twin(model: PreTrainedModel, seed: int) -> PreTrainedModel:
+    """A model of the same class, config, dtype and device, drawn as its class draws its weights."""
+    first = next(model.parameters())
+    with quiet(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        twin: PreTrainedModel = type(model)._from_config(model.config)  # type: ignore[no-untyped-call]
+    twin.to(dtype=first.dtype)  # type: ignore[call-arg]
+    return at_rest(twin, first.device)

@@ -1,0 +1,87 @@
+"""What makers of inputs draw from."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedConfig, PreTrainedModel
+
+from attncli.errors import InputError
+from attncli.models.loading.model_classes import configs_of
+
+SPECIAL_IDS = re.compile(r".*(_token_id|_token_index)s?|(pad|bos|eos|unk|mask|sep|cls)_index")
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """What the makers draw from."""
+
+    model: PreTrainedModel
+    tokens: int
+    generator: torch.Generator
+    names: frozenset[str]
+    """All inputs that are going to be made: one may depend on another."""
+    small: bool = False
+    """Whether images are of a few patches, and not of the model's own size."""
+
+    @property
+    def config(self) -> PreTrainedConfig:
+        return self.model.config
+
+    @property
+    def kind(self) -> str:
+        return str(self.config.model_type)
+
+    def size(self, *names: str, default: int | None = None) -> int:
+        """The first whole number that the config, or one nested in it, has under one of the names."""
+        for config in configs_of(self.config):
+            for name in names:
+                value = vars(config).get(config.attribute_map.get(name, name))
+                value = value[0] if isinstance(value, (list, tuple)) and value else value
+                if isinstance(value, int) and not isinstance(value, bool):
+                    return value
+        if default is None:
+            raise InputError(
+                f"{type(self.config).__name__} says nothing of {names[0]}: inputs cannot be made up."
+            )
+        return default
+
+    @property
+    def width(self) -> int:
+        return self.size("hidden_size", "d_model", "embed_dim", "hidden_dim", "dim")
+
+    def floats(self, *shape: int) -> Tensor:
+        """Standard normal numbers in the model's dtype."""
+        return torch.randn(shape, generator=self.generator).to(self.model.dtype)
+
+    def ids(self, vocabulary: int, *shape: int) -> Tensor:
+        """Random ids, none of them special."""
+        special = set(special_ids(self.config))
+        usual = torch.tensor([i for i in range(vocabulary) if i not in special] or [0])
+        return usual[torch.randint(len(usual), shape, generator=self.generator)]
+
+
+def special_ids(config: PreTrainedConfig) -> Iterator[int]:
+    """Ids with a meaning of their own: padding, ends, places of images."""
+    for nested in configs_of(config):
+        for name, value in vars(nested).items():
+            if SPECIAL_IDS.fullmatch(name):
+                values = value if isinstance(value, (list, tuple)) else [value]
+                yield from (each for each in values if isinstance(each, int))
+
+
+Maker = Callable[[Drawing], Any]
+"""Makes one input of a forward."""
+
+
+def sequence(drawn: Drawing) -> Tensor:
+    """[item, token, feature]"""
+    return drawn.floats(1, drawn.tokens, drawn.width)
+
+
+def features(name: str, default: int = 1) -> Callable[[Drawing], Tensor]:
+    """[item, token, feature] with the number of features that an attribute says."""
+    return lambda drawn: drawn.floats(1, drawn.tokens, drawn.size(name, default=default))

@@ -1,0 +1,127 @@
+"""Inputs of models that see images and videos."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from attncli.models.loading.model_classes import configs_of
+from attncli.models.random.makers.drawing import Drawing, Maker, features
+
+FRAMES_FIRST_IMAGES = {"timesformer", "videomae", "vivit", "xclip"}
+"""`pixel_values` of these types are videos."""
+IMAGE_PAIRS = {"superglue", "lightglue", "efficientloftr"}
+IMAGE_LISTS = {"idefics", "colmodernvbert"}
+"""`pixel_values` of these types have an axis of images."""
+PATCH_IMAGES = {"kimi_k25_vision", "paddleocr_vl_vision"}
+GRID_SIDE = 4
+"""Patches along each side of an example image that is given as patches."""
+
+
+def pixel_values(drawn: Drawing) -> Tensor:
+    """[image, channel, row, column], or the patches of one image for models that take those."""
+    if drawn.kind in PATCH_IMAGES:
+        return patch_images(drawn)
+    if drawn.kind == "mllama_vision_model":
+        return image(drawn)[:, None, None].repeat(1, 1, drawn.size("max_num_tiles"), 1, 1, 1)
+    if "grid_thw" in drawn.names:
+        return patches(drawn)
+    if "spatial_shapes" in drawn.names or drawn.kind == "siglip2":
+        return patches(drawn).unsqueeze(0)
+    if drawn.kind in FRAMES_FIRST_IMAGES:
+        return video(drawn)
+    if drawn.kind == "xclip_vision_model":
+        return video(drawn).squeeze(0)
+    if drawn.kind in IMAGE_PAIRS:
+        return torch.stack([image(drawn), image(drawn)], dim=1)
+    if drawn.kind in IMAGE_LISTS:
+        return image(drawn).unsqueeze(1)
+    return image(drawn)
+
+
+def image(drawn: Drawing) -> Tensor:
+    channels = drawn.size("num_channels", "in_channels", "in_chans", default=3)
+    rows, columns = image_sides(drawn)
+    return drawn.floats(1, channels, rows, columns)
+
+
+def image_sides(drawn: Drawing) -> tuple[int, int]:
+    rows, columns = own_sides(drawn)
+    if not drawn.small:
+        return rows, columns
+    most = GRID_SIDE * drawn.size("patch_size")
+    return min(rows, most), min(columns, most)
+
+
+def own_sides(drawn: Drawing) -> tuple[int, int]:
+    names = ("image_size", "img_size", "input_size", "pretrain_image_size", "max_img_size")
+    for config in configs_of(drawn.config):
+        for name in names:
+            side = vars(config).get(name)
+            if isinstance(side, int):
+                return side, side
+            if isinstance(side, (list, tuple)) and len(side) == 2:
+                return side[0], side[1]
+    return 64, 64
+
+
+def video(drawn: Drawing) -> Tensor:
+    frames = drawn.size("num_frames", "frames_per_clip", default=4)
+    return torch.stack([image(drawn) for _ in range(frames)], dim=1)
+
+
+def noise(drawn: Drawing) -> Tensor:
+    """One number per patch, by which MAE chooses those it hides."""
+    rows, columns = (side // drawn.size("patch_size") for side in image_sides(drawn))
+    return drawn.floats(1, rows * columns)
+
+
+def patches(drawn: Drawing) -> Tensor:
+    """[patch, channel · frame · row · column] of one image."""
+    patch = drawn.size("patch_size")
+    channels = drawn.size("in_channels", "in_chans", "num_channels", default=3)
+    depth = drawn.size("temporal_patch_size", "patch_temporal", default=1)
+    return drawn.floats(GRID_SIDE**2, channels * depth * patch**2)
+
+
+def patch_images(drawn: Drawing) -> Tensor:
+    """[patch, channel, row, column], behind an axis of items for PaddleOCR."""
+    patch = drawn.size("patch_size")
+    found = patches(drawn).reshape(GRID_SIDE**2, -1, patch, patch)
+    return found if drawn.kind == "kimi_k25_vision" else found.unsqueeze(0)
+
+
+def grid(drawn: Drawing) -> Tensor:
+    """[image, (frames, rows, columns)] of `patches`."""
+    return torch.tensor([[1, GRID_SIDE, GRID_SIDE]])
+
+
+def placed_patches(drawn: Drawing) -> Tensor:
+    """[image, patch, (row, column, pixels …)], rows and columns counted from 1."""
+    features = drawn.size("patch_embed_hidden_size", default=0)
+    features = features or drawn.size("num_channels", default=3) * drawn.size("patch_size") ** 2
+    places = torch.cartesian_prod(*[torch.arange(1, GRID_SIDE + 1)] * 2).to(drawn.model.dtype)
+    pixels = drawn.floats(GRID_SIDE**2, features)
+    return torch.cat([places, pixels], dim=1).unsqueeze(0)
+
+
+IMAGES: Mapping[str, Maker] = {
+    "pixel_values": pixel_values,
+    "image": image,
+    "pixel_values_videos": video,
+    "flattened_patches": placed_patches,
+    "grid_thw": grid,
+    "image_grid_thw": grid,
+    "spatial_shapes": lambda drawn: torch.tensor([[GRID_SIDE, GRID_SIDE]]),
+    "pixel_attention_mask": lambda drawn: torch.ones(1, GRID_SIDE**2, dtype=torch.long),
+    "target_sizes": lambda drawn: torch.tensor([[GRID_SIDE, GRID_SIDE]]),
+    "image_attention_mask": lambda drawn: torch.ones(1, drawn.tokens, 1, dtype=torch.long),
+    "merge_sizes": lambda drawn: torch.ones(1, dtype=torch.long),
+    "aspect_ratio_ids": lambda drawn: torch.ones(1, 1, dtype=torch.long),
+    "aspect_ratio_mask": lambda drawn: torch.ones(
+        1, 1, drawn.size("max_num_tiles"), dtype=torch.long
+    ),
+    "noise": noise,
+    "visual_feats": features("visual_feat_dim"),
+    "visual_pos": features("visual_pos_dim"),
+}

@@ -1,0 +1,52 @@
+"""Inputs that are neither text, images nor sound: states of other parts, time series, decisions."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from attncli.models.random.makers.drawing import Drawing, Maker, features, sequence
+from attncli.models.random.makers.images import patches
+from attncli.models.random.makers.sound import waveform
+
+
+def hidden_states(drawn: Drawing) -> Tensor:
+    """Patches for encoders of images, else a sequence."""
+    if "grid_thw" in drawn.names:
+        return patches(drawn)
+    if drawn.kind.startswith("granite_speech"):
+        return drawn.floats(1, drawn.tokens, drawn.size("input_dim"))
+    return sequence(drawn)
+
+
+def past_values(drawn: Drawing) -> Tensor:
+    """The history of a time series; lagged values reach back behind the context."""
+    length = drawn.size("context_length", default=32)
+    if drawn.kind.startswith("patchts"):
+        return drawn.floats(1, length, drawn.size("num_input_channels"))
+    lags = getattr(drawn.config, "lags_sequence", None) or [0]
+    return drawn.floats(1, length + max(lags))
+
+
+def past_time_features(drawn: Drawing) -> Tensor:
+    return drawn.floats(*past_values(drawn).shape, drawn.size("num_time_features"))
+
+
+OTHERS: Mapping[str, Maker] = {
+    "hidden_states": hidden_states,
+    "inputs_embeds": sequence,
+    "query_embeds": sequence,
+    "context": sequence,
+    "inputs": lambda drawn: waveform(drawn) if "speech" in drawn.kind else sequence(drawn),
+    # time series and decisions
+    "past_values": past_values,
+    "past_time_features": past_time_features,
+    "past_observed_mask": lambda drawn: torch.ones_like(past_values(drawn)),
+    "past_values_padding": lambda drawn: torch.zeros_like(past_values(drawn)),
+    "freq": lambda drawn: torch.zeros(1, 1, dtype=torch.long),
+    "states": features("state_dim"),
+    "actions": features("act_dim"),
+    "rewards": features("reward_dim"),
+    "returns_to_go": features("return_dim"),
+    "timesteps": lambda drawn: torch.arange(drawn.tokens).unsqueeze(0),
+}

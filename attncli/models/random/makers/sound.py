@@ -1,0 +1,88 @@
+"""Inputs of models that hear."""
+
+import re
+from collections.abc import Mapping
+from math import prod
+
+import torch
+from torch import Tensor
+
+from attncli.models.random.makers.drawing import Drawing, Maker, features, sequence
+
+WITH_CHANNEL_AXIS = re.compile(
+    r"dac|encodec|mimi.*|pe_audio.*|pocket_tts.*|xcodec2?|neucodec|vibevoice.*"
+)
+"""Codecs, whose waveforms have an axis of channels."""
+BINS_FIRST = {"clvp", "glmasr_encoder", "voxtral_realtime", "voxtral_realtime_encoder"}
+UNBATCHED = {"qwen2_5_omni_audio_encoder", "qwen3_omni_moe_audio_encoder"}
+"""Spectrograms of these types are [bin, frame] although no learned positions say so."""
+
+
+def waveform(drawn: Drawing) -> Tensor:
+    """Samples for about `tokens` frames after the strided convolutions."""
+    if drawn.kind == "speecht5":
+        return sequence(drawn)
+    if drawn.kind == "audio-spectrogram-transformer":
+        return drawn.floats(1, drawn.size("max_length"), drawn.size("num_mel_bins"))
+    strides = getattr(drawn.config, "conv_stride", None) or (320,)
+    channels = (1,) if WITH_CHANNEL_AXIS.fullmatch(drawn.kind) else ()
+    return drawn.floats(1, *channels, (drawn.tokens + 2) * prod(strides))
+
+
+def bins(drawn: Drawing) -> int:
+    """Features of a frame, into which some models stack several frames."""
+    if drawn.kind.startswith("granite_speech5"):
+        return 4 * drawn.size("num_mel_bins")
+    return drawn.size(
+        "num_mel_bins",
+        "feature_size",
+        "input_feat_per_channel",
+        "input_feat_size",
+        "feature_projection_input_dim",
+        "input_dim",
+        default=128,
+    ) * drawn.size("num_stacked_frames", default=1)
+
+
+def frames(drawn: Drawing) -> int:
+    """As many as learned positions have room for, which models insist on."""
+    positions = drawn.size("max_source_positions", default=0)
+    if bins_first(drawn) and positions:
+        return 2 * positions
+    return 2 * drawn.size("n_window", default=4 * drawn.tokens)
+
+
+def bins_first(drawn: Drawing) -> bool:
+    """Convolutions over time, as in Whisper, take bins as channels."""
+    fixed = drawn.size("max_source_positions", default=0) and not hasattr(
+        drawn.config, "input_feat_per_channel"
+    )
+    return bool(fixed) or drawn.kind in BINS_FIRST
+
+
+def input_features(drawn: Drawing) -> Tensor:
+    """[item, frame, bin], or [item, bin, frame]."""
+    if drawn.kind.startswith("clap"):
+        return drawn.floats(1, 1, 1001, bins(drawn))
+    shape = (bins(drawn), frames(drawn)) if bins_first(drawn) else (frames(drawn), bins(drawn))
+    found = drawn.floats(1, *shape)
+    return found.squeeze(0) if drawn.kind in UNBATCHED else found
+
+
+def all_frames(drawn: Drawing) -> Tensor:
+    """The mask that hides none, for models that demand one."""
+    return torch.ones(1, frames(drawn), dtype=torch.long)
+
+
+SOUND: Mapping[str, Maker] = {
+    "input_values": waveform,
+    "decoder_input_values": sequence,
+    "input_features": input_features,
+    "input_features_mask": all_frames,
+    "feature_lens": lambda drawn: torch.tensor([frames(drawn)]),
+    "spectrogram": features("model_in_dim"),
+    "mel_spectrogram": lambda drawn: drawn.floats(1, drawn.size("mel_dim"), drawn.tokens),
+    "audio_mel": lambda drawn: drawn.floats(1, frames(drawn), bins(drawn)),
+    "audio_mel_mask": lambda drawn: torch.zeros(1, frames(drawn), dtype=torch.bool),
+    "latents": lambda drawn: drawn.floats(1, drawn.width, drawn.tokens),
+}

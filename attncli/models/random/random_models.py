@@ -1,0 +1,189 @@
+"""`random:ARCH`: any model type of transformers with seeded random weights, drawn as the type's own class draws them.
+
+The type's default config is taken where it is small enough, a tiny one otherwise or when asked for (`?tiny`); sizes
+may be given by words that every type understands (`layers`, `width`, …) or by any attribute of the config.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from math import gcd
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from transformers import CONFIG_MAPPING, PreTrainedConfig, PreTrainedModel
+
+from attncli.errors import AttnError, InputError, LimitError, UsageError, unknown_name
+from attncli.limits import require_memory
+from attncli.models.files.folders import refuse_endless
+from attncli.models.loading.model_classes import body_class, configs_of
+from attncli.models.quiet import quiet
+from attncli.models.random.size_words import check_sizes, resolved, with_sizes
+from attncli.models.random.tiny_configs import tiny_config
+from attncli.models.random.tiny_sizes import Units
+
+LARGEST_DEFAULT = 250_000_000
+"""Parameters up to which a type's own default config is taken: BERT, GPT-2 and Whisper, but no Llama."""
+
+MOST_LAYERS = 1000
+DRAWN = 8
+"""Bytes of a number while it is drawn in float32 and copied."""
+
+Size = str | int | float
+
+
+class RandomModel(NamedTuple):
+    """A model, and what was decided on the way to it."""
+
+    model: PreTrainedModel
+    tiny: bool
+    """The sizes are not the type's own defaults but small ones."""
+    note: str
+    """One sentence about that, for the report; empty where the user decided."""
+
+
+def build(
+    arch: str, sizes: Mapping[str, Size], seed: int, dtype: torch.dtype = torch.float32
+) -> PreTrainedModel:
+    """The model of a type; see `random_model`."""
+    return random_model(arch, sizes, seed, dtype).model
+
+
+def random_model(
+    arch: str, sizes: Mapping[str, Size], seed: int, dtype: torch.dtype = torch.float32
+) -> RandomModel:
+    """A model in eval mode and without gradients; the same seed gives the same weights, rounded to the dtype."""
+    if arch not in CONFIG_MAPPING:
+        raise unknown_name("model type", arch, CONFIG_MAPPING.keys())
+    refuse_many_layers(arch, sizes)
+    with refusals(arch, sizes), quiet():
+        config, tiny, note = configured(arch, sizes)
+        model = drawn(config, seed)
+        return RandomModel(in_dtype(model, dtype), tiny, note)
+
+
+def refuse_many_layers(arch: str, sizes: Mapping[str, Size]) -> None:
+    """Layers are made one by one."""
+    layers = sizes.get("layers", 1)
+    if isinstance(layers, int) and layers > MOST_LAYERS:
+        raise LimitError(
+            f"random:{arch}?layers={layers} would take minutes to build: choose at most {MOST_LAYERS:,}."
+        )
+
+
+def configured(arch: str, sizes: Mapping[str, Size]) -> tuple[PreTrainedConfig, bool, str]:
+    """The config with the sizes given; whether the others are tiny; and a note where that was not asked for."""
+    sizes = dict(sizes)
+    if sizes.pop("tiny", None) is not None:
+        return tiny(arch, sizes), True, ""
+    config = CONFIG_MAPPING[arch]()
+    if sizes:
+        given = resolved(config, sizes)
+        refuse_endless(f"random:{arch}", given, LimitError)
+        config = with_sizes(config, given)
+        check_sizes(config)
+    count = parameters_of(config)
+    if count is not None and count <= LARGEST_DEFAULT:
+        return config, False, ""
+    why = "cannot be built" if count is None else f"make {count:.2g} parameters"
+    note = f"{arch}'s own sizes {why}: what is not given is tiny instead."
+    return tiny(arch, sizes), True, note
+
+
+def tiny(arch: str, sizes: Mapping[str, Size]) -> PreTrainedConfig:
+    """The type's tiny config; sizes given by a word set the scale of all others."""
+    given = resolved(CONFIG_MAPPING[arch](), sizes)
+    refuse_endless(f"random:{arch}", given, LimitError)
+    words = {
+        UNITS[name.replace("_", "-")]: int(value)
+        for name, value in sizes.items()
+        if name.replace("_", "-") in UNITS
+    }
+    if "heads" in words:
+        words.setdefault("key_heads", gcd(words["heads"], Units().key_heads))
+    config = tiny_config(arch, replace(Units(), **words), given)
+    check_sizes(config)
+    count = parameters_of(config) or 0
+    require_memory(DRAWN * count, f"random:{arch} of {count:,} numbers", "choose smaller sizes")
+    return config
+
+
+UNITS = {
+    "layers": "layers",
+    "width": "width",
+    "heads": "heads",
+    "kv-heads": "key_heads",
+    "mlp-width": "mlp_width",
+    "vocab": "vocabulary",
+}
+"""The unit that a word sets."""
+
+
+def parameters_of(config: PreTrainedConfig) -> int | None:
+    """Counted without memory; None where the class cannot be built from this config."""
+    try:
+        with torch.device("meta"), torch.random.fork_rng(devices=[]):
+            model = body_class(config)(config)
+    except Exception:  # whatever the class raises: the tiny config that is tried next says why
+        return None
+    held = (*model.parameters(), *model.buffers())
+    return sum(tensor.numel() for tensor in held)
+
+
+def drawn(config: PreTrainedConfig, seed: int) -> PreTrainedModel:
+    """The body with its class's own initialisation, which `_from_config` runs for classes unknown to AutoModel too."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model: PreTrainedModel = body_class(config)._from_config(config)  # type: ignore[no-untyped-call]
+    for nested in configs_of(config):
+        if hasattr(nested, "use_cache"):
+            nested.use_cache = False  # one forward pass keeps nothing for a next one
+    model.eval()  # type: ignore[no-untyped-call]
+    model.requires_grad_(False)
+    return model
+
+
+def in_dtype(model: PreTrainedModel, dtype: torch.dtype) -> PreTrainedModel:
+    """Cast as a checkpoint of that dtype is loaded: buffers outside the checkpoint (rotary angles) are never rounded."""
+    if dtype == torch.float64:
+        model.set_experts_implementation("eager")  # the grouped product has no float64 kernel
+    for module in model.modules():
+        own = {name for name, _ in module.named_buffers(recurse=False)}
+        computed = module._non_persistent_buffers_set if dtype.itemsize < 4 else set()
+        for name in own - computed:
+            module._buffers[name] = cast(module._buffers[name], dtype)
+        for parameter in module.parameters(recurse=False):
+            parameter.data = cast(parameter.data, dtype)
+    return model
+
+
+def cast(tensor: Tensor | None, dtype: torch.dtype) -> Any:
+    """Numbers in another dtype; indices and what is missing stay."""
+    return tensor.to(dtype) if tensor is not None and tensor.is_floating_point() else tensor
+
+
+@contextmanager
+def refusals(arch: str, sizes: Mapping[str, Size]) -> Iterator[None]:
+    """Whatever a config or model class raises, as one sentence."""
+    try:
+        yield
+    except (AttnError, MemoryError):
+        raise
+    except ImportError as error:
+        raise InputError(
+            f"model type '{arch}' needs {library(error)}, which is not installed: install it or choose another type."
+        ) from error
+    except Exception as error:
+        said = " ".join(str(error.__cause__ or error).split()).rstrip(".")
+        if set(sizes) - {"tiny"}:
+            raise UsageError(f"random:{arch} cannot have these sizes: {said}.") from error
+        raise InputError(
+            f"model type '{arch}' cannot be built from its config alone: {said}."
+        ) from error
+
+
+def library(error: ImportError) -> str:
+    """The name that transformers' sentence about a missing library holds."""
+    words = str(error).split()
+    return words[words.index("the") + 1] if "the" in words else str(error.name)

@@ -1,0 +1,53 @@
+"""The cheapest input on which a model shows its structure: a short text, or a small image where the model takes one.
+
+Images have a size of the model's own, and proofs on it cost as much as the run itself. A model of one row of patches
+takes smaller ones where it fits its positions to them. Models that merge patches or attend in windows are not asked: a
+window larger than the image is another path through their code, and some remember it.
+"""
+
+import inspect
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+
+from attncli.models.loading.model_classes import configs_of
+from attncli.models.random.dummy_inputs import example_inputs
+
+FITTED = "interpolate_pos_encoding"
+"""The argument by which many a forward fits its positions to an image."""
+
+NOT_ONE_ROW = frozenset(
+    {"depths", "num_stages", "pool_scales", "sr_ratios", "strides", "window_size", "windows", "global_attn_indexes"}
+)  # fmt: skip
+"""In the configs of models that merge patches or attend in windows."""
+
+
+def short_inputs(model: PreTrainedModel, tokens: int) -> dict[str, Any]:
+    """Inputs under which the model's forward runs; one of its own size where it takes no smaller one."""
+    usual = example_inputs(model, tokens)
+    if "pixel_values" not in usual or not of_one_row(model):
+        return usual
+    small = example_inputs(model, tokens, small=True)
+    if small["pixel_values"].numel() >= usual["pixel_values"].numel():
+        return usual
+    if FITTED in inspect.signature(model.forward).parameters:
+        small[FITTED] = torch.tensor(True)  # inputs are tensors
+    return small if runs(model, small) else usual
+
+
+def of_one_row(model: PreTrainedModel) -> bool:
+    configs = [vars(config) for config in configs_of(model.config)]
+    return any("patch_size" in config for config in configs) and not any(
+        config.get(name) for config in configs for name in NOT_ONE_ROW
+    )
+
+
+def runs(model: PreTrainedModel, inputs: dict[str, Any]) -> bool:
+    """Whether the model takes them: one that does not says so in words of its own, of many kinds."""
+    try:
+        with torch.no_grad():
+            model(**inputs)
+    except Exception:
+        return False
+    return True

@@ -1,0 +1,203 @@
+"""Tiny configs: any model type's own default config with every size made small and every kind of layer kept.
+
+Nested configs are shrunk by the same rules, so that widths which must agree still do. What a rule gets wrong for one
+type stands in `tiny_overrides`, with its reason.
+"""
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from transformers import CONFIG_MAPPING, PreTrainedConfig
+
+from attncli.models.random.tiny_overrides import CONVOLUTIONAL, OVERRIDES
+from attncli.models.random.tiny_sizes import Units, scaled_together, tiny_size
+
+LAYER_COUNTS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "depth", "encoder_layers")
+"""Names of the number of layers, the usual one first."""
+SPECIAL_TOKEN = re.compile(r".*(_token_id|_token_index)s?|(pad|bos|eos|unk|mask)_index")
+LAYER_INDICES = re.compile(
+    r".*(index(es)?|indices|idxs?|_layers|layer_ids?|hook_ids|_blocks|vision_feature_layer)"
+)
+"""Attributes that list layers by their numbers."""
+STAGE_WIDTHS = re.compile(r".*(hidden_sizes|embed_dims?|dim_per_stage|channel_list)")
+STAGE_DEPTHS = re.compile(r"depths?|.*(num_blocks|blocks_per_stage|numb_of_layers|repeats)")
+IMAGE_SIDES = re.compile(r"(pretrain_)?image_size|img_size|input_resolution")
+COMMON = {field.name for field in dataclasses.fields(PreTrainedConfig)} | {"stage_names"}
+"""Attributes of every config: none is a size of the network."""
+
+
+def tiny_config(arch: str, units: Units, given: Mapping[str, Any]) -> PreTrainedConfig:
+    """A model type's config with sizes after `units`; `given` attributes (dotted ones are nested) win over every rule."""
+    return Shrinker(units, given).shrink(CONFIG_MAPPING[arch](), "")
+
+
+class Shrinker:
+    """Shrinks a config and those nested in it, which share the ids of special tokens."""
+
+    def __init__(self, units: Units, given: Mapping[str, Any]) -> None:
+        self.units = units
+        self.given = given
+        self.ids: dict[int, int] = {}
+
+    def shrink(self, config: PreTrainedConfig, prefix: str) -> PreTrainedConfig:
+        """A new config of the same class, whose own checks run again."""
+        said = self.said_about(config, prefix)
+        if config.model_type in CONVOLUTIONAL:
+            return type(config)(**said) if said else config
+        kept = self.layers_kept(config, said)
+        own = vars(config)
+        names = [field.name for field in dataclasses.fields(config) if field.name in own]
+        values = {
+            name: self.small(config, prefix + name, own[name], kept)
+            for name in names
+            if name not in COMMON and name not in said
+        }
+        return type(config)(**values, **backbone_stages(config, len(kept)), **said)
+
+    def said_about(self, config: PreTrainedConfig, prefix: str) -> dict[str, Any]:
+        """Attributes of this config that are not left to the rules: overridden ones, and those given by the caller."""
+        overridden = {
+            name: value(self.units) if callable(value) else value
+            for name, value in OVERRIDES.get(config.model_type, {}).items()
+        }
+        given = {
+            path.removeprefix(prefix): value
+            for path, value in self.given.items()
+            if path.startswith(prefix) and "." not in path.removeprefix(prefix)
+        }
+        return overridden | given
+
+    def layers_kept(self, config: PreTrainedConfig, said: Mapping[str, Any]) -> list[int]:
+        """Numbers of the layers that stay: as many as given, else the first of each kind and enough others."""
+        count = layer_count(config)
+        if count == 0:
+            return []
+        given = [said[name] for name in LAYER_COUNTS if name in said]
+        if given:
+            return [layer % count for layer in range(given[0])]
+        stages = [] if "depths" in vars(config) else vars(config).get("_out_indices") or []
+        if len(stages) > 1:
+            return list(range(len(stages)))
+        kept = first_of_each_kind(config, count)
+        others = [layer for layer in range(count) if layer not in kept]
+        return sorted(kept + others[: max(0, self.units.layers - len(kept))])
+
+    def small(self, config: PreTrainedConfig, path: str, value: Any, kept: Sequence[int]) -> Any:
+        """What one attribute becomes."""
+        name = path.rpartition(".")[2]
+        if isinstance(value, PreTrainedConfig):
+            return self.shrink(value, f"{path}.")
+        if isinstance(value, dict):
+            return {key: self.small(config, str(key), inner, kept) for key, inner in value.items()}
+        if isinstance(value, (list, tuple)) and not name.startswith("conv_"):
+            return type(value)(self.small_list(config, name, value, kept))
+        if isinstance(value, bool) or not isinstance(value, int):
+            return value
+        if SPECIAL_TOKEN.fullmatch(name):
+            return self.token_id(value)
+        if IMAGE_SIDES.fullmatch(name):
+            return image_side(config, value)
+        if name in LAYER_COUNTS and len(kept) > 0 and value == layer_count(config):
+            return len(kept)
+        if "depths" in vars(config) and name in ("embed_dim", "window_size"):
+            return 2 if name == "window_size" else narrow_stem(config, value)
+        if name == "num_key_value_heads" and value == vars(config).get("num_attention_heads"):
+            return min(value, self.units.heads)
+        return tiny_size(name, value, self.units)
+
+    def small_list(
+        self, config: PreTrainedConfig, name: str, values: Sequence[Any], kept: Sequence[int]
+    ) -> Sequence[Any]:
+        """Lists hold one entry per layer, numbers of layers, widths, or depths of stages."""
+        integers = all(isinstance(value, int) and not isinstance(value, bool) for value in values)
+        layers = layer_count(config)
+        if is_per_layer(config, name, values):
+            entries = [values[index] for index in kept]
+            return [tiny_size(name, value, self.units) if integers else value for value in entries]
+        if name == "mrope_section":
+            return self.sections(values)
+        if not integers or not values:
+            return values
+        if SPECIAL_TOKEN.fullmatch(name):
+            return [self.token_id(value) for value in values]
+        if STAGE_DEPTHS.fullmatch(name):
+            return [min(value, self.units.layers) for value in values]
+        if LAYER_INDICES.fullmatch(name):
+            return sorted({value * len(kept) // layers if layers else value for value in values})
+        if IMAGE_SIDES.fullmatch(name):
+            return [image_side(config, value) for value in values]
+        if STAGE_WIDTHS.fullmatch(name):
+            return scaled_together(values, self.units.width)
+        return values
+
+    def sections(self, values: Sequence[int]) -> list[int]:
+        """Shares of the angles of one head that time, rows and columns get."""
+        half = self.units.head_width // 2
+        rest = [max(1, half * value // sum(values)) for value in values[1:]]
+        return [half - sum(rest), *rest]
+
+    def token_id(self, value: int) -> int:
+        """Ids beyond the small vocabulary move to its end, equal ones to equal places."""
+        if value < self.units.vocabulary:
+            return value
+        self.ids.setdefault(value, self.units.vocabulary - 1 - len(self.ids))
+        return self.ids[value]
+
+
+def narrow_stem(config: PreTrainedConfig, width: int) -> int:
+    """The width of the first stage, which later ones double: a share that its heads divide."""
+    heads = vars(config).get("num_heads")
+    first = heads[0] if isinstance(heads, (list, tuple)) else 1
+    shares = (width // parts for parts in (4, 5, 3, 2) if width % parts == 0)
+    return next((share for share in shares if share % first == 0), width)
+
+
+def layer_count(config: PreTrainedConfig) -> int:
+    """The config's number of layers, 0 where it has none by a usual name."""
+    counts = (vars(config).get(name) for name in LAYER_COUNTS)
+    return next((count for count in counts if isinstance(count, int)), 0)
+
+
+def backbone_stages(config: PreTrainedConfig, layers: int) -> dict[str, Any]:
+    """Of a backbone of whose layers several are read: all."""
+    stages = vars(config).get("_out_indices") or []
+    if len(stages) < 2:
+        return {}
+    if "depths" in vars(config) or not layers:
+        return {"out_indices": list(stages)}
+    return {"out_indices": list(range(1, layers + 1))}
+
+
+def is_per_layer(config: PreTrainedConfig, name: str, value: Any) -> bool:
+    """Lists as long as the model is deep, unless they could be about the stages of a hierarchy."""
+    if not isinstance(value, (list, tuple)) or name in COMMON or "depths" in vars(config):
+        return False
+    if len(value) != layer_count(config) or not value:
+        return False
+    said = all(isinstance(entry, str) for entry in value)
+    return said or (len(value) > 4 and not numbers_layers(value))
+
+
+def numbers_layers(values: Sequence[Any]) -> bool:
+    """Rising whole numbers are the layers meant, even when all are."""
+    integers = all(isinstance(value, int) for value in values)
+    return integers and all(before < after for before, after in pairwise(values))
+
+
+def first_of_each_kind(config: PreTrainedConfig, count: int) -> list[int]:
+    """Numbers of the layers that differ in what the config's lists say about them."""
+    lists = [value for name, value in vars(config).items() if is_per_layer(config, name, value)]
+    kinds = [tuple(str(column[layer]) for column in lists) for layer in range(count)]
+    return sorted({kind: layer for layer, kind in reversed(list(enumerate(kinds)))}.values())
+
+
+def image_side(config: PreTrainedConfig, value: int) -> int:
+    """A few patches a side: four, or 64 pixels where patches are small and stages halve the map."""
+    patch = vars(config).get("patch_stride") or vars(config).get("patch_size")
+    patch = patch[0] if isinstance(patch, (list, tuple)) else patch
+    if not isinstance(patch, int) or value % patch:
+        return min(value, 64)
+    return min(value, 4 * patch if patch >= 8 else 64 // patch * patch)

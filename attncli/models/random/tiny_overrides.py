@@ -1,0 +1,194 @@
+"""What the rules of `tiny_sizes` get wrong for single model types, and what types leave open that must be said.
+
+Keyed by the model type of each config, so that an entry also holds where the config is nested in another type's.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from attncli.models.random.tiny_sizes import Units
+
+Overrides = Mapping[str, Any | Callable[[Units], Any]]
+"""Attributes; a function is asked for the value at the given units."""
+
+
+def turned_by_sections(share: float = 1.0) -> Overrides:
+    """Rotary angles shared by time, rows and columns, which the config's default leaves out or gives for 128 wide heads."""
+
+    def rope(units: Units) -> dict[str, Any]:
+        half = int(units.head_width * share) // 2
+        third = max(1, half // 3)
+        angles = {
+            "rope_type": "default",
+            "rope_theta": 10_000.0,
+            "mrope_section": [half - 2 * third, third, third],
+        }
+        return angles if share == 1.0 else {**angles, "partial_rotary_factor": share}
+
+    return {"rope_parameters": rope}
+
+
+HEAD_WIDTH: Overrides = {"head_dim": lambda units: units.head_width}
+"""The default is None, which the model's code cannot use."""
+DECODED_CHANNELS: Overrides = {"decoder_in_channels": lambda units: [units.width] * 3}
+"""The decoder reads three maps of the encoder's width."""
+FORECASTS: Overrides = {
+    "prediction_length": 4,
+    "context_length": 12,
+    "lags_sequence": [1, 2, 3],
+    "num_time_features": 1,
+}
+"""How far the forecast reaches is left open."""
+
+CONVOLUTIONAL = frozenset(
+    {
+        "align_vision_model",
+        "bit",
+        "cvt",
+        "efficientnet",
+        "hgnet_v2",
+        "pp_lcnet",
+        "pp_lcnet_v3",
+        "pp_lcnet_v4",
+        "pp_ocrv5_mobile_det",
+        "pp_ocrv5_mobile_rec",
+        "pp_ocrv5_server_det",
+        "pp_ocrv5_server_rec",
+        "pp_ocrv6_medium_det",
+        "pp_ocrv6_small_det",
+        "superpoint",
+        "textnet",
+        "uvdoc",
+        "uvdoc_backbone",
+    }
+)
+"""Types whose widths are tied to each other by tables, and that are small: their own sizes stay."""
+
+OVERRIDES: Mapping[str, Overrides] = {
+    # hybrids whose kinds of layers follow from a period, not from a list
+    "bamba": {"attn_layer_indices": [1]},
+    "gpt_neo": {
+        "attention_types": lambda units: [
+            [[("global", "local")[layer % 2]], 1] for layer in range(units.layers)
+        ]
+    },
+    "granitemoehybrid": {"layer_types": ["linear_attention", "full_attention"]},
+    "jamba": {
+        "attn_layer_period": 2,
+        "attn_layer_offset": 1,
+        "expert_layer_period": 2,
+        "expert_layer_offset": 1,
+    },
+    "lfm2": {"layer_types": ["conv", "full_attention"]},
+    "lfm2_moe": {"layer_types": ["conv", "full_attention"]},
+    "recurrent_gemma": {"num_hidden_layers": 3, "attention_window_size": 4},
+    "zamba": {
+        "num_hidden_layers": 4,
+        "layers_block_type": ["linear_attention", "hybrid"] * 2,
+        "attention_hidden_size": lambda units: 2 * units.width,
+        "attention_head_dim": lambda units: 2 * units.head_width,
+    },
+    # rotary angles in sections
+    "ernie4_5_vl_moe_text": {
+        "rope_parameters": {
+            "rope_type": "default",
+            "rope_theta": 10_000.0,
+            "mrope_section": [3, 3, 2],
+        }
+    },
+    "glm4v_moe_text": turned_by_sections(0.5),
+    "glm4v_text": turned_by_sections(),
+    "glm_image_text": turned_by_sections(),
+    "glm_ocr_text": turned_by_sections(),
+    "hunyuan_vl_text": {**HEAD_WIDTH, **turned_by_sections()},
+    "paddleocr_vl_text": turned_by_sections(),
+    "qwen2_5_omni_talker": turned_by_sections(),
+    "qwen2_5_omni_text": turned_by_sections(),
+    "qwen2_5_vl_text": turned_by_sections(),
+    "qwen2_vl_text": turned_by_sections(),
+    # sizes that the default leaves open
+    "autoformer": FORECASTS,
+    "cohere_compass_text": {
+        "rope_parameters": {
+            kind: {"rope_type": "default", "rope_theta": 10_000.0}
+            for kind in ("full_attention", "sliding_attention")
+        }
+    },
+    "chameleon": {"vocabulary_map": {"<image>": 120}},
+    "deepseek_ocr2_text": {"mlp_layer_types": ["dense", "sparse"], "num_experts_per_tok": 2},
+    "deepseek_v2": {"num_experts_per_tok": 2},
+    "diffusion_gemma_text": {"num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": 64},
+    "dots1": {"n_routed_experts": 4, "num_experts_per_tok": 2, "n_shared_experts": 1},
+    "emu3": {"vocabulary_map": {"<image>": 120, "<|extra_200|>": 121}},
+    "esm": {"vocab_size": 33, "pad_token_id": 1, "mask_token_id": 32},
+    "hunyuan_v1_dense": HEAD_WIDTH,
+    "hunyuan_v1_moe": HEAD_WIDTH,
+    "informer": FORECASTS,
+    "ministral": HEAD_WIDTH,
+    "molmo2_adapter": {"vision_feature_layer": [1, 0]},
+    "moonshine_streaming": {"num_key_value_heads": lambda units: units.heads},
+    "muse_spark_audio": {"num_hidden_layers": 4},
+    "nemotron": {"num_key_value_heads": lambda units: units.key_heads},
+    "perceiver": {
+        "num_self_attends_per_block": 2,
+        "d_latents": lambda units: units.width,
+        "num_latents": 8,
+    },
+    "qwen4_exp_text": {
+        "indexer_n_heads": 4,
+        "indexer_kv_heads": 1,
+        "indexer_head_dim": lambda units: units.head_width,
+        "indexer_budget": 4,
+        "indexer_compress_ratio": 2,
+    },
+    "seggpt": {
+        "num_hidden_layers": 5,
+        "merge_index": 0,
+        "intermediate_hidden_state_indices": [1, 2, 3, 4],
+    },
+    "step3p5": {"sliding_window": 4},
+    "time_series_transformer": FORECASTS,
+    # sizes that must agree
+    "align": {"projection_dim": 640},
+    "d_fine": DECODED_CHANNELS,
+    "deimv2": DECODED_CHANNELS,
+    "pp_doclayout_v2": DECODED_CHANNELS,
+    "pp_doclayout_v3": DECODED_CHANNELS,
+    "pp_doclayout_v4": DECODED_CHANNELS,
+    "rt_detr": DECODED_CHANNELS,
+    "rt_detr_v2": DECODED_CHANNELS,
+    "falcon_h1": {"mamba_d_ssm": 128, "mamba_n_heads": 8, "mamba_d_head": 16},
+    "sam_hq_vision_model": {"num_pos_feats": lambda units: units.width // 2},
+    "sam_vision_model": {"num_pos_feats": lambda units: units.width // 2},
+    "zoedepth": {"bottleneck_features": lambda units: units.width},
+    "clap_audio_model": {"patch_embeds_hidden_size": 32, "hidden_size": 256},
+    "layoutlmv3": {
+        "coordinate_size": lambda units: 3 * units.width // 16,
+        "shape_size": lambda units: units.width // 8,
+    },
+    "lilt": {"hidden_size": lambda units: 12 * units.heads},
+    "llama4_vision_model": {"intermediate_size": lambda units: 4 * units.width},
+    "longcat_flash": {"head_dim": lambda units: units.head_width // 2},
+    "mamba2": {"num_heads": 8, "head_dim": 16},
+    "mistral4": HEAD_WIDTH,
+    "moonshine": {
+        "encoder_num_key_value_heads": lambda units: units.heads,
+        "decoder_num_key_value_heads": lambda units: units.heads,
+    },
+    "reformer": {"axial_pos_embds_dim": lambda units: [units.width // 4, 3 * units.width // 4]},
+    "sam2_hiera_det_model": {
+        "hidden_size": 32,
+        "embed_dim_per_stage": [32, 64, 128, 256],
+        "global_attention_blocks": [4],
+    },
+    "sam2_vision_model": {"backbone_channel_list": [256, 128, 64, 32]},
+    # attributes that the model reads and the config does not have
+    "dbrx": {"attn_config": {"rope_theta": 10_000.0, "kv_n_heads": 2, "clip_qkv": 8}},
+    "pix2struct_text_model": {"initializer_range": 0.02},
+    "qwen3_omni_moe_talker_text": {"shared_expert_intermediate_size": 64},
+    "t5gemma2_decoder": {"dropout_rate": 0.0},
+    "t5gemma2_text": {"dropout_rate": 0.0},
+    # words and ids that are not sizes
+    "shieldgemma2": {"yes_token_index": 5, "no_token_index": 6},
+    "xmod": {"default_language": "en_XX"},
+}

@@ -1,0 +1,224 @@
+"""SOURCE, MODEL and their kin on the command line: what a text names. One reading for every command.
+
+nothing                                 the built-in synthetic network
+org/name[@revision]                     a model of the hub, or of its cache; also a bare id such as bert-base-uncased
+./dir  ../dir  /dir  ~/dir              a folder on this machine, always; or the file that lies there
+random:ARCH[?layers=2&width=64&…]       any model type of transformers with seeded random weights
+file.safetensors (.npz .json …)         one file; what it is, its content says: a network, maps, a fit, a report …
+
+A command asks for the kind, and says what it can do with it (`require`); it never looks at the text itself.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, NamedTuple, get_args
+
+from attncli.errors import InputError, UsageError
+from attncli.models.file_kinds import FileKind, kind_of
+
+Kind = Literal["synthetic", "hub", "folder", "random"] | FileKind
+
+FILES: tuple[str, ...] = get_args(FileKind)
+MODELS: tuple[Kind, ...] = ("hub", "folder", "random")
+SAVED_MODELS: tuple[Kind, ...] = ("hub", "folder")
+
+GRAMMAR = "write org/name[@revision], ./dir, random:ARCH[?layers=2&width=64], or the path of a .safetensors file"
+LOCAL = re.compile(r"(~|/|\./|\.\./|\.\.?$)")
+ENDINGS = (".safetensors", ".npy", ".npz", ".mtx", ".csv", ".json", ".jsonl", ".bin", ".pt", ".pth")
+"""Of files that SOURCE may name without ./ before them: no model on the hub is called so."""
+GGUF = ".gguf"
+WORD = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?"
+HUB_ID = re.compile(rf"(?P<name>{WORD}(?:/{WORD})?)(?:@(?P<revision>[\w./-]+))?")
+RANDOM = "random:"
+ARCHITECTURE = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)(?:\?(?P<sizes>.*))?")
+SIZE = re.compile(r"(?P<name>[A-Za-z][A-Za-z0-9_.-]*)(?:=(?P<value>[A-Za-z0-9_.+-]{1,40}))?")
+
+Size = str | int | float
+
+
+OF_MODELS = "attn inspect-model, rank-collapse and paths"
+
+
+class Words(NamedTuple):
+    """A kind, for sentences."""
+
+    what: str
+    """As the end of `… is …`."""
+    readers: str = ""
+    """Which commands read it."""
+
+
+WORDS: Mapping[Kind, Words] = {
+    "synthetic": Words("nothing (the built-in network)"),
+    "hub": Words("a model of the hub", OF_MODELS),
+    "folder": Words("a folder", OF_MODELS),
+    "random": Words("a model with random weights", OF_MODELS),
+    "network": Words("a network file", "attn rank-collapse and attn paths"),
+    "maps": Words("a file of attention maps", "attn inspect-model and attn approximate --pattern"),
+    "fit": Words("a fitted module", "attn approximate --verify"),
+    "pattern": Words("a file of matrices", "attn approximate --pattern"),
+    "weights": Words("a safetensors file without maps, a network or a fit"),
+    "report": Words("a saved report", "attn check and attn compare"),
+    "pickle": Words("a pickle or archive"),
+    "other": Words("a file of no kind that attn knows"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What the user named; nothing has been loaded yet."""
+
+    kind: Kind
+    name: str = ""
+    """The hub's id, the path as given, or the model type."""
+    revision: str | None = None
+    sizes: Mapping[str, Size] = field(default_factory=dict)
+    """Of a random model: `layers`, `width`, `heads` … where they are not the defaults; a bare word is 1."""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> Path:
+        """Where a folder or file lies."""
+        return located(self.name)
+
+    @property
+    def is_model(self) -> bool:
+        return self.kind in MODELS
+
+    @property
+    def is_file(self) -> bool:
+        return self.kind in FILES
+
+    def __str__(self) -> str:
+        """As SOURCE is written."""
+        if self.kind == "random":
+            sizes = "&".join(f"{name}={value}" for name, value in self.sizes.items())
+            return f"{RANDOM}{self.name}{'?' if sizes else ''}{sizes}"
+        return f"{self.name}@{self.revision}" if self.revision else self.name
+
+
+def parse(text: str | None) -> Source:
+    """The one reading of SOURCE; what fits none is refused together with the grammar."""
+    if text is None:
+        return Source("synthetic")
+    if text.startswith(RANDOM):
+        return random_source(text)
+    if text.lower().endswith(GGUF):
+        raise InputError(
+            f"{text} is GGUF, llama.cpp's format, which is not read: give the safetensors checkpoint it was made from."
+        )
+    if text.lower().endswith(ENDINGS) or LOCAL.match(text):
+        return path_source(text)
+    return hub_source(text)
+
+
+def require(source: Source, kinds: Sequence[Kind], asker: str) -> None:
+    """What is of another kind is refused by what it is, what the asker takes, and who reads it."""
+    if source.kind in kinds:
+        return
+    takes = f"{asker} takes {listed(kinds)}"
+    if source.kind == "synthetic":
+        raise UsageError(f"there is no SOURCE: {takes}.")
+    sentence = f"{source} is {WORDS[source.kind].what}: {takes}{advice(source)}."
+    raise (InputError if source.is_file else UsageError)(sentence)
+
+
+def advice(source: Source) -> str:
+    """Who reads what is of no use here."""
+    if source.kind in ("weights", "pickle"):
+        return "; a model is the folder with its config.json"
+    if source.kind == "random":
+        return "; it has no files to read weights from: save the model in a folder and give that"
+    readers = WORDS[source.kind].readers
+    return f"; {readers} read{'' if ' and ' in readers else 's'} it" if readers else ""
+
+
+def listed(kinds: Sequence[Kind]) -> str:
+    """`a, b or c`; all ways to name a model are one."""
+    model = "a model (org/name, ./dir or random:ARCH)"
+    if "random" not in kinds:
+        model = "a saved model (org/name or ./dir)"
+    *first, last = dict.fromkeys(model if kind in MODELS else WORDS[kind].what for kind in kinds)
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+def random_source(text: str) -> Source:
+    """`random:ARCH?name=value&…`; whether there are such a type and sizes is for the one who builds it to say."""
+    found = ARCHITECTURE.fullmatch(text.removeprefix(RANDOM))
+    if found is None:
+        raise UsageError(
+            f"'{text}' names no model type: write random:bert or random:llama?layers=4."
+        )
+    sizes: dict[str, Size] = {}
+    parts = [] if found["sizes"] is None else found["sizes"].split("&")
+    for part in parts:
+        size = SIZE.fullmatch(part)
+        if size is None:
+            raise UsageError(
+                f"'{part}' in {text} is no size: write name=number, as in random:bert?layers=4&width=64."
+            )
+        if size["name"] in sizes:
+            raise UsageError(f"{text} gives {size['name']} twice: leave one out.")
+        sizes[size["name"]] = 1 if size["value"] is None else plain(size["value"])
+    return Source("random", found["name"], sizes=sizes)
+
+
+def plain(value: str) -> Size:
+    """A number if it is one, else the word."""
+    for kind in (int, float):
+        try:
+            return kind(value)
+        except ValueError:
+            continue
+    return value
+
+
+def path_source(text: str) -> Source:
+    """A file by its content; a folder, or what is not there, as a folder unless it is called like a file."""
+    path = located(text)
+    if path.is_file():
+        return Source(kind_of(path), text)
+    if text.lower().endswith(ENDINGS) and not path.is_dir():
+        raise InputError(f"there is no file {text}: {GRAMMAR}.")
+    return Source("folder", text)
+
+
+def located(text: str) -> Path:
+    """A path as a shell reads it: ~ is a home at the beginning alone."""
+    if not text.startswith("~"):
+        return Path(text)
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise InputError(f"{text}: there is no such home: write ./{text} or the whole path.") from None  # fmt: skip
+
+
+def hub_source(text: str) -> Source:
+    """A hub id; a folder or file of the same name is not what is meant, and the report says so."""
+    found = HUB_ID.fullmatch(text)
+    if found is None or ".." in found["name"] or "--" in found["name"]:
+        here = on_disk(text)
+        hint = f"for a {here} ./{text}; else " if here else ""
+        raise UsageError(f"'{text}' names no model: {hint}{GRAMMAR}.")
+    name = found["name"]
+    here = on_disk(name)
+    shadow = (
+        f"the {here} {name} on this machine is not used, ./{name} would be: {name} is the hub's."
+    )
+    return Source("hub", name, found["revision"], warnings=(shadow,) if here else ())
+
+
+def on_disk(text: str) -> str:
+    """`folder` or `file`, where there is one of this name."""
+    path = Path(text)
+    return "folder" if text and path.is_dir() else "file" if path.is_file() else ""
+
+
+def spelled(path: str) -> str:
+    """A path on this disk as SOURCE is written: `runs/a` would be a name on the hub, `-x` an option."""
+    if path.startswith(("./", "../", "/")):
+        return path
+    plain_file = path[:1].isalnum() and path.lower().endswith(ENDINGS) and not path.startswith(RANDOM)  # fmt: skip
+    return path if plain_file else f"./{path}"

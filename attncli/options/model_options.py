@@ -1,0 +1,234 @@
+"""Options of the commands that run a model: which one, how it is loaded, and on what."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from attncli.errors import UsageError
+from attncli.models.sources import WORDS
+from attncli.models.sources import Source as Named
+from attncli.networks.variants import Switches, with_mlp_norm, without_norms
+from attncli.options.shared import NetworkOptions, Option, RunOptions, variant_option
+from attncli.processes.launch import launch
+
+if TYPE_CHECKING:
+    from attncli.models.inputs.texts import InputOptions as Wanted
+    from attncli.models.loading.load import LoadOptions
+
+model_option = partial(Option, rich_help_panel="Model")
+input_option = partial(Option, rich_help_panel="Input")
+
+AUTO, EXACTLY, PLAIN = "auto", "exact", "float64"
+ARITHMETICS = (AUTO, EXACTLY, PLAIN)
+"""How residuals of a model are computed."""
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """How a model is loaded; nothing is trusted unless it is said."""
+
+    revision: Annotated[
+        str | None, model_option(metavar="NAME", help="Of a hub model; also org/name@revision.")
+    ] = None
+    offline: Annotated[
+        bool, model_option("--offline", help="Only what is in the cache already.")
+    ] = False
+    dtype: Annotated[
+        str | None,
+        model_option(
+            metavar="float64|float32|bfloat16|float16",
+            help="To run in. [default: the file's own; float64 for ablations of what fits]",
+        ),
+    ] = None
+    device: Annotated[
+        str | None, model_option(metavar="cpu|cuda[:N]|mps", help="[default: cpu]")
+    ] = None
+    device_map: Annotated[
+        str | None,
+        model_option(metavar="auto", help="Spread over devices by accelerate (extra `big`)."),
+    ] = None
+    tensor_parallel: Annotated[
+        bool,
+        model_option(
+            "--tensor-parallel", help="Split over the processes of torchrun, heads and all."
+        ),
+    ] = False
+    allow_missing: Annotated[
+        bool,
+        model_option("--allow-missing", help="Weights that the files lack are drawn from --seed."),
+    ] = False
+    allow_pickle: Annotated[
+        bool, model_option("--allow-pickle", help="Read .bin files too, not only safetensors.")
+    ] = False
+    trust_remote_code: Annotated[
+        bool, model_option("--trust-remote-code", help="Run code that the checkpoint brings.")
+    ] = False
+
+    def given(self) -> list[str]:
+        """Names of the options that the command line sets."""
+        return [name for name, value in asdict(self).items() if value]
+
+    def to_load(self, seed: int) -> "LoadOptions":
+        from attncli.models.loading.load import LoadOptions
+
+        self.refuse_two_ways_to_place()
+        said = asdict(self) | {"device": self.own_device()}
+        return LoadOptions(**said, seed=seed)
+
+    def refuse_two_ways_to_place(self) -> None:
+        """One device, several, or a part on each process's own."""
+        ways = {
+            "--device": self.device is not None,
+            "--device-map": self.device_map is not None,
+            "--tensor-parallel": self.tensor_parallel,
+        }
+        given = [name for name, there in ways.items() if there]
+        if len(given) > 1:
+            raise UsageError(
+                f"{' and '.join(given)} exclude each other: leave one out.", rivals=given
+            )
+        several = launch().several
+        if self.tensor_parallel and not several:
+            raise UsageError(
+                "--tensor-parallel splits a model over processes: start them with "
+                "torchrun --nproc-per-node N -m attncli …",
+                idle=["--tensor-parallel"],
+            )
+        if self.device_map is not None and several:
+            raise UsageError(
+                "--device-map takes all devices for one process: leave it out under torchrun, where --tensor-parallel "
+                "splits a model, or start one process.",
+                idle=["--device-map"],
+            )
+
+    def refuse_tensor_parallel(self, what: str) -> None:
+        """Where what a split model shows of itself is not understood."""
+        if self.tensor_parallel:
+            raise UsageError(
+                f"--tensor-parallel is not understood with {what}: leave one out.",
+                idle=["--tensor-parallel"],
+                because=[what],
+            )
+
+    def own_device(self) -> str:
+        """Of several processes on one machine each takes the CUDA device of its number."""
+        here = launch()
+        if self.device == "cuda" and here.several:
+            return f"cuda:{here.local_rank}"
+        return self.device or "cpu"
+
+
+@dataclass(frozen=True)
+class ModelSwitchOptions:
+    """Parts that only a trained model's blocks have."""
+
+    no_norms: Annotated[
+        bool,
+        variant_option("--no-norms", help="All variants of a model without its blocks' norms."),
+    ] = False
+    mlp_norm: Annotated[
+        bool,
+        variant_option("--mlp-norm", help="Where the MLP is off, the norm after it stays."),
+    ] = False
+
+    def applied(self, variants: Mapping[str, Switches]) -> Mapping[str, Switches]:
+        if self.no_norms and self.mlp_norm:
+            raise UsageError(
+                "--no-norms takes out what --mlp-norm leaves: drop one of them.",
+                rivals=["--no-norms", "--mlp-norm"],
+            )
+        variants = without_norms(variants) if self.no_norms else variants
+        return with_mlp_norm(variants) if self.mlp_norm else variants
+
+    def given(self) -> list[str]:
+        return [name for name, value in asdict(self).items() if value]
+
+
+@dataclass(frozen=True)
+class InputOptions:
+    """What a model is run on."""
+
+    text: Annotated[
+        list[str],
+        input_option(metavar="TEXT", help="Repeatable. [default: a text that ships with attn]"),
+    ] = field(default_factory=list)
+    text_file: Annotated[
+        str | None,
+        input_option(
+            metavar="FILE",
+            help="Texts apart by blank lines, or .jsonl, .json, .csv with a 'text'; - is stdin.",
+        ),
+    ] = None
+    token_ids: Annotated[
+        list[str],
+        input_option(
+            metavar="ID,ID,…|@FILE",
+            help="Instead of a text; no tokenizer needed. A file has JSON lists, or a text in each line. Repeatable.",
+        ),
+    ] = field(default_factory=list)
+    random_tokens: Annotated[
+        int | None,
+        input_option(metavar="N", help="Random ids from --seed; images or sounds where it is one."),
+    ] = None
+    samples: Annotated[
+        int | None, input_option(metavar="N", help="How many random texts or images. [default: 1]")
+    ] = None
+
+    def given(self) -> list[str]:
+        return [name for name, value in asdict(self).items() if value]
+
+    def to_read(self, tokens: int | None, seed: int) -> "Wanted":
+        """With what other groups say: the longest text, and the seed of random ones."""
+        from attncli.models.inputs.texts import InputOptions as Wanted
+        from attncli.models.inputs.texts import refuse_two_kinds
+
+        wanted = Wanted(
+            tuple(self.text),
+            self.text_file,
+            tuple(self.token_ids),
+            self.random_tokens,
+            1 if self.samples is None else self.samples,
+            tokens,
+            seed,
+        )
+        refuse_two_kinds(wanted)
+        return wanted
+
+
+Source = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="SOURCE",
+        help="A model: org/name[@revision], ./dir, random:ARCH[?layers=2]; a network file of "
+        "`attn generate network`; nothing = the built-in synthetic default.",
+        show_default=False,
+    ),
+]
+"""Of the commands that take models and synthetic networks alike."""
+
+
+def refuse_for_a_model(
+    source: Named, network: NetworkOptions, run: RunOptions, *others: str
+) -> None:
+    """What only a synthetic network can be given; `others` are further such options that were."""
+    from attncli.networks.spec import option
+
+    given = [name for name in (*network.given(), *run.given()) if name not in ("tokens", "seed")]
+    fixed = [*map(option, given), *others]
+    if fixed:
+        raise UsageError(
+            f"{', '.join(fixed)} goes with synthetic networks: {source} is a model.", idle=fixed
+        )
+
+
+def refuse_without_a_model(source: Named, given: Iterable[str]) -> None:
+    """What only a model has: names of options that were given."""
+    from attncli.networks.spec import option
+
+    names = list(map(option, given))
+    if names:
+        what = f"{source} is {WORDS[source.kind].what}" if source.is_file else "name one as SOURCE"
+        raise UsageError(f"{', '.join(names)} goes with a model: {what}.", idle=names)

@@ -1,0 +1,104 @@
+"""Options of `attn paths` that say what is asked of the paths."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from attncli.errors import UsageError, unknown_name
+from attncli.networks.spec import option
+from attncli.options.shared import Option, complete_metric
+
+HEAD, STEPS = "head", "steps"
+WAYS = (HEAD, STEPS)
+"""What the output may be taken apart by."""
+
+MOST_SAMPLES = 100_000
+
+
+@dataclass(frozen=True)
+class PathOptions:
+    """Which paths, and what of them."""
+
+    metric: Annotated[
+        list[str] | None,
+        Option(
+            metavar="NAME,…",
+            autocompletion=complete_metric,
+            help="Of each length's term, from `attn list metrics`. [default: log10_residual,stable_rank]",
+        ),
+    ] = None
+    skip: Annotated[
+        bool, Option("--skip/--no-skip", help="Without skips all paths have the full length.")
+    ] = True
+    count: Annotated[
+        bool,
+        Option("--count", help="Count paths only: of SOURCE's config, or --layers and --heads."),
+    ] = False
+    path: Annotated[
+        list[str] | None,
+        Option(
+            metavar="N,N,…",
+            help="One path: for each layer a head from 1 on, or 0 = its skip. Repeatable.",
+        ),
+    ] = None
+    sample: Annotated[
+        int | None, Option(metavar="N", help="N random paths of every length, and their quantiles.")
+    ] = None
+    by: Annotated[
+        str | None,
+        Option(
+            metavar="head|steps",
+            help="Share of the output through each head and each skip; or, of a model, by how many attentions and "
+            "how many MLPs.",
+        ),
+    ] = None
+    steps: Annotated[
+        list[str] | None,
+        Option(
+            metavar="attention,mlp",
+            help="What counts as a step of a model's paths. [default: attention]",
+        ),
+    ] = None
+    loss: Annotated[
+        bool,
+        Option("--loss", help="Of a next-token model when only paths up to a length are kept."),
+    ] = False
+    stack: Annotated[
+        str | None,
+        Option(
+            metavar="NAME", help="Of a model with several, such as decoder. [default: the first]"
+        ),
+    ] = None
+
+    @property
+    def of_single_paths(self) -> bool:
+        """Rather than of all paths of a length."""
+        return bool(self.path) or self.sample is not None or self.by is not None
+
+    def for_models(self) -> list[str]:
+        """Names of given options that have no meaning for synthetic networks."""
+        return [name for name in ("steps", "loss", "stack") if getattr(self, name)]
+
+    def refuse_contradictions(self, task: str | None) -> None:
+        """One question at a time, and nothing that its answer would not depend on."""
+        asked = {"task": task, "count": self.count, "path": self.path, "by": self.by}
+        asked["sample"] = self.sample is not None
+        given = [option(name) for name, value in asked.items() if value]
+        if len(given) > 1:
+            raise UsageError(
+                f"{' and '.join(given)} are different questions: give one of them.", rivals=given
+            )
+        if self.of_single_paths:
+            self.refuse_what_is_of_lengths()
+
+    def refuse_what_is_of_lengths(self) -> None:
+        if self.by is not None and self.by not in WAYS:
+            raise unknown_name("way to take the output apart, --by", self.by, WAYS)
+        names = [option(name) for name in ("metric", "steps", "loss") if getattr(self, name)]
+        if names:
+            raise UsageError(
+                f"{', '.join(names)} is about all paths of a length: leave it out here.",
+                idle=names,
+                because=["--path", "--sample", "--by"],
+            )
+        if self.sample is not None and not 1 <= self.sample <= MOST_SAMPLES:
+            raise UsageError(f"--sample must be from 1 to {MOST_SAMPLES:,}, not {self.sample}.")

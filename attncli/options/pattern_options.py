@@ -1,0 +1,127 @@
+"""The options of `attn approximate`, and what they mean: patterns, methods, a request."""
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Annotated
+
+from attncli.errors import UsageError, unknown_name
+from attncli.options.shared import Option, RunOptions, completion, separated
+from attncli.registry import Registry
+
+if TYPE_CHECKING:
+    from attncli.fits import FitRequest
+
+DEFAULT_PATTERN, DEFAULT_LENGTH = "random:k=4,weights=dirichlet", 256
+
+complete_pattern = completion(Registry("pattern", "attncli.patterns").names)
+complete_method = completion(lambda: ["auto", *Registry("method", "attncli.fits").names()])
+
+
+@dataclass(frozen=True)
+class PatternOptions:
+    """What is to be expressed."""
+
+    pattern: Annotated[
+        list[str],
+        Option(
+            metavar="NAME[:PARAMETERS]",
+            autocompletion=complete_pattern,
+            help="A pattern of `attn list patterns`, a sum such as global:2+window:3, a file (.npy .npz .mtx .csv "
+            ".safetensors), a head of saved maps as in maps.safetensors:0.3:top=4 or …:above=0.05, or a head of a model "
+            "as in ./model:0.3:top=4, on the --text. Repeatable. "
+            f"[default: {DEFAULT_PATTERN}]",
+        ),
+    ] = field(default_factory=list)
+    length: Annotated[
+        int | None,
+        Option(help=f"Tokens. [default: {DEFAULT_LENGTH}, or the file's, or the text's]"),
+    ] = None
+    causal: Annotated[bool, Option("--causal", help="Keys after the query are masked.")] = False
+
+    @property
+    def chosen(self) -> list[str]:
+        return self.pattern or [DEFAULT_PATTERN]
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """How the module is made."""
+
+    method: Annotated[
+        list[str],
+        Option(
+            metavar="NAME[:PARAMETERS],…",
+            autocompletion=complete_method,
+            help="auto, or of `attn list methods`: cyclic, learned, convex, certificate, jl. [default: auto]",
+        ),
+    ] = field(default_factory=list)
+    width: Annotated[
+        int | None, Option(help="Query and key width d. [default: the smallest found]")
+    ] = None
+    find_width: Annotated[
+        bool, Option("--find-width", help="Search the smallest width: the default without --width.")
+    ] = False
+    widest: Annotated[int, Option(help="Where a search gives up. [default: 512]")] = 512
+    effort: Annotated[int, Option(help="How long `learned` goes on, 1 … 4. [default: 2]")] = 2
+
+    @property
+    def methods(self) -> list[str]:
+        """The methods asked for; parameters after a comma belong to the method before it."""
+        from attncli.fits import FITS
+
+        methods: list[str] = []
+        for part in separated(self.method) or ["auto"]:
+            if methods and "=" in part.partition(":")[0]:
+                methods[-1] += f",{part}"
+            else:
+                methods.append(part)
+        for method in methods:
+            name = method.partition(":")[0]
+            if name not in ("auto", *FITS.names()):
+                raise unknown_name("method", name, ["auto", *FITS.names()])
+        return list(dict.fromkeys(methods))
+
+
+@dataclass(frozen=True)
+class PrecisionOptions:
+    """How exactly the rounded module must reproduce the pattern."""
+
+    ratio_error: Annotated[
+        float, Option(help="ε2: in-row ratios within a factor 1 + ε2. [default: 0.2]")
+    ] = 0.2
+    off_support: Annotated[
+        float, Option(help="ε1: weights off the support, against those on it. [default: 0.2]")
+    ] = 0.2
+    total_variation: Annotated[float, Option(help="Of the worst row. [default: 0.01]")] = 0.01
+    logit_budget: Annotated[float, Option(help="Largest |logit| allowed. [default: none]")] = float(
+        "inf"
+    )
+    dtype: Annotated[
+        str,
+        Option(
+            metavar="float64|float32|bfloat16",
+            help="In which the module is evaluated (a trained head: in all three). [default: float32]",
+        ),
+    ] = "float32"
+
+
+@dataclass(frozen=True)
+class DrawOptions(RunOptions):
+    """Which random draws: of the patterns that are random, and of the methods."""
+
+    seeds: Annotated[
+        int,
+        Option(
+            help="Draws that a method may try until one meets the request; with --sweep, patterns to average over. [default: 2]"
+        ),
+    ] = 2
+
+
+def request_of(
+    patterns: PatternOptions, search: SearchOptions, precision: PrecisionOptions
+) -> "FitRequest":
+    from attncli.fits import FitRequest
+
+    if search.widest < 1:
+        raise UsageError(f"--widest must be at least 1, not {search.widest}.")
+    d = 1 if search.width is None else search.width
+    return FitRequest(d=d, causal=patterns.causal, effort=search.effort, **asdict(precision))

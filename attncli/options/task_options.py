@@ -1,0 +1,75 @@
+"""Options of commands that train small networks on the paper's tasks, and what all of them do with them."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from attncli.errors import UsageError
+from attncli.networks.spec import option
+from attncli.options.shared import Option
+
+if TYPE_CHECKING:
+    from attncli.tasks.saving import SavedTraining
+
+task_option = partial(Option, rich_help_panel="Task")
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """How a network is trained here, and where that is kept."""
+
+    train_steps: Annotated[
+        int | None,
+        task_option(metavar="N", help="Steps of the training. [default: enough for the task]"),
+    ] = None
+    save_training: Annotated[
+        Path | None,
+        task_option(
+            metavar="DIR",
+            help="Keep trainings there; the same command goes on from what is there.",
+        ),
+    ] = None
+
+    def given(self) -> list[str]:
+        return [name for name, value in asdict(self).items() if value is not None]
+
+
+def refuse_beside_a_task(source: str | None, given: Iterable[str]) -> None:
+    """Networks are made for their task: names of options that ask for something else, and a SOURCE."""
+    if source is not None:
+        raise UsageError(f"--task trains networks of its own: leave out {source}.", idle=["--task"])
+    names = list(map(option, given))
+    if names:
+        raise UsageError(
+            f"{', '.join(names)} has no meaning for the networks of --task: leave it out.",
+            idle=names,
+            because=["--task"],
+        )
+
+
+def within(name: str, given: int | None, default: int, least: int, most: int) -> int:
+    """The number given, or else the default."""
+    if given is None:
+        return default
+    if not least <= given <= most:
+        raise UsageError(f"{name} must be from {least} to {most:,}, not {given}.")
+    return given
+
+
+def trainings_in(folder: Path | None, prefix: str) -> "Callable[[str], SavedTraining | None]":
+    """One file for each training in the folder, which is made where it is not there."""
+    if folder is None:
+        return lambda name: None
+    from attncli.writing.whole_files import require_folder, require_writable, write_whole
+
+    require_folder(folder)
+    require_writable(folder / f"{prefix}.safetensors")
+
+    def saved(name: str) -> "SavedTraining":
+        from attncli.tasks.saving import SavedTraining
+
+        return SavedTraining(folder / f"{prefix}-{name}.safetensors", write_whole)
+
+    return saved

@@ -1,0 +1,92 @@
+"""Results of single texts, kept beside the report that they are for, so that a run which was killed can be gone on with.
+
+The folder FILE.parts is there while the report FILE is not: it goes when all is done. A result is only taken from it
+if the command, the settings, the versions, the model's weights and the text are the same.
+"""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from attncli.processes.launch import launch
+
+Keep = Callable[[str, Callable[[], Any]], Any]
+"""keep(name, make): what is kept under the name, or what is made now and kept from now on."""
+
+ENDING = ".parts"
+
+
+def no_keep(name: str, make: Callable[[], Any]) -> Any:
+    """Nothing outlives the process."""
+    return make()
+
+
+class Parts:
+    """The folder of one report; without one nothing is kept."""
+
+    def __init__(self) -> None:
+        self.folder: Path | None = None
+        self.facts = ""
+
+    def begin(self, output: Path, facts: Sequence[str]) -> int:
+        """Keep results for this report from now on; returns how many an earlier run has left."""
+        self.folder = output.with_name(output.name + ENDING)
+        self.facts = repr(list(facts))
+        return len(list(self.folder.glob("*.pt")))
+
+    def end(self) -> None:
+        """The report is there."""
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.folder = None
+
+    def path(self, name: str) -> Path | None:
+        digest = hashlib.sha256(f"{self.facts} {name}".encode()).hexdigest()
+        return None if self.folder is None else self.folder / f"{digest[:32]}.pt"
+
+
+PARTS = Parts()
+"""Of this process."""
+
+
+def kept_as(*types: type) -> Keep:
+    """Keeps results that are made of these types, of tensors and of plain numbers, words and containers."""
+
+    def keep(name: str, make: Callable[[], Any]) -> Any:
+        path = PARTS.path(name)
+        if path is None:
+            return make()
+        found = read(path, types)
+        if found is None:
+            found = make()
+            write(path, found)
+        return found
+
+    return keep
+
+
+def read(path: Path, types: Sequence[type]) -> Any:
+    """torch's restricted reader builds nothing but the types named; what it cannot read does not count."""
+    import torch
+
+    try:
+        with torch.serialization.safe_globals(list(types)):
+            return torch.load(path, weights_only=True)
+    except Exception:
+        return None
+
+
+def write(path: Path, result: Any) -> None:
+    """Whole or not at all. Where there is no room for it, the run goes on all the same and could not be resumed."""
+    import torch
+
+    half = path.with_suffix(f".{launch().rank}")
+    try:
+        path.parent.mkdir(exist_ok=True)
+        torch.save(result, half)
+        os.replace(half, path)
+    except OSError:
+        half.unlink(missing_ok=True)

@@ -1,0 +1,64 @@
+"""Runs of attn by attn: each in a process of its own, so that what kills one of them ends nothing else."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from attncli.errors import AttnError
+from attncli.gates.verdicts import FAILED_GATE
+from attncli.processes.launch import without_launch
+
+OF_MODELS = ("rank-collapse", "inspect-model", "paths")
+"""Commands whose first argument is a model."""
+KILLED = 128
+"""As shells count: 128 + the signal's number."""
+
+
+class Run(NamedTuple):
+    """How a run ended."""
+
+    code: int
+    sentence: str
+
+    @property
+    def finished(self) -> bool:
+        """A report is there; that one of its gates failed is a result."""
+        return self.code in (0, FAILED_GATE)
+
+
+class Stopped(AttnError):
+    """A run ended without a report; its exit code is the check's."""
+
+    def __init__(self, code: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.exit_code = code
+
+
+def run_to_file(arguments: Sequence[str], path: Path) -> Run:
+    """Run a command line that writes its report there, whole or not at all."""
+    output = ("--format", "json", "--output", str(path), "--no-progress")
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-P",
+            "-m",
+            "attncli",
+            *arguments,
+            *output,
+        ],  # nothing of this folder is imported
+        env=without_launch(os.environ),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        check=False,
+    )
+    if done.returncode < 0:
+        number = -done.returncode
+        return Run(KILLED + number, f"killed by {signal.Signals(number).name}")
+    last = done.stderr.strip().splitlines()[-1:] or ["no reason was given"]
+    return Run(done.returncode, last[0].removeprefix("attn: "))

@@ -1,0 +1,154 @@
+"""`attn approximate --sweep length=…`: the smallest width found against the length, and the law it follows."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from attncli.fits._search import find_width, narrowest
+from attncli.fits._types import FitRequest
+from attncli.maths.digits import number
+from attncli.maths.growth import FEWEST_LENGTHS, Law, fit_laws
+from attncli.records import Definition, Finding, Report, Row, Scalar, View
+from attncli.studies import Progress, no_progress
+from attncli.studies.approximate.fit_rows import FIT_METRICS
+from attncli.studies.statistics import summary_row
+
+GROWTH_METRICS = {name: FIT_METRICS[name] for name in ("d_min", "logit_scale", "probes")} | {
+    "aic_above_best": Definition(
+        "1",
+        "AIC of a law (constant, a + b ln n, c n^e) minus that of the best: e^(-half of it) is its credibility.",
+    ),
+    "slope": Definition("features", "b of d = a + b ln n; the spread is its standard error."),
+    "exponent": Definition("1", "e of d = c n^e; the spread is its standard error."),
+}
+
+Make = Callable[[str, int, np.random.Generator], csr_array]
+"""(pattern, length, rng) → target."""
+
+
+def growth(
+    patterns: Sequence[str],
+    methods: Sequence[str],
+    lengths: Sequence[int],
+    request: FitRequest,
+    seeds: Sequence[int],
+    widest: int,
+    make: Make,
+    progress: Progress = no_progress,
+) -> Report:
+    """Search the width at every length, seed by seed (a fresh pattern each), and fit the laws to all points."""
+    rows: list[Row] = []
+    found: list[Finding] = []
+    total = len(patterns) * len(methods) * len(lengths) * len(seeds)
+    done = 0
+    for pattern in patterns:
+        for method in methods:
+            label = f"{pattern} {method}"
+            widths: dict[int, list[int]] = {}
+            for length in lengths:
+                points = []
+                for seed in seeds:
+                    progress(done, total, "searches")
+                    points.append(one_point(pattern, method, length, request, seed, widest, make))
+                    done += 1
+                rows += point_rows(label, length, points)
+                widths[length] = [int(d) for d, _, _ in points if d is not None]
+            laws = laws_of(widths)
+            rows += law_rows(label, laws)
+            found.append(Finding(label, in_words(laws, widths, widest)))
+    progress(total, total, "searches")
+    return Report(
+        study="approximate sweep",
+        headline="; ".join(f"{finding.about}: {finding.text}" for finding in found) + ".",
+        rows=tuple(rows),
+        metrics=GROWTH_METRICS,
+        source={"kind": "patterns", "request": request.described(), "widest": widest},
+        input={"patterns": list(patterns), "sweep": "length", "points": list(lengths)},
+        seeds=tuple(seeds),
+        views=views(),
+        findings=tuple(found),
+    )
+
+
+Point = tuple[float | None, float | None, float]
+"""Width found, its logit scale, probes."""
+
+
+def one_point(
+    pattern: str,
+    method: str,
+    length: int,
+    request: FitRequest,
+    seed: int,
+    widest: int,
+    make: Make,
+) -> Point:
+    target = make(pattern, length, np.random.default_rng(seed))
+    if method == "auto":
+        attempt = narrowest(target, request, [seed], widest)
+    else:
+        attempt = find_width(method, target, request, [seed], widest)
+    if not attempt.met or attempt.fit is None or attempt.evidence is None:
+        return None, None, float(attempt.probes)
+    return float(attempt.fit.d), attempt.evidence.logit_scale, float(attempt.probes)
+
+
+def point_rows(label: str, length: int, points: Sequence[Point]) -> Iterator[Row]:
+    """Mean and spread over the seeds that found a width; `n` counts only those."""
+    keys: dict[str, Scalar] = {"length": length, "fit": label}
+    columns = zip(*points, strict=True)
+    for metric, values in zip(("d_min", "logit_scale", "probes"), columns, strict=True):
+        numbers = [value for value in values if value is not None]
+        missing = len(values) - len(numbers)
+        row = summary_row(metric, GROWTH_METRICS[metric].unit, numbers, "not found", keys)
+        yield row if not missing or not numbers else with_note(row, missing)
+
+
+def with_note(row: Row, missing: int) -> Row:
+    """A mean over some seeds only says so."""
+    return replace(row, note=f"{missing} more seeds found no width")
+
+
+def laws_of(widths: dict[int, list[int]]) -> list[Law]:
+    """The laws, best first; none where too few lengths have a width."""
+    points = [(length, d) for length, found in widths.items() for d in found]
+    if len({length for length, _ in points}) < FEWEST_LENGTHS:
+        return []
+    lengths, ds = zip(*points, strict=True)
+    return fit_laws(lengths, ds)
+
+
+def law_rows(label: str, laws: Sequence[Law]) -> Iterator[Row]:
+    for law in laws:
+        keys: dict[str, Scalar] = {"fit": label, "law": law.name}
+        yield Row("aic_above_best", law.aic - laws[0].aic, "1", keys=keys)
+        name = {"log": "slope", "power": "exponent"}.get(law.name)
+        if name:
+            unit = GROWTH_METRICS[name].unit
+            yield Row(name, law.parameters[1], unit, spread=law.slope_error, keys=keys)
+
+
+def in_words(laws: Sequence[Law], widths: dict[int, list[int]], widest: int) -> str:
+    """The best law, and how far the others are behind."""
+    if not laws:
+        found = sum(bool(part) for part in widths.values())
+        return (
+            f"a width was found at {found} of {len(widths)} lengths (up to {widest}): "
+            f"no law is fitted to fewer than {FEWEST_LENGTHS}"
+        )
+    best = laws[0]
+    error = f" ± {number(best.slope_error)}" if best.slope_error else ""
+    others = ", ".join(f"{law.name} {number(law.aic - best.aic)}" for law in laws[1:])
+    close = [law.name for law in laws[1:] if law.aic - best.aic < 2.0]
+    tie = f"; not told apart from {', '.join(close)}" if close else ""
+    return f"{best.text}{error} (AIC behind it: {others}{tie})"
+
+
+def views() -> tuple[View, ...]:
+    return (
+        View("Smallest width found", "length", ("d_min",), across="fit"),
+        View("Logit scale there", "length", ("logit_scale",), across="fit"),
+        View("How far each law is behind the best (AIC)", "fit", ("aic_above_best",), across="law", findings="law"),
+    )  # fmt: skip

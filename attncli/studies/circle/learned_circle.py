@@ -1,0 +1,143 @@
+"""`attn rank-collapse --task circle`: a layer taught to move two points along a circle, applied again and again."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from attncli.limits import require_memory
+from attncli.metrics import definition
+from attncli.networks.variants import of_network
+from attncli.records import Definition, Report
+from attncli.studies import Progress, no_progress
+from attncli.studies.circle.circle_rows import (
+    OWN_METRICS,
+    Runs,
+    all_rows,
+    findings,
+    headline,
+    views,
+)
+from attncli.studies.circle.circle_runs import CircleRun, follow
+from attncli.studies.trajectories import RESIDUAL
+from attncli.tasks.circle.arcs import AROUND, PAIRS, RADIUS
+from attncli.tasks.circle.design import DROPOUT, HEADS, Design
+from attncli.tasks.circle.experiment import LEARNING_RATE, Experiment
+from attncli.tasks.circle.network import BATCH, CircleNetworks, loss_of_steps, training_losses
+from attncli.tasks.saving import SavedTraining
+from attncli.tasks.training import Tick, train
+
+PUBLISHED = (
+    "as published the layer's own skip is never removed: 'skip' means that the network is given the sum of all "
+    f"predictions so far; training has dropout {DROPOUT}."
+)
+
+Designs = Mapping[tuple[int, str], Design]
+"""By width and variant."""
+
+SavedAs = Callable[[str], SavedTraining | None]
+"""Where the training of this name is kept."""
+
+
+def not_kept(name: str) -> None:
+    """For trainings that nobody wants to go on with."""
+
+
+def circle(
+    designs: Designs,
+    experiment: Experiment,
+    metrics: Sequence[str],
+    published: bool = False,
+    saved_as: SavedAs = not_kept,
+    progress: Progress = no_progress,
+) -> Report:
+    """Train every network of every seed, apply it to its own output, and say which of them collapse."""
+    require_room(designs, len(experiment.seeds))
+    wanted = list(dict.fromkeys([RESIDUAL, *metrics]))
+    runs = all_runs(designs, experiment, wanted, saved_as, progress)
+    widths = list(dict.fromkeys(width for width, _ in designs))
+    return Report(
+        study="rank-collapse circle",
+        headline=headline(runs, published),
+        rows=tuple(all_rows(runs)),
+        metrics=definitions(wanted),
+        source=described(designs, experiment, published),
+        input={"task": "circle", "radius": RADIUS, "steps_around": AROUND, "taught_pairs": PAIRS},
+        seeds=tuple(experiment.seeds),
+        views=tuple(views(wanted, widths, experiment.steps, len(experiment.seeds))),
+        findings=tuple(findings(runs)),
+        warnings=(PUBLISHED,) if published else (),
+    )
+
+
+def require_room(designs: Designs, seeds: int) -> None:
+    """Weights, gradients and two moments in float32, and the weights once more in float64."""
+    largest = max(design.spec.layer_bytes for design in designs.values())
+    require_memory(3 * seeds * largest, "This training", "lower --width or --seeds")
+
+
+def all_runs(
+    designs: Designs,
+    experiment: Experiment,
+    metrics: Sequence[str],
+    saved_as: SavedAs,
+    progress: Progress,
+) -> Runs:
+    """One training for all seeds of a width and a variant, then one recurrence for each of them."""
+    each = experiment.training_steps + len(experiment.seeds) * (experiment.steps + 1)
+    done = 0
+
+    def tick(steps: int) -> None:
+        nonlocal done
+        done += steps
+        progress(done, each * len(designs), "steps")
+
+    runs = {}
+    for (width, variant), design in designs.items():
+        saved = saved_as(f"{variant}-width{width}")
+        runs[width, variant] = runs_of(design, experiment, metrics, saved, tick)
+    return runs
+
+
+def runs_of(
+    design: Design,
+    experiment: Experiment,
+    metrics: Sequence[str],
+    saved: SavedTraining | None,
+    tick: Tick,
+) -> list[CircleRun]:
+    """Of one width and variant, a run for each seed."""
+    network = CircleNetworks(design, experiment.seeds)
+    loss_of_step = loss_of_steps(network, experiment.seeds)
+    train(network, loss_of_step, experiment.plan(design), saved, tick)
+    losses = training_losses(network, experiment.seeds)
+    return [
+        follow(design, network.weights(index), loss, experiment.steps, metrics, tick)
+        for index, loss in enumerate(losses)
+    ]
+
+
+def definitions(metrics: Sequence[str]) -> dict[str, Definition]:
+    return dict(OWN_METRICS) | {name: definition(name) for name in metrics}
+
+
+def described(designs: Designs, experiment: Experiment, published: bool) -> dict[str, Any]:
+    """Everything needed to know what was trained, and exactly what each variant has."""
+    variants = {
+        variant: {
+            **of_network(design.switches),
+            "running_sum": design.running_sum,
+            "dropout": design.dropout,
+        }
+        for (_, variant), design in designs.items()
+    }
+    return {
+        "kind": "trained here",
+        "as_published": published,
+        "heads": HEADS,
+        "training": {
+            "steps": experiment.training_steps,
+            "learning_rate": LEARNING_RATE,
+            "batch": BATCH,
+        },
+        "recurrence": experiment.steps,
+        "variants": variants,
+    }

@@ -1,0 +1,273 @@
+"""`attn rank-collapse MODEL`: the published figure for any transformers model, its parts switched off exactly."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from attncli.maths.decays import FEWEST_POINTS
+from attncli.maths.regime import regime
+from attncli.metrics import definition
+from attncli.models.inputs.texts import ModelInput
+from attncli.models.loading.load import Checkpoint
+from attncli.networks.variants import Switches
+from attncli.processes.sharing import own_share
+from attncli.records import ARITHMETIC, UNCERTAINTY, Finding, Report, Row, Scalar, View
+from attncli.studies import Progress, no_progress
+from attncli.studies.collapse.network_collapse import (
+    OWN_METRICS,
+    REGIMES,
+    measured_rows,
+    order_rows,
+)
+from attncli.studies.collapse.regimes import at_the_end, mean_curves, support, with_order
+from attncli.studies.model_runs import Curves, Place, Subject, run_text
+from attncli.studies.over_texts import over_texts
+from attncli.studies.trajectories import EXACT, RESIDUAL, Ensemble, Trajectory
+from attncli.watching.traits import Traits
+
+RANDOM_SUFFIX = "@random"
+"""`SAN@random`: the same variant of the same architecture with random weights."""
+
+
+def model_collapse(
+    checkpoint: Checkpoint,
+    subjects: Mapping[str, Subject],
+    traits: Mapping[str, Traits],
+    texts: Sequence[ModelInput],
+    variants: Mapping[str, Switches],
+    metrics: Sequence[str],
+    sub_blocks: bool = False,
+    progress: Progress = no_progress,
+) -> Report:
+    """`subjects`: the model itself under "", its random twin under the suffix of that one's variants."""
+    wanted = list(dict.fromkeys([RESIDUAL, *metrics]))
+    identity = checkpoint.identity
+    everywhere = measure(subjects, identity, texts, variants, wanted, sub_blocks, progress)
+    ensembles = {place.stack: found for place, found in everywhere.items() if not place.after}
+    arithmetics = arithmetics_of(ensembles)
+    both = {name + suffix: variants[name] for suffix in subjects for name in variants}
+    findings = tuple(describe(ensembles, both, traits))
+    return Report(
+        study="rank-collapse",
+        headline=headline(ensembles, findings),
+        rows=tuple(all_rows(everywhere, len(ensembles) > 1)),
+        metrics={name: definition(name) for name in wanted} | {"order": OWN_METRICS["order"]},
+        source=describe_source(checkpoint, subjects, variants, arithmetics),
+        input={"texts": [{"name": text.name, "tokens": text.tokens} for text in texts]},
+        views=tuple(views(everywhere, metrics, len(texts), arithmetics)),
+        findings=findings,
+        warnings=(*checkpoint.warnings, *subjects[""].anatomy.notes, *whys_of(ensembles)),
+    )
+
+
+def measure(
+    subjects: Mapping[str, Subject],
+    identity: Mapping[str, Any],
+    texts: Sequence[ModelInput],
+    variants: Mapping[str, Switches],
+    metrics: Sequence[str],
+    sub_blocks: bool,
+    progress: Progress,
+) -> dict[Place, Ensemble]:
+    """Per place and variant, one trajectory for each text."""
+    total, done = len(subjects) * len(own_share(texts)) * len(variants), 0
+
+    def tick() -> None:
+        nonlocal done
+        done += 1
+        progress(done, total, "forward passes")
+
+    found: dict[Place, dict[str, list[Trajectory]]] = {}
+    for suffix, subject in subjects.items():
+
+        def work(place: int, text: ModelInput, subject: Subject = subject) -> dict[str, Curves]:
+            return run_text(subject, text, variants, metrics, tick, sub_blocks)
+
+        made_of = (Place, Trajectory)
+        for ran in over_texts(texts, work, identity, f"collapse {suffix}", made_of):
+            for variant, curves in ran.items():
+                for place, trajectory in curves.items():
+                    per_variant = found.setdefault(place, {})
+                    per_variant.setdefault(variant + suffix, []).append(trajectory)
+    return dict(found)
+
+
+def describe(
+    ensembles: Mapping[str, Ensemble],
+    variants: Mapping[str, Switches],
+    traits: Mapping[str, Traits],
+) -> Iterator[Finding]:
+    """The regime of every variant in every stack."""
+    for stack, ensemble in ensembles.items():
+        for name, curve in mean_curves(ensemble).items():
+            switches = variants[name]
+            drag = ", ".join(
+                filter(None, ["the skip" if switches.skip else "", traits[stack].drag])
+            )
+            text = in_words(curve, support(switches), drag, arithmetic_of(ensemble[name]))
+            yield Finding(about(stack, name, ensembles), text)
+
+
+def about(stack: str, variant: str, ensembles: Mapping[str, Ensemble]) -> str:
+    """The variant, and the stack where there are several."""
+    return variant if len(ensembles) == 1 else f"{stack} {variant}"
+
+
+def in_words(curve: Sequence[float], support: str, drag: str, arithmetic: str) -> str:
+    """The regime, told from the layers that are known."""
+    layer = first_unknown(curve)
+    if layer is None:
+        return regime(curve, support, drag)
+    unknown = unknown_in_words(layer, arithmetic)
+    if layer < FEWEST_POINTS:
+        return unknown
+    return f"{regime(curve[:layer], support, drag)}; {unknown}"
+
+
+def unknown_in_words(layer: int, arithmetic: str) -> str:
+    if arithmetic == EXACT:
+        return f"not resolved from layer {layer} on: tokens coincide to the last bit"
+    return f"not known in {arithmetic} from layer {layer} on"
+
+
+def first_unknown(curve: Sequence[float]) -> int | None:
+    """The first layer whose residual rounding has swallowed."""
+    return next((i for i, value in enumerate(curve) if math.isnan(value)), None)
+
+
+def headline(ensembles: Mapping[str, Ensemble], findings: Sequence[Finding]) -> str:
+    """Of every stack, the variant that collapses most and the one that holds best, as far as they are known."""
+    regimes = {finding.about: finding.text.partition(";")[0] for finding in findings}
+    parts = []
+    for stack, ensemble in ensembles.items():
+        means = mean_curves(ensemble)
+        known = {name: curve[: first_unknown(curve)] for name, curve in means.items()}
+        ends = sorted(means, key=lambda name: (known[name] or [0.0])[-1])
+        for name in dict.fromkeys((ends[0], ends[-1])):
+            title, arithmetic = about(stack, name, ensembles), arithmetic_of(ensemble[name])
+            end = end_in_words(means[name], arithmetic)
+            told = f", {with_order(regimes[title], known[name])}" if known[name] else ""
+            parts.append(f"{title}: {end}{'' if end.endswith(regimes[title]) else told}")
+    return "; ".join(parts) + "."
+
+
+def end_in_words(curve: Sequence[float], arithmetic: str) -> str:
+    """Where the curve ends, or where it is last known."""
+    layer = first_unknown(curve)
+    if layer is None:
+        return at_the_end(curve)
+    unknown = unknown_in_words(layer, arithmetic)
+    return f"{at_the_end(curve[:layer])} and {unknown}" if layer else unknown
+
+
+def all_rows(everywhere: Mapping[Place, Ensemble], several_stacks: bool) -> Iterator[Row]:
+    for place, ensemble in everywhere.items():
+        for variant, trajectories in ensemble.items():
+            keys = keys_of(place, several_stacks) | {ARITHMETIC: arithmetic_of(trajectories)}
+            for row in measured_rows(variant, trajectories, keys):
+                if not (place.after and row.layer == 0):  # there is no block before state 0
+                    yield with_rounding(row, trajectories)
+            if not place.after:
+                yield from order_rows(variant, trajectories, keys)
+
+
+def keys_of(place: Place, several_stacks: bool) -> dict[str, Scalar]:
+    """What tells a place's rows from others': nothing, where there is only one."""
+    stack: dict[str, Scalar] = {"stack": place.stack} if several_stacks else {}
+    return stack | ({"after": place.after} if place.after else {})
+
+
+def with_rounding(row: Row, trajectories: Sequence[Trajectory]) -> Row:
+    """A number with how far rounding may have moved it; a null with what rounding has made of it."""
+    plain = [one for one in trajectories if one.uncertain]
+    if not plain or row.layer is None:
+        return row
+    if row.value is None:
+        whys = filter(None, (one.unknown[row.metric][row.layer] for one in plain))
+        return replace(row, note=next(whys, row.note))
+    by = math.fsum(one.uncertain[row.metric][row.layer] for one in plain) / len(trajectories)
+    return replace(row, keys=row.keys | {UNCERTAINTY: by})  # type: ignore[operator]
+
+
+def arithmetic_of(trajectories: Sequence[Trajectory]) -> str:
+    """Exact, if it is so of every text."""
+    return next((one.arithmetic for one in trajectories if one.arithmetic != EXACT), EXACT)
+
+
+def arithmetics_of(ensembles: Mapping[str, Ensemble]) -> dict[str, str]:
+    """Of every variant; its stacks are run alike."""
+    return {
+        name: arithmetic_of(trajectories)
+        for ensemble in ensembles.values()
+        for name, trajectories in ensemble.items()
+    }
+
+
+def whys_of(ensembles: Mapping[str, Ensemble]) -> Iterator[str]:
+    """Why variants are not exact, each reason once."""
+    found: dict[tuple[str, str], dict[str, None]] = {}
+    for ensemble in ensembles.values():
+        for name, trajectories in ensemble.items():
+            for one in trajectories:
+                if one.why_plain:
+                    found.setdefault((one.arithmetic, one.why_plain), {})[name] = None
+    for (arithmetic, why), names in found.items():
+        yield f"in {arithmetic}, not exactly: {', '.join(names)}: {why}"
+
+
+def describe_source(
+    checkpoint: Checkpoint,
+    subjects: Mapping[str, Subject],
+    variants: Mapping[str, Switches],
+    arithmetics: Mapping[str, str],
+) -> dict[str, Any]:
+    """The model's identity, what each variant switches on, and how residuals were found."""
+    ways = dict.fromkeys(arithmetics.values())
+    return {
+        **checkpoint.identity,
+        "variants": {name: asdict(switches) for name, switches in variants.items()},
+        "random_twin": RANDOM_SUFFIX in subjects,
+        "residual": "; ".join(map(way_in_words, ways)),
+        "arithmetic": dict(arithmetics),
+    }
+
+
+def way_in_words(arithmetic: str) -> str:
+    if arithmetic == EXACT:
+        return "common row and residual carried apart"
+    return f"by subtraction in {arithmetic}, twice: what rounding changes is told"
+
+
+def arithmetic_in_words(arithmetics: Mapping[str, str]) -> str:
+    """For a title: that of most variants, and which ones are not run so."""
+    if set(arithmetics.values()) == {EXACT}:
+        return "exact"
+    (plain,) = set(arithmetics.values()) - {EXACT}
+    names = [name for name, arithmetic in arithmetics.items() if arithmetic == plain]
+    text = f"in {plain} ± rounding"
+    return text if len(names) == len(arithmetics) else f"exact, but {', '.join(names)} {text}"
+
+
+def views(
+    everywhere: Mapping[Place, Ensemble],
+    metrics: Sequence[str],
+    texts: int,
+    arithmetics: Mapping[str, str],
+) -> Iterator[View]:
+    how = arithmetic_in_words(arithmetics)
+    over = f", mean ± standard deviation over {texts} texts" if texts > 1 else ""
+    several = len({place.stack for place in everywhere}) > 1
+    whole: dict[str, Scalar] = {"after": ""} if any(place.after for place in everywhere) else {}
+    for place in everywhere:
+        of = f" of {place.stack}" if several else ""
+        after = f"the {place.after} of each layer" if place.after else "each layer"
+        for metric in metrics:
+            yield View(
+                title=f"{metric} after {after}{of}{over}; {how}",
+                down="layer",
+                across="variant",
+                metrics=(metric,),
+                where=whole | keys_of(place, several),
+            )
+    yield REGIMES

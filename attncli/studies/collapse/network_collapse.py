@@ -1,0 +1,198 @@
+"""`attn rank-collapse` on synthetic networks: how fast does the residual to rank 1 decay, and what holds it up?"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from attncli.maths import bounds
+from attncli.maths.convergence import orders
+from attncli.metrics import definition
+from attncli.networks.spec import NetworkSpec
+from attncli.networks.variants import Switches, of_network
+from attncli.networks.weights import Network
+from attncli.records import NOT_APPLICABLE, Definition, Report, Row, Scalar, View
+from attncli.studies import Progress, no_progress
+from attncli.studies.collapse.regimes import describe, explain, headline
+from attncli.studies.statistics import NOTHING, summary_row
+from attncli.studies.trajectories import (
+    RESIDUAL,
+    RESIDUAL_NORM,
+    Ensemble,
+    Trajectory,
+    bound_applies,
+    require_days,
+    run,
+)
+
+OWN_METRICS: Mapping[str, Definition] = {
+    "order": Definition(
+        "1",
+        "p_l = Δlog r_l / Δlog r_(l-1) over states l-2, l-1, l: 3 is doubly exponential, 1 a constant factor.",
+    ),
+    "residual_start": Definition(
+        "norm", "‖X_0 - 1x̄^T‖ in the norm √(‖·‖_1 ‖·‖_∞), to compare with contraction_radius."
+    ),
+    "contraction_radius": Definition(
+        "norm", "(4βHλ/√d)^(-1/2): the bound (γ = 1 form) contracts only residuals below it."
+    ),
+    "log10_bound": Definition(
+        "log10", "The theorem's bound (γ = 1 form) on log10_residual_norm from state 0 alone."
+    ),
+}
+"""Numbers of this study that are not measurements of one state."""
+
+BEYOND = "zero, or beyond 10^±(10^308)"
+NOT_COVERED = (
+    NOT_APPLICABLE
+    + "the theorem covers unmasked softmax attention without skip, norm, positions or gates"
+)
+
+
+def rank_collapse(
+    networks: Sequence[Network],
+    variants: Mapping[str, Switches],
+    metrics: Sequence[str],
+    source: Mapping[str, Any],
+    progress: Progress = no_progress,
+) -> Report:
+    """All variants of networks that differ in their seed alone."""
+    spec = networks[0].spec
+    require_days([spec], len(networks), len(variants))
+    ensemble = measure(networks, variants, metrics, progress)
+    findings = tuple(describe(ensemble, explain(ensemble, spec, variants)))
+    return Report(
+        study="rank-collapse",
+        headline=headline(ensemble, findings),
+        rows=tuple(all_rows(ensemble, spec, variants)),
+        metrics=definitions(metrics),
+        source=describe_source(source, spec, variants),
+        input={"tokens": spec.tokens},
+        seeds=tuple(network.seed for network in networks),
+        views=(*curves(metrics, len(networks)), REGIMES, BY_VARIANT),
+        findings=findings,
+    )
+
+
+def measure(
+    networks: Sequence[Network],
+    variants: Mapping[str, Switches],
+    metrics: Sequence[str],
+    progress: Progress,
+) -> Ensemble:
+    """Run every network; the residuals that the regime and the bound need are always among the metrics."""
+    wanted = measured_metrics(metrics)
+    ensemble: dict[str, list[Trajectory]] = {name: [] for name in variants}
+    total = len(networks) * networks[0].spec.layers * len(variants)
+    done = 0
+
+    def tick() -> None:
+        nonlocal done
+        done += 1
+        progress(done, total, "layers")
+
+    for network in networks:
+        for name, trajectory in run(network, variants, wanted, tick).items():
+            ensemble[name].append(trajectory)
+    return ensemble
+
+
+def measured_metrics(metrics: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys([RESIDUAL, *metrics, RESIDUAL_NORM]))
+
+
+def definitions(metrics: Sequence[str]) -> dict[str, Definition]:
+    return {name: definition(name) for name in measured_metrics(metrics)} | dict(OWN_METRICS)
+
+
+def describe_source(
+    source: Mapping[str, Any], spec: NetworkSpec, variants: Mapping[str, Switches]
+) -> dict[str, Any]:
+    """Everything needed to know what was run: the network's kinds, and exactly what each variant switches on."""
+    network = asdict(spec) | {"key_width": spec.d, "mlp_width": spec.hidden}
+    return {
+        **source,
+        "network": network,
+        "variants": {name: of_network(switches) for name, switches in variants.items()},
+    }
+
+
+def all_rows(
+    ensemble: Ensemble,
+    spec: NetworkSpec,
+    variants: Mapping[str, Switches],
+    keys: Mapping[str, Scalar] = NOTHING,
+) -> Iterator[Row]:
+    for name, trajectories in ensemble.items():
+        yield from measured_rows(name, trajectories, keys)
+        yield from order_rows(name, trajectories, keys)
+        yield from bound_rows(name, trajectories, bound_applies(spec, variants[name]), keys)
+
+
+def measured_rows(
+    variant: str, trajectories: Sequence[Trajectory], keys: Mapping[str, Scalar]
+) -> Iterator[Row]:
+    for metric in trajectories[0].measured:
+        states = zip(*(trajectory.measured[metric] for trajectory in trajectories), strict=True)
+        unit = definition(metric).unit
+        for layer, values in enumerate(states):
+            yield summary_row(metric, unit, values, BEYOND, keys, variant=variant, layer=layer)
+
+
+def order_rows(
+    variant: str, trajectories: Sequence[Trajectory], keys: Mapping[str, Scalar]
+) -> Iterator[Row]:
+    per_seed = [orders(trajectory.measured[RESIDUAL]) for trajectory in trajectories]
+    for layer, values in enumerate(zip(*per_seed, strict=True)):
+        why = "needs two layers before it" if layer < 2 else "the residual does not fall steadily"
+        why = NOT_APPLICABLE + why
+        yield summary_row("order", "1", values, why, keys, variant=variant, layer=layer)
+
+
+def bound_rows(
+    variant: str,
+    trajectories: Sequence[Trajectory],
+    applies: bool,
+    keys: Mapping[str, Scalar],
+) -> Iterator[Row]:
+    """The start, the radius, and the bound at every state."""
+    starts = [trajectory.measured[RESIDUAL_NORM][0] for trajectory in trajectories]
+    at: dict[str, Any] = {"keys": keys, "variant": variant}
+    yield summary_row("residual_start", "norm", [ten_to(start) for start in starts], BEYOND, **at)
+    if not applies:
+        yield summary_row("contraction_radius", "norm", [], NOT_COVERED, **at)
+        yield summary_row("log10_bound", "log10", [], NOT_COVERED, **at)
+        return
+    constants = [max(trajectory.log10_constants) for trajectory in trajectories]
+    radii = [ten_to(-constant / 2.0) for constant in constants]
+    yield summary_row("contraction_radius", "norm", radii, BEYOND, **at)
+    for layer in range(len(trajectories[0].measured[RESIDUAL_NORM])):
+        values = [
+            bounds.log10_bound(constant, start, layer)
+            for constant, start in zip(constants, starts, strict=True)
+        ]
+        yield summary_row("log10_bound", "log10", values, BEYOND, layer=layer, **at)
+
+
+def ten_to(exponent: float) -> float:
+    try:
+        return float(10.0**exponent)
+    except OverflowError:
+        return math.inf
+
+
+BY_VARIANT = View(
+    title="What holds, and what the theorem promises",
+    down="variant",
+    metrics=("order", "residual_start", "contraction_radius", RESIDUAL_NORM, "log10_bound"),
+    last_layer_only=True,
+)
+
+REGIMES = View(title="How each variant behaves", down="variant", metrics=(), findings="regime")
+
+
+def curves(metrics: Sequence[str], seeds: int) -> Iterator[View]:
+    over_seeds = f", mean ± standard deviation over {seeds} seeds" if seeds > 1 else ""
+    for metric in metrics:
+        title = f"{metric} after each layer{over_seeds}"
+        yield View(title=title, down="layer", across="variant", metrics=(metric,))

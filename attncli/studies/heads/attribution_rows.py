@@ -1,0 +1,144 @@
+"""Rows, tables and words of an attribution to input tokens."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from attncli.records import Definition, Row, Scalar, View
+from attncli.studies.paths.path_words import percent
+from attncli.studies.statistics import summary_row
+
+SHARE, OF_CONSTANTS = "attribution_share", "attribution_share_of_constants"
+ROLLOUT, LIFT = "rollout", "rollout_lift"
+COMPLETENESS = "completeness_error"
+
+METRICS: Mapping[str, Definition] = {
+    SHARE: Definition(
+        "1",
+        "⟨c_j, y⟩ / ‖y‖²: what x_j, token j at the first block's input, becomes in y, the state after the last block, "
+        "with attention, norm denominators, activation ratios and gates frozen; signed, adds up to 1 with the constants.",
+    ),
+    OF_CONSTANTS: Definition(
+        "1",
+        "⟨b, y⟩ / ‖y‖² of what biases on the way become, and in a decoder the encoder's states.",
+    ),
+    ROLLOUT: Definition(
+        "1",
+        "The token's row of the product of ½Ā + ½I over the layers, Ā the mean of a layer's heads; `uniform`: the same "
+        "of even attention over the visible keys.",
+    ),
+    LIFT: Definition("1", "rollout / its `uniform`: 1 where attention says nothing."),
+    COMPLETENESS: Definition(
+        "1", "‖y - Σ_j c_j - b‖ / ‖y‖, or how far the shares miss adding up to 1 if that is more."
+    ),
+}
+
+ALL_LISTED, LISTED = 40, 24
+"""Of texts with more visible tokens than the first, so many are in the table."""
+
+NAMED = 4
+"""Tokens in the headline."""
+
+MARK, LARGE = "mark", "large"
+"""The key of the rows in the table where not all are, and what stands under it."""
+
+
+class Attributed(NamedTuple):
+    """What one text has shown."""
+
+    position: int
+    shares: list[float]
+    """Of every token."""
+    rollout: list[float]
+    even: list[float]
+    """Rollout of even attention."""
+    of_constants: float
+    completeness: float
+
+
+class Chosen(NamedTuple):
+    """The token that is asked about, and the input tokens that it sees."""
+
+    position: int
+    words: Mapping[int, str]
+    """Names of the visible tokens, empty where they have none."""
+
+    @property
+    def name(self) -> str:
+        return self.named(self.position)
+
+    def named(self, place: int) -> str:
+        return f"token {place} {self.words.get(place, '')}".rstrip()
+
+    def called(self, place: int) -> str:
+        return "itself" if place == self.position else self.named(place)
+
+
+def token_rows(chosen: Chosen, found: Sequence[Attributed]) -> Iterator[Row]:
+    """Of every visible token; the others are 0 by construction."""
+    for place, word in chosen.words.items():
+        keys: dict[str, Scalar] = {"position": place, **({"word": word} if word else {})}
+        even = found[0].even[place]
+        rollout = [one.rollout[place] for one in found]
+        numbers: Mapping[str, tuple[list[float], dict[str, Scalar]]] = {
+            SHARE: ([one.shares[place] for one in found], {}),
+            LIFT: ([value / even for value in rollout], {}),
+            ROLLOUT: (rollout, {"uniform": even}),
+        }
+        for metric, (values, beside) in numbers.items():
+            yield summary_row(metric, "1", values, "", {**keys, **beside}, variant=chosen.name)
+
+
+def marked(rows: Iterator[Row], top: int | None) -> Iterator[Row]:
+    """The rows of the tokens with the largest shares, where there are more than a table should hold."""
+    everything = list(rows)
+    order = by_size(everything)
+    most = top or (len(order) if len(order) <= ALL_LISTED else LISTED)
+    large = set(order[:most]) if most < len(order) else set()
+    for row in everything:
+        mark = {MARK: LARGE} if row.keys["position"] in large else {}
+        yield replace(row, keys={**row.keys, **mark})
+
+
+def by_size(rows: Sequence[Row]) -> list[Scalar]:
+    """Positions, that with the largest share first."""
+    sizes = {row.keys["position"]: abs(row.value or 0.0) for row in rows if row.metric == SHARE}
+    return sorted(sizes, key=lambda place: -sizes[place])
+
+
+def whole_rows(chosen: Chosen, found: Sequence[Attributed]) -> Iterator[Row]:
+    for metric, values in (
+        (OF_CONSTANTS, [one.of_constants for one in found]),
+        (COMPLETENESS, [one.completeness for one in found]),
+    ):
+        yield summary_row(metric, "1", values, "", variant=chosen.name)
+
+
+def headline(chosen: Chosen, rows: Sequence[Row], blocks: int) -> str:
+    """Where the state comes from, the largest parts first."""
+    shares = {row.keys.get("position"): row.value or 0.0 for row in rows if row.metric == SHARE}
+    (constants,) = [row.value or 0.0 for row in rows if row.metric == OF_CONSTANTS]
+    parts = [
+        f"{percent(shares[place])} from {chosen.called(int(place))}"
+        for place in by_size(rows)[:NAMED]
+    ]
+    lift = max((row for row in rows if row.metric == LIFT), key=lambda row: row.value or 0.0)
+    return (
+        f"T{chosen.name[1:]} after {blocks} blocks: {', '.join(parts)}, {percent(constants)} from biases; "
+        f"rollout is furthest above even attention at {chosen.called(int(lift.keys['position']))}, "
+        f"{lift.value or 0.0:.2g} times."
+    )
+
+
+def views(chosen: Chosen, rows: Sequence[Row], texts: int) -> Iterator[View]:
+    over = f", mean ± standard deviation over {texts} texts" if texts > 1 else ""
+    few = sum(row.keys.get(MARK) == LARGE for row in rows if row.metric == SHARE)
+    which = f"the {few} input tokens with the largest shares" if few else "input tokens"
+    yield View(
+        f"{chosen.name}: {which}{over}",
+        "position",
+        (SHARE, LIFT, ROLLOUT),
+        where={MARK: LARGE} if few else {},
+        names="word",
+    )
+    yield View("Do the parts add up to the state?", "variant", (OF_CONSTANTS, COMPLETENESS))

@@ -1,0 +1,117 @@
+"""How people read the report of `attn inspect-model`: a grid of roles and findings, or tables of what was asked for."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from attncli.maths.digits import number
+from attncli.records import Row, Scalar, View
+from attncli.studies.heads.head_metrics import Metrics
+from attncli.studies.heads.head_roles import PLACE, ROLE
+from attncli.studies.heads.head_rows import NULLS
+from attncli.studies.heads.roles import MIXED, ROLES
+
+FEW = 3
+"""Up to so many metrics of heads get a grid of their own; more are columns of one table."""
+
+LEGEND = "  ".join(f"{role.mark} {role.name}" for role in (*ROLES, MIXED))
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Heads in the order of one metric."""
+
+    metric: str
+    rising: bool = False
+    top: int | None = None
+    """Only so many; None: all."""
+
+
+def place(row: Row) -> tuple[object, ...]:
+    return (row.layer, row.head, *(row.keys.get(key) for key in PLACE))
+
+
+def ranked(rows: Sequence[Row], ranking: Ranking | None) -> list[Row]:
+    """Heads in their order; states and layers without the number come after."""
+    if ranking is None:
+        return list(rows)
+    values = {
+        place(row): row.value
+        for row in rows
+        if row.metric == ranking.metric and row.value is not None and row.head is not None
+    }
+    order = sorted(values, key=lambda each: values[each] or 0.0, reverse=not ranking.rising)
+    rank = {each: index for index, each in enumerate(order[: ranking.top])}
+    kept = [row for row in rows if place(row) in rank]
+    rest = [row for row in rows if row.head is None]
+    return [*sorted(kept, key=lambda row: rank[place(row)]), *rest]
+
+
+def views(
+    rows: Sequence[Row], metrics: Metrics, ranking: Ranking | None, texts: int
+) -> Iterator[View]:
+    over = f", mean ± standard deviation over {texts} texts" if texts > 1 else ""
+    heads = tuple(name for name in metrics.heads if any(row.metric == name for row in rows))
+    if ranking is not None:
+        way = "rising" if ranking.rising else "falling"
+        columns = tuple(dict.fromkeys([ranking.metric, *heads]))
+        yield View(f"heads by {ranking.metric}, {way}{over}", "layer.head", columns)
+        return
+    if metrics.roles:
+        for index, where in enumerate(places(rows, ROLE)):
+            title = ", ".join(map(str, where.values())) + ("\n" if where and not index else "")
+            title += "" if index else LEGEND
+            yield View(title, "layer", (ROLE,), "head", where, heat="mark")
+    elif len(heads) <= FEW:
+        for name in heads:
+            for where in places(rows, name):
+                null = nulls_in_words(rows, (name,), where)
+                yield View(f"{titled(where)}{name}{over}{null}", "layer", (name,), "head", where)
+    else:
+        for where in places(rows, *heads):
+            null = nulls_in_words(rows, heads, where)
+            yield View(f"{titled(where)}heads{over}{null}", "layer.head", heads, where=where)
+    if metrics.states and not metrics.roles:
+        yield View(f"states after each layer{over}", "layer", metrics.states)
+    if metrics.roles:
+        yield View("what stands out, most serious first", "about", (), findings="finding")
+
+
+def places(rows: Sequence[Row], *metrics: str) -> list[dict[str, Scalar]]:
+    """The stacks and kinds of attention that have layers of their own."""
+    return list(
+        {
+            tuple(found.items()): found
+            for row in rows
+            if row.metric in metrics
+            for found in [{key: row.keys[key] for key in ("stack", "kind") if key in row.keys}]
+        }.values()
+    )
+
+
+def titled(where: dict[str, Scalar]) -> str:
+    return f"{', '.join(map(str, where.values()))}: " if where else ""
+
+
+def nulls_in_words(rows: Sequence[Row], metrics: Sequence[str], where: dict[str, Scalar]) -> str:
+    """What the metrics would be for nothing: one number where all layers agree, else from … to."""
+    parts = []
+    for null, words in NULLS.items():
+        found = []
+        for metric in metrics:
+            values = [
+                value
+                for row in rows
+                if row.metric == metric
+                and all(row.keys.get(key) == wanted for key, wanted in where.items())
+                and isinstance(value := row.keys.get(null), float)
+            ]
+            if values:
+                found.append((f"{metric} " if len(metrics) > 1 else "") + extent(values))
+        if found:
+            parts.append(f"{words}: {', '.join(found)}")
+    return "".join(f"; {part}" for part in parts)
+
+
+def extent(values: Sequence[float]) -> str:
+    low, high = number(min(values)), number(max(values))
+    return low if low == high else f"{low} … {high}"

@@ -1,0 +1,322 @@
+"""`attn inspect-model MODEL`: what every head and layer does, each number beside what it would be for nothing."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+
+from attncli.metrics.activations._state import Peak
+from attncli.models.inputs.repeated import repeated_tokens
+from attncli.models.inputs.shuffled import shuffled
+from attncli.models.inputs.texts import ModelInput
+from attncli.models.loading.load import Checkpoint
+from attncli.processes.sharing import own_share
+from attncli.records import Report, Row, Scalar
+from attncli.studies import Progress, no_progress
+from attncli.studies.heads.beyond_maps import Beyond, is_beyond
+from attncli.studies.heads.chosen_heads import Chosen
+from attncli.studies.heads.head_findings import findings
+from attncli.studies.heads.head_metrics import Metrics, choose
+from attncli.studies.heads.head_roles import ROLE, Head, heads_of, role_rows
+from attncli.studies.heads.head_rows import (
+    ON_REPEATS,
+    RANDOM,
+    SHUFFLED,
+    Keeps,
+    Observed,
+    head_rows,
+    site_keys,
+    state_rows,
+    unsettled_spectra,
+)
+from attncli.studies.heads.head_runs import Look, Seen, Wanted, look
+from attncli.studies.heads.head_views import Ranking, ranked, views
+from attncli.studies.heads.layer_census import LayerCensus
+from attncli.studies.heads.uniform_null import UniformNull
+from attncli.studies.over_texts import over_texts
+from attncli.watching import STRIP_MEMORY, Shape, Site
+from attncli.watching.blocks import Stack
+from attncli.watching.mixers import Mixer
+
+OWN = "own"
+"""The loop over the texts as they are."""
+
+PERCENT = 100
+"""Steps of the progress bar, whatever the number of attentions, so that it moves on long texts."""
+
+
+def everything(layer: int, head: int) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model whose attention has been proved."""
+
+    body: PreTrainedModel
+    stacks: tuple[Stack, ...]
+    shapes: Mapping[Site, Shape]
+    """Of each attention's maps on the short input that proved it, in the order in which they run."""
+    mixers: tuple[Mixer, ...] = ()
+    """What mixes tokens beside attention."""
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a weight as it is seen: half precision is seen in float32."""
+        return 8 if self.body.dtype == torch.float64 else 4
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be found out."""
+
+    metrics: Metrics
+    layers: frozenset[int] | None = None
+    keeps: Keeps = everything
+    ranking: Ranking | None = None
+    shuffle: bool = False
+    seed: int = 0
+    strip_memory: int = STRIP_MEMORY
+
+
+@dataclass
+class Meter:
+    """Progress over all passes, from shares of single attentions."""
+
+    report: Progress
+    total: int
+    done: float = 0.0
+
+    def tick(self, share: float) -> None:
+        self.done += share
+        self.report(int(self.done / self.total * PERCENT), PERCENT, "% of all attention")
+
+
+@dataclass
+class Runs:
+    """The model itself, and its nulls by their keys."""
+
+    own: Observed
+    nulls: dict[str, Observed] = field(default_factory=dict)
+
+
+def inspect_model(
+    checkpoint: Checkpoint,
+    subject: Subject,
+    twin: Subject | None,
+    texts: Sequence[ModelInput],
+    plan: Plan,
+    also: Look | None = None,
+    progress: Progress = no_progress,
+    beyond: Callable[[Beyond, Mapping[Site, Mapping[str, Scalar]]], None] | None = None,
+) -> Report:
+    """`twin`: the same architecture with random weights; `also` is shown every strip of the first text.
+
+    `beyond` is given what the maps of that text will not show, and the keys of each attention's rows.
+    """
+    runs = observe(subject, twin, checkpoint.identity, texts, plan, also, progress)
+    rows, heads = rows_of(runs, subject, plan)
+    layers = LayerCensus.of(subject.stacks, subject.shapes, subject.mixers)
+    labels = [text.labels for text in texts]
+    if beyond is not None:
+        keys = site_keys(runs.own.sites, subject.stacks)
+        beyond(beyond_maps(rows, layers, subject, plan, keys, len(texts)), keys)
+    told = findings(rows, heads, labels, layers.unseen()) if plan.metrics.roles else ()
+    return Report(
+        study="inspect-model",
+        headline=headline(
+            checkpoint.identity,
+            runs.own,
+            heads,
+            [f.about for f in told],
+            chosen_of(subject, plan),
+            layers,
+        ),
+        rows=tuple(ranked(rows, plan.ranking)),
+        metrics=plan.metrics.definitions(),
+        source={
+            **checkpoint.identity,
+            "attention": census(runs.own),
+            "layers": asdict(layers),
+        },
+        input=described(texts, runs.own),
+        seeds=(plan.seed,),
+        views=tuple(views(rows, plan.metrics, plan.ranking, len(texts))),
+        findings=told,
+        warnings=(*checkpoint.warnings, *warned(runs, plan)),
+    )
+
+
+def observe(
+    subject: Subject,
+    twin: Subject | None,
+    identity: Mapping[str, Any],
+    texts: Sequence[ModelInput],
+    plan: Plan,
+    also: Look | None,
+    progress: Progress,
+) -> Runs:
+    """Every forward pass that is needed."""
+    mixed = [moved for text in texts if plan.shuffle and (moved := shuffled(text, plan.seed))]
+    passes = len(own_share(texts)) * (2 if twin else 1) + len(own_share(mixed))
+    meter = Meter(progress, passes * len(subject.shapes))
+    null = UniformNull()
+    runs = Runs(observe_model(subject, identity, OWN, texts, plan, null, meter, also))
+    if twin is not None:
+        runs.nulls[RANDOM] = observe_model(twin, identity, RANDOM, texts, plan, null, meter)
+    if mixed:
+        runs.nulls[SHUFFLED] = observe_model(subject, identity, SHUFFLED, mixed, plan, null, meter)
+    return runs
+
+
+def observe_model(
+    subject: Subject,
+    identity: Mapping[str, Any],
+    what: str,
+    texts: Sequence[ModelInput],
+    plan: Plan,
+    null: UniformNull,
+    meter: Meter,
+    also: Look | None = None,
+) -> Observed:
+    """On random tokens what needs them, on the texts all else; all on the texts where the model reads no tokens."""
+    found = Observed(repeated=observe_repeats(subject, plan, null))
+    metrics = plan.metrics
+    elsewhere = metrics.on_repeats if found.repeated else ()
+    on_text = tuple(name for name in metrics.heads if name not in elsewhere)
+    wanted = Wanted(on_text, metrics.states, plan.layers)
+
+    def work(place: int, text: ModelInput) -> Seen:
+        return look(
+            subject.body,
+            subject.stacks,
+            text.kwargs,
+            wanted,
+            null,
+            text.name,
+            meter.tick,
+            also if place == 0 else None,
+            plan.strip_memory,
+            subject.shapes,
+        )
+
+    made_of = (Seen, Site, Peak) if also is None else None  # what is shown is not kept
+    found.texts += over_texts(texts, work, identity, what, made_of)
+    return found
+
+
+def observe_repeats(subject: Subject, plan: Plan, null: UniformNull) -> list[Seen]:
+    """The roles' own input, where the model reads tokens."""
+    names = plan.metrics.on_repeats
+    repeated = repeated_tokens(subject.body, plan.seed) if names else None
+    if repeated is None:
+        return []
+    wanted = Wanted(names, layers=plan.layers, period=repeated.period)
+    where = "random tokens repeated twice"
+    return [
+        look(
+            subject.body,
+            subject.stacks,
+            repeated.kwargs,
+            wanted,
+            null,
+            where,
+            lambda share: None,
+            proved=subject.shapes,
+        )
+    ]
+
+
+def beyond_maps(
+    rows: Sequence[Row],
+    layers: LayerCensus,
+    subject: Subject,
+    plan: Plan,
+    keys: Mapping[Site, dict[str, Scalar]],
+    texts: int,
+) -> Beyond:
+    """What roles are told from, whether it was asked for or not; of one text what else no map shows.
+
+    Over several texts that would be a mean, and the maps are those of the first.
+    """
+    asked = replace(plan, metrics=choose([ON_REPEATS]))
+    repeated = observe_repeats(subject, asked, UniformNull())
+    own = Observed(repeated, repeated)
+    roles = head_rows(asked.metrics.on_repeats if repeated else (), own, {}, keys, plan.keeps)
+    others = [row for row in rows if texts == 1 and row.metric != ROLE and is_beyond(row.metric)]
+    return Beyond(layers, roles_on(own), rows=(*roles, *others))
+
+
+def roles_on(own: Observed) -> str:
+    return "random tokens repeated twice" if own.repeated else "texts"
+
+
+def rows_of(runs: Runs, subject: Subject, plan: Plan) -> tuple[list[Row], list[Head]]:
+    """All rows, and the heads as they are gathered from them."""
+    metrics = plan.metrics
+    keys = site_keys(runs.own.sites, subject.stacks)
+    rows = list(head_rows(metrics.heads, runs.own, runs.nulls, keys, plan.keeps))
+    heads = heads_of(rows) if metrics.roles else []
+    rows = [*role_rows(heads), *rows]
+    units = {name: metrics.definitions()[name].unit for name in metrics.states}
+    return [*rows, *state_rows(metrics.states, units, runs.own, runs.nulls)], heads
+
+
+def chosen_of(subject: Subject, plan: Plan) -> Chosen:
+    heads = {site: range(shape.heads) for site, shape in subject.shapes.items()}
+    return Chosen.of(heads, plan.layers, plan.keeps)
+
+
+def headline(
+    identity: Mapping[str, Any],
+    own: Observed,
+    heads: Sequence[Head],
+    about: Sequence[str],
+    chosen: Chosen,
+    layers: LayerCensus | None,
+) -> str:
+    """The model, what its heads do, and what is wrong with it."""
+    name = identity.get("name") or identity.get("path") or identity.get("class")
+    tokens = max(seen.tokens for seen in own.texts)
+    hybrid = layers.headline() if layers is not None and chosen.whole else ""
+    size = (
+        f"{hybrid}; {tokens} tokens" if hybrid else f"{chosen.layers_in_words()}, {tokens} tokens"
+    )
+    roles = Counter(head.played.role.name for head in heads if head.played is not None)
+    played = ", ".join(f"{count} {role}" for role, count in roles.most_common())
+    sick = [word for word in about if word in SICK]
+    return (
+        f"{name}: {size}"
+        + chosen.heads_in_words(played)
+        + (f"; {', '.join(sick)}" if sick else "")
+        + "."
+    )
+
+
+SICK = ("massive activations", "over-smoothing", "idle heads")
+"""Findings that belong into the headline."""
+
+
+def census(own: Observed) -> list[dict[str, Any]]:
+    """Which layers attend, how, and with how many heads."""
+    found: dict[tuple[str, str, str], list[int]] = {}
+    for site in own.sites:
+        found.setdefault((site.stack, site.kind, site.span), []).append(site.layer)
+    return [
+        {"stack": stack, "kind": kind, "span": span, "layers": layers}
+        for (stack, kind, span), layers in found.items()
+    ]
+
+
+def described(texts: Sequence[ModelInput], own: Observed) -> dict[str, Any]:
+    read = [{"name": text.name, "tokens": text.tokens} for text in texts]
+    return {"texts": read, "roles_on": roles_on(own)}
+
+
+def warned(runs: Runs, plan: Plan) -> Iterator[str]:
+    if plan.shuffle and SHUFFLED not in runs.nulls:
+        yield "the model reads no tokens, so there is no shuffled text to compare with."
+    yield from unsettled_spectra(runs.own.texts)

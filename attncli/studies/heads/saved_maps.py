@@ -1,0 +1,105 @@
+"""`attn inspect-model maps.safetensors`: the numbers of saved maps, as if the model ran again."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
+from dataclasses import asdict
+from typing import Any
+
+from attncli.errors import InputError
+from attncli.records import Report, Row
+from attncli.studies import Progress, no_progress
+from attncli.studies.heads.beyond_maps import Beyond
+from attncli.studies.heads.chosen_heads import Chosen
+from attncli.studies.heads.head_findings import findings
+from attncli.studies.heads.head_roles import heads_of, role_rows
+from attncli.studies.heads.head_rows import Observed, head_rows, site_keys, unsettled_spectra
+from attncli.studies.heads.head_runs import Observer, Seen, Wanted
+from attncli.studies.heads.head_views import ranked, views
+from attncli.studies.heads.model_heads import Plan, census, headline
+from attncli.studies.heads.uniform_null import UniformNull
+from attncli.watching import Site, in_rounds
+from attncli.watching.float64 import in_float64
+from attncli.watching.map_files import MapFile, SavedMap
+
+
+def inspect_maps(file: MapFile, plan: Plan, progress: Progress = no_progress) -> Report:
+    """What maps show, and what the run that saved them has kept beside them."""
+    beyond = kept_beyond(file)
+    maps = [saved for saved in file.maps if plan.layers is None or saved.site.layer in plan.layers]
+    kept = {row.metric for row in beyond.rows}
+    shown = tuple(name for name in plan.metrics.heads if name not in kept)
+    seen = observe(file, maps, shown, progress)
+    own = Observed([seen], numbers={saved.site: saved.heads for saved in maps})
+    rows = list(rows_of(own, plan, beyond, {saved.site: saved.name for saved in maps}))
+    heads = heads_of(rows) if plan.metrics.roles else []
+    unseen = "" if beyond.layers is None else beyond.layers.unseen()
+    told = findings(rows, heads, [file.labels], unseen) if plan.metrics.roles else ()
+    rows = [*role_rows(heads), *rows]
+    identity: dict[str, Any] = {"kind": "maps", "path": str(file.path), "model": file.model}
+    about = [finding.about for finding in told]
+    return Report(
+        study="inspect-model",
+        headline=headline(
+            identity,
+            own,
+            heads,
+            about,
+            Chosen.of({saved.site: saved.heads for saved in file.maps}, plan.layers, plan.keeps),
+            beyond.layers,
+        ),
+        rows=tuple(ranked(rows, plan.ranking)),
+        metrics=plan.metrics.definitions(),
+        source={**identity, "attention": census(own)}
+        | ({} if beyond.layers is None else {"layers": asdict(beyond.layers)}),
+        input={"tokens": seen.tokens, "roles_on": beyond.roles_on or "these maps"},
+        views=tuple(views(rows, plan.metrics, plan.ranking, 1)),
+        findings=told,
+        warnings=(*warned(plan, beyond), *unsettled_spectra([seen])),
+    )
+
+
+def kept_beyond(file: MapFile) -> Beyond:
+    try:
+        return Beyond.read(file.metadata)
+    except InputError as error:
+        raise InputError(f"{file.path}: {error}") from None
+
+
+def warned(plan: Plan, beyond: Beyond) -> Iterator[str]:
+    if plan.metrics.roles and not beyond.roles_on:
+        yield (
+            "roles are told from these maps alone, and a model's from random tokens repeated twice: heads may play others."
+        )
+
+
+def observe(
+    file: MapFile, maps: list[SavedMap], metrics: tuple[str, ...], progress: Progress
+) -> Seen:
+    """Every map in strips; what asks for another round is read again."""
+    wanted = Wanted(metrics)
+    observer = Observer(wanted, UniformNull(), str(file.path), lambda share: None)
+    with in_float64() if any(saved.double for saved in maps) else nullcontext():
+        for done, saved in enumerate(maps):
+            in_rounds(
+                lambda _, saved=saved: file.strips(saved),  # type: ignore[misc]
+                lambda strip, saved=saved: observer.strip(saved.site, strip),  # type: ignore[misc]
+            )
+            progress(done + 1, len(maps), "maps")
+        observer.finish()
+    return observer.seen
+
+
+def rows_of(own: Observed, plan: Plan, beyond: Beyond, names: Mapping[Site, str]) -> Iterator[Row]:
+    """In the order of the metrics; of each what the run has kept, or else what the maps show."""
+    keys = {
+        site: dict(beyond.keys.get(names[site], found))
+        for site, found in site_keys(own.sites, ()).items()
+    }
+    kept = {row.metric for row in beyond.rows}
+    for metric in plan.metrics.heads:
+        if metric in kept:
+            yield from beyond.of(metric, plan.layers, plan.keeps)
+        else:
+            yield from head_rows((metric,), own, {}, keys, plan.keeps)
+    for metric in plan.metrics.states:
+        yield from beyond.of(metric, plan.layers, plan.keeps)

@@ -1,0 +1,92 @@
+"""How much of a trained model's output passes through each head, and past each layer's attention."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from attncli.carried.paths.backwards import run_by_head
+from attncli.errors import Imprecise
+from attncli.models.inputs.texts import ModelInput
+from attncli.records import Definition, Finding, Report, Row, View
+from attncli.studies import Progress, no_progress
+from attncli.studies.model_runs import own_precision
+from attncli.studies.over_texts import counted, over_texts
+from attncli.studies.paths.path_heads import OUTPUT, Door, largest
+from attncli.studies.paths.path_subject import PathSubject, plain_pass
+from attncli.studies.statistics import summary_row
+
+STEP = "attention"
+"""The variant of the rows."""
+
+PAST = "past"
+"""Where a path does not go through a layer's attention: its skip, and biases that stand after it."""
+
+OWN_METRICS: Mapping[str, Definition] = {
+    OUTPUT: Definition(
+        "1",
+        "⟨C, Y⟩ / ‖Y‖_F², C the sum of all paths through this head, or past the layer's attention; adds up to 1 in a layer.",
+    ),
+    "completeness_error": Definition(
+        "1", "‖Y - Y'‖_F / ‖Y‖_F, Y' the output of the frozen network that the paths are those of."
+    ),
+}
+
+
+def model_heads(
+    subject: PathSubject,
+    texts: Sequence[ModelInput],
+    progress: Progress = no_progress,
+) -> Report:
+    """The share of every head of a stack, over texts."""
+
+    def work(place: int, text: ModelInput) -> tuple[tuple[dict[Door, float], float], bool]:
+        return subject.read(lambda model: shares_of(model, text))
+
+    identity = subject.checkpoint.identity
+    read = over_texts(texts, counted(work, texts, progress), identity, "heads", (Door,))
+    found, errors = [shares for (shares, _), _ in read], [error for (_, error), _ in read]
+    rows = (
+        *share_rows(found),
+        summary_row("completeness_error", "1", errors, "not finite", variant=STEP),
+    )
+    finding = Finding("heads", largest(rows, PAST))
+    over = f", mean ± standard deviation over {len(texts)} texts" if len(texts) > 1 else ""
+    return Report(
+        study="paths",
+        headline=finding.text,
+        rows=rows,
+        metrics=OWN_METRICS,
+        views=(
+            View(f"{OUTPUT}{over}", "layer", (OUTPUT,), across="through"),
+            View("Is the frozen network the model?", "variant", ("completeness_error",)),
+        ),
+        findings=(finding,),
+        **subject.about(texts, [again for _, again in read]),
+    )
+
+
+def shares_of(subject: PathSubject, text: ModelInput) -> tuple[dict[Door, float], float]:
+    """Every door's share, and how far the frozen network is from the model itself."""
+    with own_precision(subject.body):
+        state, _ = plain_pass(subject.body, subject, text)
+        output, by_layer = run_by_head(subject.body, subject.stack, text.kwargs)
+    error = float(torch.linalg.norm(output - state) / torch.linalg.norm(state))
+    if not error <= subject.tolerance:
+        raise Imprecise(
+            f"{text.name}: the frozen network misses the model's output by {error:.1g}{subject.advice}."
+        )
+    layers = [call.layer for call in subject.stack.calls if call.attention]
+    shares: dict[Door, float] = {}
+    for layer, heads in zip(layers, by_layer, strict=True):
+        for head, share in enumerate(heads.tolist()):
+            shares[Door(layer, f"head {head}", head)] = share
+        shares[Door(layer, PAST)] = 1.0 - float(heads.double().sum())
+    return shares, error
+
+
+def share_rows(found: Sequence[dict[Door, float]]) -> Iterator[Row]:
+    for door in found[0]:
+        at: dict[str, Any] = {"layer": door.layer, "head": door.head, "variant": STEP}
+        values = [one[door] for one in found]
+        yield summary_row(OUTPUT, "1", values, "not finite", {"through": door.through}, **at)

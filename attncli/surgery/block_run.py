@@ -1,0 +1,52 @@
+"""One execution of one block: the points of its stream, and what became of its attention calls."""
+
+import torch
+
+from attncli.surgery.code_places import Site
+from attncli.surgery.tags import Bare, Key, Kind, Point, Tag, tag_of
+from attncli.watching.blocks import BlockCall
+
+
+class BlockRun:
+    """What is seen while a block runs once; it holds no tensor unless it is asked to."""
+
+    def __init__(self, stack: str, call: BlockCall) -> None:
+        self.stack = stack
+        self.call = call
+        self.points: dict[tuple[Point | None, Kind, Key], Point] = {}
+        self.outside: set[int] = set()
+        """Identities of the tensors that the block was given beside its stream."""
+        self.reached: list[set[Point]] = []
+        """For each attention call the skip additions that its result has reached."""
+        self.merges: list[Key] = []
+        """Additions of an attention branch and an MLP branch, wherever they lead."""
+        self.strange: list[Site] = []
+        """Additions that the stream enters, as it is or mixed with something, and that are no skip."""
+        self.strange_norms: set[Key] = set()
+        """Norms of what is neither the stream nor a projection of it."""
+        self.outputs: tuple[Point | None, ...] = ()
+        """The points of its streams that the block gave back; None for what is not on the stream. Mostly one."""
+
+        self.values: dict[Point, torch.Tensor] | None = None
+        """The stream at its points, where somebody wants to look inside the block."""
+
+    def arrived(self, point: Point, stream: torch.Tensor) -> None:
+        """The stream has come to a point."""
+        if self.values is not None:
+            self.values[point] = stream
+
+    def point(
+        self, kind: Kind, parent: Point | None = None, key: Key = "", bare: tuple[Bare, ...] = ()
+    ) -> Point:
+        """The point made from this parent at this place: the same one however often it is reached."""
+        return self.points.setdefault((parent, kind, key), Point(kind, parent, key, bare))
+
+    def tag(self, tensor: torch.Tensor) -> Tag | None:
+        """What is known of a tensor; what the block was given beside its stream is an activation."""
+        tag = tag_of(tensor, self)
+        return Tag(self) if tag is None and id(tensor) in self.outside else tag
+
+    def attention_call(self) -> int:
+        """A number for an attention call that now happens."""
+        self.reached.append(set())
+        return len(self.reached) - 1

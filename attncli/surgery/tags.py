@@ -1,0 +1,116 @@
+"""What is known of a tensor while a block runs; tags live on the tensors and die with them."""
+
+from collections.abc import Iterable
+from typing import Any, Literal, NamedTuple
+
+import torch
+
+from attncli.surgery.code_places import Site
+
+Kind = Literal["input", "attention", "mlp", "parallel", "beside", "norm"]
+"""How a point of the stream came about: the block's input, a skip addition of an attention branch, of an MLP branch, of
+both merged, of an MLP branch that runs beside the attention just added, or a norm."""
+
+Key = Site | str
+"""What a norm is known by: the name of its module, or where its function is called."""
+
+
+class Bare(NamedTuple):
+    """Something that made a tensor which only views, casts and scalar factors have touched since."""
+
+    kind: Literal["merge", "norm"]
+    key: Key
+
+
+class Point:
+    """A point of the stream. The pieces of a chunked feed-forward are one: same parent, same site."""
+
+    __slots__ = ("bare", "key", "kind", "parent")
+
+    def __init__(
+        self, kind: Kind, parent: "Point | None" = None, key: Key = "", bare: tuple[Bare, ...] = ()
+    ) -> None:
+        self.kind = kind
+        self.parent = parent
+        self.key = key
+        self.bare = bare
+        """Merges and norms whose result was added here as it is."""
+
+    def lineage(self) -> list["Point"]:
+        """From the block's input to this point."""
+        points = [self]
+        while points[-1].parent is not None:
+            points.append(points[-1].parent)
+        return points[::-1]
+
+
+class Tag(NamedTuple):
+    """A tensor's descent within one run of a block; by itself it says that the tensor is an activation."""
+
+    run: object
+    point: Point | None = None
+    """Set if the tensor is the stream at this point, up to its shape, type and a scalar factor."""
+    ancestors: frozenset[Point] = frozenset()
+    """Points of the stream that it is computed from, its own included."""
+    attention: frozenset[int] = frozenset()
+    """Attention calls among its ancestors, since it left the stream."""
+    scores: bool = False
+    """It descends from a product of two activations, and neither attention nor a product with weights since."""
+    raw: bool = False
+    """The stream is among its ancestors with no product with weights in between."""
+    bare: tuple[Bare, ...] = ()
+
+    def moved(self, point: Point) -> "Tag":
+        """The tag of the stream at a new point."""
+        return Tag(self.run, point, self.ancestors | {point}, raw=True)
+
+
+def version_of(tensor: torch.Tensor) -> int:
+    """How often the tensor was changed in place, under any name; inference tensors cannot be where we run."""
+    return 0 if tensor.is_inference() else tensor._version
+
+
+def attach(tensor: torch.Tensor, tag: Tag) -> None:
+    """Tag the tensor as it is now."""
+    tensor._attn_tag = (tag, version_of(tensor))  # type: ignore[attr-defined]
+
+
+def tag_of(tensor: torch.Tensor, run: object) -> Tag | None:
+    """The tag of this run; None for weights, constants and whatever no tag has reached.
+
+    A tensor that was changed in place under another name also descends from what was written there, which the tag of
+    its base knows; it is no longer known to be the stream.
+    """
+    tag, version = getattr(tensor, "_attn_tag", (None, None))
+    if tag is not None and tag.run is not run:
+        return Tag(run)
+    if tag is not None and version == version_of(tensor):
+        return tag  # type: ignore[no-any-return]
+    base = tensor._base
+    written = None if base is None else tag_of(base, run)
+    known = [one for one in (tag, written) if one is not None]
+    return derived(known) if known else None
+
+
+def derived(tags: list[Tag]) -> Tag:
+    """The tag of what is computed from tensors with these tags: off the stream."""
+    first = tags[0]
+    if len(tags) == 1 and first.point is None and not first.bare:
+        return first
+    return Tag(
+        first.run,
+        None,
+        union(tag.ancestors for tag in tags),
+        union(tag.attention for tag in tags),
+        any(tag.scores for tag in tags),
+        any(tag.raw for tag in tags),
+    )
+
+
+def union(sets: Iterable[frozenset[Any]]) -> frozenset[Any]:
+    """Their union; the very same set where one holds all, as mostly."""
+    result: frozenset[Any] = frozenset()
+    for members in sets:
+        if not members <= result:
+            result = members if result <= members else result | members
+    return result

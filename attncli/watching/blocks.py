@@ -1,0 +1,235 @@
+"""The blocks of a model, found by watching where its attention happens, and their true inputs and outputs.
+
+A block is an element of the innermost list of alike modules that contains attention: `T5Block`, not the list of its
+sublayers; each `AlbertLayer` of a group. A stack is a sequence of blocks in the order in which they are executed, so a
+shared block occurs in it many times.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import nn
+
+from attncli.errors import InputError
+from attncli.watching.probe import Call, Probe, probe
+from attncli.watching.stack_names import unique_names
+from attncli.watching.stream_places import given, taken
+from attncli.watching.token_layout import as_tokens, batch_size
+from attncli.watching.wrapping import around_forwards
+
+Observe = Callable[[str, int, torch.Tensor], None]
+"""observe(stack name, state, hidden [batch, token, feature]): state 0 is the first block's input, l + 1 block l's output."""
+
+
+@dataclass(frozen=True, eq=False)
+class BlockCall:
+    """One execution of a block."""
+
+    layer: int
+    """Running index in its stack."""
+    module: nn.Module
+    name: str
+    """Path of the module in the model."""
+    attention: bool
+    """Whether the block attends; a hybrid's recurrent or convolutional layers do not."""
+    joined: bool
+    """Whether its input is the block before's output, unchanged; always so for the first."""
+    borrows: bool
+    """Whether it is given, beside its input, something made from earlier states of its stack."""
+    order: int
+    """Running index among the block calls of a forward, all stacks together."""
+    two_streams: bool
+    """Whether it takes a second stream and gives it back (XLNet's query stream); states are those of the first."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """One sequence of blocks, in order of execution: BERT's encoder, T5's decoder."""
+
+    name: str
+    """Unique, from the module names: `encoder`, `decoder`, `layers`."""
+    calls: tuple[BlockCall, ...]
+
+
+@dataclass(frozen=True)
+class Structure:
+    """All that the probe of a model shows about its blocks."""
+
+    stacks: tuple[Stack, ...]
+    outside: tuple[str, ...]
+    """Modules that attend outside every block."""
+
+
+def find_stacks(model: nn.Module, inputs: Mapping[str, Any]) -> tuple[Stack, ...]:
+    """The stacks of a model, by one forward on these inputs; a model without attention in blocks is refused."""
+    return structure_of(model, inputs).stacks
+
+
+def structure_of(model: nn.Module, inputs: Mapping[str, Any]) -> Structure:
+    """Stacks, and what attends outside them."""
+    seen = probe(model, inputs)
+    containers = block_lists(model, seen)
+    calls = [call for call in seen.calls if call.container in containers]
+    if not calls:
+        raise InputError(
+            f"{type(model).__name__} has no list of blocks that attend: nothing here can be followed layer by layer."
+        )
+    attending = {call for around in seen.attention for call in around}
+    outside = {
+        around[-1].name
+        for around in seen.attention
+        if not any(call.container in containers for call in around)
+    }
+    stacks = runs_of(calls)
+    prefix = {"model", getattr(model, "base_model_prefix", "model")}
+    names = unique_names([run[0].container or "" for run in stacks], prefix)
+    return Structure(
+        tuple(stack(name, run, attending) for name, run in zip(names, stacks, strict=True)),
+        tuple(sorted(outside)),
+    )
+
+
+def block_lists(model: nn.Module, seen: Probe) -> set[str | None]:
+    """Names of the lists whose elements are blocks: for each attention call the innermost list of alike modules."""
+    modules = dict(model.named_modules())
+    attending = {call.module for around in seen.attention for call in around}
+    found: set[str | None] = set()
+    for around in seen.attention:
+        inside = [call.container for call in reversed(around) if call.container is not None]
+        alike = (name for name in inside if are_alike(modules[name], attending))
+        found.add(next(alike, inside[-1] if inside else None))
+    return found - {None}
+
+
+def are_alike(container: nn.Module, attending: set[nn.Module]) -> bool:
+    """Whether the elements of a list are of one class, or all attend."""
+    elements = list(container.children())
+    return len({type(element) for element in elements}) == 1 or attending.issuperset(elements)
+
+
+def runs_of(calls: list[Call]) -> list[list[Call]]:
+    """Sequences of calls: one goes on while each takes what the one before gave, or belongs to the same list.
+
+    The same module again, on something else than what the one before gave, begins a new sequence.
+    """
+    runs: list[list[Call]] = []
+    for call in calls:
+        last = runs[-1] if runs else []
+        follows = bool(last) and call.follows is not None and call.follows == last[-1].result
+        again = any(earlier.module is call.module for earlier in last)
+        same = bool(last) and call.container == last[-1].container and not again
+        if follows or same:
+            last.append(call)
+        else:
+            runs.append([call])
+    return runs
+
+
+def stack(name: str, run: list[Call], attending: set[Call]) -> Stack:
+    """The run as a stack."""
+    joined = [True] + [
+        call.follows is not None and call.follows == before.result for before, call in pairwise(run)
+    ]
+    return Stack(
+        name,
+        tuple(
+            BlockCall(
+                layer,
+                call.module,
+                call.name,
+                call in attending,
+                joins,
+                call.borrows and not call.two_streams,
+                call.number,
+                call.two_streams,
+            )
+            for layer, (call, joins) in enumerate(zip(run, joined, strict=True))
+        ),
+    )
+
+
+def blocks_of(stacks: tuple[Stack, ...]) -> set[nn.Module]:
+    """The blocks, a shared one once."""
+    return {call.module for stack in stacks for call in stack.calls}
+
+
+def named_parts(model: nn.Module, stacks: tuple[Stack, ...]) -> dict[nn.Module, str]:
+    """Every module inside the blocks, with its path in the model."""
+    inside = {module for block in blocks_of(stacks) for module in block.modules()}
+    return {module: name for name, module in model.named_modules() if module in inside}
+
+
+class Following:
+    """Finds, for each call of a block in a later forward, its place among the stacks."""
+
+    def __init__(self, stacks: tuple[Stack, ...]) -> None:
+        calls = [(stack, call) for stack in stacks for call in stack.calls]
+        self.due = sorted(calls, key=lambda due: due[1].order)
+        self.restart()
+
+    def restart(self) -> None:
+        """A forward of the model begins."""
+        self.done = 0
+
+    def take(self, module: nn.Module) -> tuple[Stack, BlockCall]:
+        """The stack and call that begin with this call of a block; another order than the one found is refused."""
+        stack, call = self.due[self.done % len(self.due)]
+        if call.module is not module:
+            raise InputError(
+                f"another block ran where {call.name} was to: the order of the blocks depends on the input, "
+                "which is not understood."
+            )
+        self.done += 1
+        return stack, call
+
+    def finish(self) -> None:
+        """A forward that runs too few blocks, or some twice, is refused."""
+        if self.done != len(self.due):
+            raise InputError(
+                f"{self.done} blocks ran instead of {len(self.due)}: "
+                "how many run depends on the input, which is not understood."
+            )
+
+
+@contextmanager
+def watching_states(
+    model: nn.Module, stacks: tuple[Stack, ...], observe: Observe
+) -> Iterator[None]:
+    """Within, every forward of `model` hands the true input and output of each block to `observe`; nothing is held.
+
+    The outputs are those of the blocks themselves: `hidden_states[-1]` of many models is what a final norm made of it.
+    """
+    following = Following(stacks)
+    batch = 1
+
+    def around_block(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
+        stack, call = following.take(module)
+        if call.layer == 0:
+            hand_over(stack, 0, taken(args, kwargs), module)
+        output = forward(*args, **kwargs)
+        hand_over(stack, call.layer + 1, given(output), module)
+        return output
+
+    def hand_over(stack: Stack, state: int, hidden: torch.Tensor | None, block: nn.Module) -> None:
+        if hidden is None:
+            raise InputError(f"stack {stack.name}: state {state} is not a tensor of tokens.")
+        with torch._C.DisableTorchFunction():  # what the observer computes is not the model's
+            observe(stack.name, state, as_tokens(hidden, batch, block))
+
+    def around_model(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
+        nonlocal batch
+        batch = batch_size((args, kwargs))
+        following.restart()
+        output = forward(*args, **kwargs)
+        following.finish()
+        return output
+
+    with (
+        around_forwards([model], around_model),
+        around_forwards(blocks_of(stacks), around_block),
+    ):
+        yield

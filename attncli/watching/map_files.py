@@ -1,0 +1,219 @@
+"""Saved attention maps: `layers.{l}.attention` [head, query, key] in safetensors, one tensor for each attention.
+
+    {stack}.layers.{l}.attention     where a model has several stacks; `cross_attention` between two of them,
+                                     `difference_attention` for the map that differential attention applies
+    layers.{l}.visible               [query, key], 1 where the mask leaves the key; none where it leaves every key
+
+The metadata hold the model's identity and, under `heads`, the true numbers of the heads in each tensor. Files of other
+programs may lack all but the maps: keys are then hidden where no head of the layer looks ahead.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from attncli.errors import InputError
+from attncli.stored.arrays import StoredArrays
+from attncli.watching import Site, Strip
+from attncli.watching.attention_sites import SELF
+
+FORMAT = "attn-maps"
+NAME = re.compile(
+    r"(?:(?P<stack>.+)\.)?layers\.(?P<layer>\d{1,9})\.(?P<kind>(?:self_\w+|cross(?:_\w+)?|difference)_)?attention"
+)
+PLAIN = "layers"
+"""The stack of maps that name none."""
+ELEMENTS = 2**22
+"""Of a strip that is read at a time."""
+ROW_SUM = 1e-2
+"""How far above 1 a row may sum: maps may have been rounded to half precision."""
+
+
+def tensor_name(site: Site, several: bool) -> str:
+    """How a map is called; the stack is named where there are several."""
+    stack = f"{site.stack}." if several else ""
+    kind = "" if site.kind == SELF else f"{site.kind.replace(' ', '_')}_"
+    return f"{stack}layers.{site.layer}.{kind}attention"
+
+
+def visible_name(name: str) -> str:
+    return f"{name.removesuffix('attention')}visible"
+
+
+@dataclass(frozen=True)
+class SavedMap:
+    """One attention in a file."""
+
+    name: str
+    site: Site
+    heads: tuple[int, ...]
+    """True numbers of the heads that are there."""
+    shape: tuple[int, int, int]
+    double: bool
+    """Whether it is in float64."""
+    causal: bool
+    """No mask is saved, and no head looks ahead."""
+
+
+class MapFile:
+    """A file of maps, read a strip at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.file = StoredArrays(path)
+        self.metadata: Mapping[str, str] = self.file.metadata
+        self.names = set(self.file.names())
+        try:
+            places = {name: place for place, name in enumerate(self.said("heads"))}
+            ordered = sorted(self.names, key=lambda name: (places.get(name, -1), order(name)))
+            maps = [self.described(name) for name in ordered]
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{path} cannot be read as saved maps: {error}.") from None
+        self.maps = [each for each in maps if each is not None]
+        self.refuse_one_name_for_two()
+        if not self.maps:
+            raise InputError(
+                f"{path} holds no attention maps: they are called layers.0.attention [head, query, key]."
+            )
+
+    def refuse_one_name_for_two(self) -> None:
+        """`layers.0.attention` and `layers.00.attention` would be reported as one."""
+        known: dict[tuple[str, str, int], SavedMap] = {}
+        for saved in self.maps:
+            other = known.setdefault(saved.site.key, saved)
+            if other is not saved:
+                raise InputError(
+                    f"{self.path}: {other.name} and {saved.name} are both the {saved.site.kind} attention of layer "
+                    f"{saved.site.layer}: give each layer one tensor."
+                )
+
+    @property
+    def model(self) -> dict[str, Any]:
+        """What the file says of the model that made it."""
+        found: dict[str, Any] = self.said("model")
+        return found
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return tuple(self.said("tokens", list, str))
+
+    def said(self, key: str, kind: type[Any] = dict, of: type = object) -> Any:
+        """What the metadata say under a key, as JSON; nothing where they are silent."""
+        try:
+            found = json.loads(self.metadata.get(key, "null"))
+        except (ValueError, RecursionError):
+            found = self.metadata
+        found = kind() if found is None else found
+        if not isinstance(found, kind) or not all(isinstance(each, of) for each in found):
+            raise InputError(
+                f"{self.path} cannot be read as saved maps: '{key}' in its metadata is none of ours."
+            )
+        return found
+
+    def described(self, name: str) -> SavedMap | None:
+        match = NAME.fullmatch(name)
+        if match is None:
+            return None
+        shape = self.file.shape(name)
+        if len(shape) != 3 or 0 in shape:
+            raise ValueError(f"{name} has the shape {list(shape)}, not [head, query, key]")
+        self.file.readable(name)
+        seen = visible_name(name)
+        if seen in self.names and self.file.shape(seen) != shape[1:]:
+            raise ValueError(
+                f"{seen} has the shape {list(self.file.shape(seen))}, not [query, key]"
+            )
+        heads = self.numbers_of(name, shape[0])
+        kind = (match["kind"] or SELF).strip("_").replace("_", " ")
+        spans = self.said("spans")
+        site = Site(
+            match["stack"] or PLAIN, int(match["layer"]), kind, str(spans.get(name, "full")), name
+        )
+        unsaid = seen not in self.names and "heads" not in self.metadata
+        shape = (shape[0], shape[1], shape[2])
+        causal = unsaid and looks_back(self.file, name, shape)
+        return SavedMap(name, site, heads, shape, self.file.dtype(name) == "F64", causal)
+
+    def numbers_of(self, name: str, count: int) -> tuple[int, ...]:
+        """The true numbers of a map's heads, as the metadata have them."""
+        said = self.said("heads").get(name) or list(range(count))
+        whole = isinstance(said, list) and all(type(each) is int and each >= 0 for each in said)
+        if not whole or len(set(said)) != count or len(said) != count:
+            raise ValueError(f"{name} has {count} heads, the metadata name others")
+        return tuple(said)
+
+    def strips(self, saved: SavedMap) -> Iterator[Strip]:
+        """All rows of a map, in order."""
+        heads, queries, keys = saved.shape
+        step = max(1, ELEMENTS // (heads * keys))
+        total = 1.0
+        for start in range(0, queries, step):
+            stop = min(start + step, queries)
+            weights = as_tensor(self.file.block(saved.name, start, stop, axis=1))
+            if start == 0 and saved.site.is_difference:
+                total = float(weights[0, 0].sum())
+            self.check(saved, weights, start, total)
+            seen = self.visible(saved, start, stop)
+            yield Strip(weights[None], start, 0, queries, keys, seen, total=total)
+
+    def visible(self, saved: SavedMap, start: int, stop: int) -> Tensor | None:
+        name = visible_name(saved.name)
+        if name in self.names:
+            kept = torch.from_numpy(self.file.block(name, start, stop) != 0)
+            return kept[None, None]
+        if saved.causal:
+            return behind(start, stop, saved.shape[2])[None, None]
+        return None
+
+    def check(self, saved: SavedMap, weights: Tensor, start: int, total: float) -> None:
+        """What is no attention is refused by its place; the weights of a difference of two have both signs."""
+        sums = weights.sum(dim=-1)
+        if saved.site.is_difference:
+            wrong = ~((sums - total).abs() <= ROW_SUM)
+        else:
+            wrong = ~((sums <= total + ROW_SUM) & (weights.amin(dim=-1) >= 0.0))
+        if bool(wrong.any()):
+            head, row = wrong.nonzero()[0].tolist()
+            raise InputError(
+                f"{self.path}: row {start + row} of head {saved.heads[head]} in {saved.name} is no attention: "
+                f"it sums to {float(sums[head, row]):.4g}, or has a negative weight."
+            )
+
+
+def order(name: str) -> tuple[str, int, str]:
+    """Stacks by name, layers by number."""
+    match = NAME.fullmatch(name)
+    return (match["stack"] or "", int(match["layer"]), name) if match else ("", -1, name)
+
+
+def behind(start: int, stop: int, keys: int) -> Tensor:
+    """[query, key]: keys up to the query itself."""
+    return torch.arange(keys) <= torch.arange(start, stop)[:, None]
+
+
+def as_tensor(weights: NDArray[Any]) -> Tensor:
+    """float64 as it is, everything else in float32."""
+    wide = weights.dtype == np.float64
+    return torch.from_numpy(weights if wide else weights.astype(np.float32))
+
+
+def looks_back(file: StoredArrays, name: str, shape: tuple[int, ...]) -> bool:
+    """Whether no weight lies above the diagonal of a square map of several tokens."""
+    _, queries, keys = shape
+    if queries != keys or keys < 2:
+        return False
+    step = max(1, ELEMENTS // (shape[0] * keys))
+    for start in range(0, queries, step):
+        stop = min(start + step, queries)
+        ahead = ~behind(start, stop, keys).numpy()
+        if bool((file.block(name, start, stop, axis=1)[:, ahead] != 0).any()):
+            return False
+    return True

@@ -1,0 +1,65 @@
+"""How many positions an image or a sound becomes: what the first block that attends is given."""
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch import nn
+
+from attncli.watching.blocks import block_lists
+from attncli.watching.float64 import in_float64
+from attncli.watching.probe import Call, Prober
+from attncli.watching.token_layout import as_tokens, batch_size
+from attncli.watching.wrapping import around_forwards
+
+
+class Seen(Exception):
+    """The first attention has been reached: no more of the forward is needed."""
+
+
+class FirstBlock(Prober):
+    """Keeps what the open calls were given, until one of them attends."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__(model)
+        self.given: dict[Call, torch.Tensor | None] = {}
+        self.watch.on_attention = self.stop
+
+    def enter(self, call: Call, stream: torch.Tensor | None, given: list[torch.Tensor]) -> None:
+        super().enter(call, stream, given)
+        self.given[call] = stream
+
+    def stop(self) -> None:
+        self.found.attention.append(tuple(self.open))
+        raise Seen
+
+
+def positions(model: nn.Module, inputs: Mapping[str, Any]) -> int | None:
+    """By a forward that ends in the first block; None where there is none to be seen."""
+    prober = FirstBlock(model)
+    aliases = {
+        name: value.detach() if isinstance(value, torch.Tensor) else value
+        for name, value in inputs.items()
+    }
+    prober.watch.mark(aliases)
+    float64 = next(model.parameters()).dtype == torch.float64
+    try:
+        with (
+            in_float64() if float64 else nullcontext(),
+            torch.no_grad(),
+            around_forwards(prober.names, prober.around),
+            prober.watch,
+        ):
+            model(**aliases)
+    except Seen:
+        return size_of(prober, block_lists(model, prober.found), batch_size(inputs))
+    return None
+
+
+def size_of(prober: FirstBlock, lists: set[str | None], batch: int) -> int | None:
+    for call in prober.found.attention[0]:
+        stream = prober.given.get(call)
+        if call.container in lists and stream is not None:
+            return int(as_tokens(stream, batch, call.module).shape[1])
+    return None

@@ -1,0 +1,119 @@
+"""One watched forward: which elements of lists were called, and inside which of them attention happened."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from attncli.watching.attention_calls import AttentionWatch, tensors_in
+from attncli.watching.stream_places import given, second_given, second_taken, taken
+from attncli.watching.wrapping import around_forwards
+
+LISTS = (nn.ModuleList, nn.Sequential)
+
+
+@dataclass(eq=False)
+class Call:
+    """One call of a module."""
+
+    module: nn.Module
+    name: str
+    number: int
+    container: str | None
+    """Name of the list that the module is an element of."""
+    result: int | None = None
+    """Number of the innermost call whose output this one gives back: its own where it changes it."""
+    follows: int | None = None
+    """`result` of the call that this one's input comes from, unchanged."""
+    borrows: bool = False
+    """Beside its stream it is given something made from what elements of its list were given."""
+    two_streams: bool = False
+    """It takes a second stream and gives it back."""
+
+
+@dataclass(eq=False)
+class Probe:
+    """What one forward showed."""
+
+    calls: list[Call] = field(default_factory=list)
+    """Calls of list elements, in order."""
+    attention: list[tuple[Call, ...]] = field(default_factory=list)
+    """For each attention call the open calls around it, outermost first."""
+
+
+class Prober:
+    """Keeps the open calls while a forward runs."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.names = {module: name for name, module in model.named_modules()}
+        self.containers = {
+            child: name
+            for name, module in model.named_modules()
+            if isinstance(module, LISTS)
+            for child in module.children()
+        }
+        self.open: list[Call] = []
+        self.found = Probe()
+        self.watch = AttentionWatch(lambda: self.found.attention.append(tuple(self.open)))
+
+    def around(
+        self,
+        forward: Callable[..., Any],
+        module: nn.Module,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+    ) -> Any:
+        """One call of any module."""
+        container = self.containers.get(module)
+        call = Call(module, self.names[module], len(self.found.calls), container)
+        self.open.append(call)
+        if container is not None:
+            self.enter(call, taken(args, kwargs), list(tensors_in((args, kwargs))))
+        try:
+            output = forward(*args, **kwargs)
+        finally:
+            self.open.pop()
+        if container is not None:
+            one, other = second_taken(args), second_given(output)
+            call.two_streams = one is not None and other is not None and one.shape == other.shape
+            self.leave(call, given(output))
+        return output
+
+    def enter(self, call: Call, stream: torch.Tensor | None, given: list[torch.Tensor]) -> None:
+        """The call is recorded, with where its stream and what else it is given come from."""
+        self.found.calls.append(call)
+        if stream is None:
+            return
+        call.borrows = any(
+            call.container in trace.lists
+            for tensor in given
+            if tensor is not stream and tensor.is_floating_point()
+            if (trace := self.watch.trace(tensor))
+        )
+        trace = self.watch.trace(stream)
+        call.follows = trace.left if trace else None
+        before = trace.lists if trace else frozenset[str]()
+        self.watch.mark(stream, call.follows, before | {call.container or ""})
+
+    def leave(self, call: Call, stream: torch.Tensor | None) -> None:
+        """Its output is marked, so that the call which takes it is known to follow."""
+        if stream is not None:
+            trace = self.watch.trace(stream)
+            inner = trace.left if trace else None
+            call.result = call.number if inner is None or inner < call.number else inner
+            self.watch.mark(stream, call.result, trace.lists if trace else frozenset())
+
+
+def probe(model: nn.Module, inputs: Mapping[str, Any]) -> Probe:
+    """Run the model once, watching; marks go to aliases of the inputs, which the caller keeps as they were."""
+    prober = Prober(model)
+    aliases = {
+        name: value.detach() if isinstance(value, torch.Tensor) else value
+        for name, value in inputs.items()
+    }
+    prober.watch.mark(aliases)
+    with torch.no_grad(), around_forwards(prober.names, prober.around), prober.watch:
+        model(**aliases)
+    return prober.found

@@ -1,0 +1,99 @@
+"""Writing a file whole or not at all."""
+
+import contextlib
+import errno
+import os
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TextIO
+
+from attncli.errors import AttnError, LimitError, UsageError
+from attncli.processes.launch import first
+
+
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+    """Call `write` on a temporary file beside the target and move it there when it is complete.
+
+    Devices and pipes (/dev/stdout, a fifo) are written to directly. Of several processes only the first one writes.
+    """
+    if not first():
+        return
+    with explained(path):
+        if is_stream(path):
+            write(path)
+            return
+        path = path.resolve()  # through a link, to the file it names
+        with temporary_beside(path) as temporary:
+            write(temporary)
+            with open(temporary, "rb") as file:
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+
+
+def require_writable(path: Path) -> None:
+    """Refuse an output that cannot be written before any work is done."""
+    if not first():
+        return
+    with explained(path):
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "it is a folder")
+        if not is_stream(path):
+            with temporary_beside(path.resolve()):
+                pass
+
+
+def require_folder(path: Path) -> None:
+    """Make the folder for several files, where it is not there yet."""
+    with explained(path):
+        path.mkdir(parents=True, exist_ok=True)
+
+
+def is_stream(path: Path) -> bool:
+    return path.exists() and not stat.S_ISREG(path.stat().st_mode)
+
+
+def needs_no_ending(path: Path) -> bool:
+    """Devices and pipes, and what the system calls this process's own files, such as /dev/stdout."""
+    names = (str(path), os.readlink(path) if path.is_symlink() else "")
+    return is_stream(path) or any(name.startswith(("/dev/", "/proc/")) for name in names)
+
+
+@contextlib.contextmanager
+def temporary_beside(path: Path) -> Iterator[Path]:
+    """An empty file in the target's folder with the permissions of a new file, removed unless it was moved away."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        mask = os.umask(0)
+        os.umask(mask)
+        temporary.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~mask)
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turn what the system says about a file into one sentence with the right exit code."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise refusal(str(path), error) from error
+
+
+def refusal(target: str, error: OSError) -> AttnError:
+    """The sentence and the exit code for what the system says."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return LimitError(f"cannot write {target}: the disk is full.")
+    return UsageError(f"cannot write {target}: {(error.strerror or str(error)).lower()}.")
+
+
+def silence(stream: TextIO) -> None:
+    """Let the interpreter's own last flush of a broken stream go nowhere."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -33,7 +33,7 @@ class CollapseTaskOptions:
         str | None,
         task_option(
             metavar="circle",
-            autocompletion=completion(lambda: list(TASKS)),
+            complete=completion(lambda: list(TASKS)),
             help="Train one layer to move two points along a circle, then apply it to its own output: "
             "do they become one? Of widths 32, 64, 128, or --width, or --sweep width=….",
         ),

@@ -33,7 +33,7 @@ class PathTaskOptions:
         str | None,
         task_option(
             metavar="memorise|sort|convex-hull",
-            autocompletion=completion(TASKS.names),
+            complete=completion(TASKS.names),
             help="Train networks on it, of its own sizes or --layers, --heads and --width, one for each seed: what do "
             "a few paths of one length do alone?",
         ),

@@ -1,35 +1,35 @@
 """Option groups: a dataclass of annotated options that several commands share."""
 
 import dataclasses
-import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, get_type_hints
 
 
-def grouped(command: Callable[..., int]) -> Callable[..., int]:
-    """Let a command take whole groups: typer sees a group's fields, the command gets the filled dataclass."""
-    hints = get_type_hints(command, include_extras=True)
-    parameters: list[inspect.Parameter] = []
-    groups: dict[str, type] = {}
-    for parameter in inspect.signature(command).parameters.values():
+def flat_parameters(function: Callable[..., Any]) -> Iterator[inspect.Parameter]:
+    """The function's parameters with every group replaced by its fields, annotations whole."""
+    hints = get_type_hints(function, include_extras=True)
+    for parameter in inspect.signature(function).parameters.values():
         kind = hints[parameter.name]
-        if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-            groups[parameter.name] = kind
-            parameters += map(field_parameter, group_fields(kind))
+        if is_group(kind):
+            yield from map(field_parameter, group_fields(kind))
         else:
-            parameters.append(parameter.replace(annotation=kind, kind=parameter.KEYWORD_ONLY))
+            yield parameter.replace(annotation=kind, kind=parameter.KEYWORD_ONLY)
 
-    @functools.wraps(command)
-    def flat(**values: Any) -> int:
-        for name, group in groups.items():
-            members = {field.name: values.pop(field.name) for field, _ in group_fields(group)}
-            values[name] = group(**members)
-        return command(**values)
 
-    flat.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    flat.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return flat
+def gathered(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Flat values as the function takes them: those of a group as the filled dataclass."""
+    rest = dict(values)
+    found = {}
+    for name, kind in get_type_hints(function).items():
+        if is_group(kind):
+            members = {field.name: rest.pop(field.name) for field, _ in group_fields(kind)}
+            found[name] = kind(**members)
+    return rest | found
+
+
+def is_group(kind: Any) -> bool:
+    return isinstance(kind, type) and dataclasses.is_dataclass(kind)
 
 
 def group_fields(group: Any) -> list[tuple[dataclasses.Field[Any], Any]]:

@@ -7,7 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from attncli.errors import UsageError
-from attncli.options.shared import Option, separated
+from attncli.options.declared import Option
+from attncli.options.shared import separated
 
 if TYPE_CHECKING:
     from attncli.studies.heads.head_views import Ranking
@@ -17,7 +18,7 @@ LARGEST_NUMBER = 100_000
 RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 HEAD = re.compile(r"(\d{1,9})\.(\d{1,9})")
 
-head_option = partial(Option, rich_help_panel="Layers and heads")
+head_option = partial(Option, panel="Layers and heads")
 
 
 @dataclass(frozen=True)

@@ -5,21 +5,20 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from attncli.errors import UsageError
 from attncli.models.sources import WORDS
 from attncli.models.sources import Source as Named
 from attncli.networks.variants import Switches, with_mlp_norm, without_norms
-from attncli.options.shared import NetworkOptions, Option, RunOptions, variant_option
+from attncli.options.declared import Argument, Option
+from attncli.options.shared import NetworkOptions, RunOptions, variant_option
 from attncli.processes.launch import launch
 
 if TYPE_CHECKING:
     from attncli.models.inputs.texts import InputOptions as Wanted
     from attncli.models.loading.load import LoadOptions
 
-model_option = partial(Option, rich_help_panel="Model")
-input_option = partial(Option, rich_help_panel="Input")
+model_option = partial(Option, panel="Model")
+input_option = partial(Option, panel="Input")
 
 AUTO, EXACTLY, PLAIN = "auto", "exact", "float64"
 ARITHMETICS = (AUTO, EXACTLY, PLAIN)
@@ -200,11 +199,10 @@ class InputOptions:
 
 Source = Annotated[
     str | None,
-    typer.Argument(
+    Argument(
         metavar="SOURCE",
         help="A model: org/name[@revision], ./dir, random:ARCH[?layers=2]; a network file of "
         "`attn generate network`; nothing = the built-in synthetic default.",
-        show_default=False,
     ),
 ]
 """Of the commands that take models and synthetic networks alike."""

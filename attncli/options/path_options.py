@@ -5,7 +5,8 @@ from typing import Annotated
 
 from attncli.errors import UsageError, unknown_name
 from attncli.networks.spec import option
-from attncli.options.shared import Option, complete_metric
+from attncli.options.declared import Option
+from attncli.options.shared import complete_metric
 
 HEAD, STEPS = "head", "steps"
 WAYS = (HEAD, STEPS)
@@ -22,7 +23,7 @@ class PathOptions:
         list[str] | None,
         Option(
             metavar="NAME,…",
-            autocompletion=complete_metric,
+            complete=complete_metric,
             help="Of each length's term, from `attn list metrics`. [default: log10_residual,stable_rank]",
         ),
     ] = None

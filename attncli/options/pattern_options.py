@@ -4,7 +4,8 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
 from attncli.errors import UsageError, unknown_name
-from attncli.options.shared import Option, RunOptions, completion, separated
+from attncli.options.declared import Option
+from attncli.options.shared import RunOptions, completion, separated
 from attncli.registry import Registry
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class PatternOptions:
         list[str],
         Option(
             metavar="NAME[:PARAMETERS]",
-            autocompletion=complete_pattern,
+            complete=complete_pattern,
             help="A pattern of `attn list patterns`, a sum such as global:2+window:3, a file (.npy .npz .mtx .csv "
             ".safetensors), a head of saved maps as in maps.safetensors:0.3:top=4 or …:above=0.05, or a head of a model "
             "as in ./model:0.3:top=4, on the --text. Repeatable. "
@@ -50,7 +51,7 @@ class SearchOptions:
         list[str],
         Option(
             metavar="NAME[:PARAMETERS],…",
-            autocompletion=complete_method,
+            complete=complete_method,
             help="auto, or of `attn list methods`: cyclic, learned, convex, certificate, jl. [default: auto]",
         ),
     ] = field(default_factory=list)

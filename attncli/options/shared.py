@@ -6,8 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from attncli.errors import UsageError
 from attncli.networks.spec import KINDS, NetworkSpec, option
 from attncli.networks.variants import (
@@ -18,13 +16,12 @@ from attncli.networks.variants import (
     by_switches,
     with_outlier_removed,
 )
+from attncli.options.declared import Option
 from attncli.registry import Registry
 
 DEFAULT_SEEDS = 5
 MOST_SEEDS = 100_000
 LARGEST_SEED = 2**63 - 1
-
-Option = partial(typer.Option, show_default=False)
 
 
 def separated(names: Iterable[str]) -> list[str]:
@@ -54,7 +51,7 @@ def kind_option(field: str, help: str) -> Any:
     return network_option(
         metavar=kinds(field),
         help=f"{help} {default(field)}",
-        autocompletion=completion(lambda: list(KINDS[field])),
+        complete=completion(lambda: list(KINDS[field])),
     )
 
 
@@ -67,9 +64,9 @@ complete_format = completion(Registry("format", "attncli.render").names)
 complete_map = completion(Registry("map", "attncli.maps").names)
 complete_variant = completion(lambda: [*SETS, *VARIANTS])
 
-network_option = partial(Option, rich_help_panel="Network")
-variant_option = partial(Option, rich_help_panel="Variants")
-output_option = partial(Option, rich_help_panel="Output")
+network_option = partial(Option, panel="Network")
+variant_option = partial(Option, panel="Variants")
+output_option = partial(Option, panel="Output")
 
 
 @dataclass(frozen=True)
@@ -155,7 +152,7 @@ class VariantOptions:
         list[str],
         variant_option(
             metavar="NAME,…",
-            autocompletion=complete_variant,
+            complete=complete_variant,
             help="Names or sets of `attn list variants`. [default: paper]",
         ),
     ] = field(default_factory=list)
@@ -206,7 +203,7 @@ class OutputOptions:
         str | None,
         output_option(
             metavar="table|json|jsonl|csv|markdown|junit|github",
-            autocompletion=complete_format,
+            complete=complete_format,
             help="[default: table, or what the ending of --output says]",
         ),
     ] = None

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from attncli.errors import UsageError
 from attncli.networks.spec import option
-from attncli.options.shared import Option
+from attncli.options.declared import Option
 
 if TYPE_CHECKING:
     from attncli.tasks.saving import SavedTraining
 
-task_option = partial(Option, rich_help_panel="Task")
+task_option = partial(Option, panel="Task")
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from attncli.carried.exact import choosing, convolution, einsum, fused, in_place
-from attncli.carried.exact import split_arithmetic as arithmetic
-from attncli.carried.exact import split_functions as functions
-from attncli.carried.exact import split_shapes as shapes
 from attncli.carried.exact.handwritten_norms import exact_norms
 from attncli.carried.exact.split_tensor import SplitTensor, no_rule, split_of
 from attncli.errors import InputError, Unresolved

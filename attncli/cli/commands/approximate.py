@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from attncli.api.chosen_patterns import choose
 from attncli.cli.config.defaults import before_the_work
+from attncli.cli.terminal import grouped
 from attncli.errors import UsageError, unknown_name
-from attncli.options.groups import grouped
+from attncli.options.declared import Option
 from attncli.options.model_options import InputOptions
 from attncli.options.pattern_options import (
     DrawOptions,
@@ -16,7 +17,7 @@ from attncli.options.pattern_options import (
     SearchOptions,
     request_of,
 )
-from attncli.options.shared import Option, OutputOptions
+from attncli.options.shared import OutputOptions
 
 if TYPE_CHECKING:
     from attncli.records import Report

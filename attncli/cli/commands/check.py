@@ -5,11 +5,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from attncli.cli.terminal import grouped
 from attncli.errors import NoBaseline, UsageError
-from attncli.options.groups import grouped
-from attncli.options.shared import Option, OutputOptions
+from attncli.options.declared import Argument, Option
+from attncli.options.shared import OutputOptions
 
 if TYPE_CHECKING:
     from attncli.gates import Change
@@ -23,7 +22,7 @@ attn check report.json --format markdown                    the same report in a
 attn rank-collapse --format json | attn check - --format junit -o gates.xml
 """
 
-baseline_option = partial(Option, rich_help_panel="Baseline")
+baseline_option = partial(Option, panel="Baseline")
 
 
 @dataclass(frozen=True)
@@ -73,9 +72,7 @@ def check(
     *,
     source: Annotated[
         str,
-        typer.Argument(
-            metavar="REPORT", help="A saved JSON report; - is stdin.", show_default=False
-        ),
+        Argument(metavar="REPORT", help="A saved JSON report; - is stdin."),
     ],
     baseline: BaselineOptions,
     output: OutputOptions,

@@ -3,11 +3,10 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from attncli.cli.terminal import grouped
 from attncli.errors import UsageError, unknown_name
-from attncli.options.groups import grouped
-from attncli.options.shared import Option, OutputOptions
+from attncli.options.declared import Argument, Option
+from attncli.options.shared import OutputOptions
 from attncli.records import Definition, Report, Row, View
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ def ci(
     *,
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[CHECK]…", help="[default: all of the file]", show_default=False),
+        Argument(metavar="[CHECK]…", help="[default: all of the file]"),
     ] = None,
     keep: Annotated[
         Path | None,

@@ -4,11 +4,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from attncli.cli.terminal import grouped
 from attncli.errors import UsageError, unknown_name
-from attncli.options.groups import grouped
-from attncli.options.shared import Option, OutputOptions
+from attncli.options.declared import Argument, Option
+from attncli.options.shared import OutputOptions
 
 if TYPE_CHECKING:
     from attncli.records import Report
@@ -26,13 +25,11 @@ def compare(
     *,
     old: Annotated[
         str,
-        typer.Argument(metavar="A", help="A saved JSON report, or a model.", show_default=False),
+        Argument(metavar="A", help="A saved JSON report, or a model."),
     ],
     new: Annotated[
         str,
-        typer.Argument(
-            metavar="B", help="Another one; - is a report on stdin.", show_default=False
-        ),
+        Argument(metavar="B", help="Another one; - is a report on stdin."),
     ],
     top: Annotated[int, Option(metavar="N", help="Changes to show. [default: 20]")] = 20,
     by: Annotated[

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attncli.cli.help import Command, Group
+from attncli.options.declared import Argument
 
 if TYPE_CHECKING:
     from attncli.cli.config.settings import Setting
@@ -30,10 +31,9 @@ def show(
     context: typer.Context,
     words: Annotated[
         list[str] | None,
-        typer.Argument(
+        Argument(
             metavar="[COMMAND LINE]…",
             help="A run, as it would be typed: which settings it takes. Nothing is computed.",
-            show_default=False,
         ),
     ] = None,
 ) -> int:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attncli.cli.help import Command, Group
+from attncli.cli.terminal import grouped
 from attncli.errors import UsageError
-from attncli.options.groups import grouped
-from attncli.options.shared import LARGEST_SEED, NetworkOptions, Option, SwitchOptions, complete_map
+from attncli.options.declared import Option
+from attncli.options.shared import LARGEST_SEED, NetworkOptions, SwitchOptions, complete_map
 from attncli.processes.saying import say
 
 if TYPE_CHECKING:
@@ -67,13 +68,15 @@ attn generate maps --map sink:0.9 --map window:8 --map induction:16 --tokens 128
 
 
 @app.command("maps", cls=Command, epilog=MAPS_EXAMPLES)
+@grouped
 def generate_maps(
+    *,
     output: Target,
     map: Annotated[
         list[str],
         Option(
             metavar="NAME[:PARAMETERS]",
-            autocompletion=complete_map,
+            complete=complete_map,
             help="One layer of this kind, from `attn list maps`, as in iid:sigma=2 or window:8. Repeatable.",
         ),
     ],

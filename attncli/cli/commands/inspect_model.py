@@ -4,13 +4,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from attncli.cli.config.defaults import before_the_work
-from attncli.options.groups import grouped
+from attncli.cli.terminal import grouped
+from attncli.options.declared import Argument, Option
 from attncli.options.head_options import HeadOptions
 from attncli.options.model_options import InputOptions, ModelOptions
-from attncli.options.shared import Option, OutputOptions, completion, separated
+from attncli.options.shared import OutputOptions, completion, separated
 from attncli.processes.saying import say
 
 if TYPE_CHECKING:
@@ -41,17 +40,16 @@ def inspect_model(
     *,
     source: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="MODEL",
             help="org/name[@revision], ./dir, random:ARCH[?layers=2], or maps.safetensors of --save-maps.",
-            show_default=False,
         ),
     ],
     metric: Annotated[
         list[str] | None,
         Option(
             metavar="NAME,…",
-            autocompletion=completion(complete),
+            complete=completion(complete),
             help="Metrics or groups: attention, spectra, roles, states, all, or weights with --weights-only. "
             "[default: what tells the heads' roles]",
         ),

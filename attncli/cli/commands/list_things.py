@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 from itertools import zip_longest
 from typing import Annotated
 
-import typer
-
+from attncli.cli.terminal import grouped
 from attncli.errors import unknown_name
 from attncli.networks.variants import SETS, VARIANTS
+from attncli.options.declared import Argument
 from attncli.options.shared import completion
 from attncli.registry import Registry
 
@@ -72,13 +72,14 @@ def in_words(tried: Mapping[str, str]) -> str:
     return f"{seen}; ablation {tried['ablation']}"
 
 
+@grouped
 def list_things(
+    *,
     what: Annotated[
         str | None,
-        typer.Argument(
+        Argument(
             metavar="WHAT",
-            show_default=False,
-            autocompletion=completion(lambda: [*REGISTRIES, "variants", ARCHITECTURES]),
+            complete=completion(lambda: [*REGISTRIES, "variants", ARCHITECTURES]),
             help="One of metrics, attention-metrics, activation-metrics, weight-metrics, maps, patterns, methods, tasks, formats, variants, architectures; "
             "nothing = all but the last.",
         ),

@@ -10,7 +10,7 @@ from attncli.api.task_path_studies import (
     without_sizes,
 )
 from attncli.cli.config.defaults import before_the_work
-from attncli.options.groups import grouped
+from attncli.cli.terminal import grouped
 from attncli.options.model_options import (
     InputOptions,
     ModelOptions,

@@ -11,10 +11,11 @@ from attncli.api.circle_studies import (
     refuse_without_a_task,
 )
 from attncli.cli.config.defaults import before_the_work
+from attncli.cli.terminal import grouped
 from attncli.errors import UsageError, unknown_name
 from attncli.gates import Condition
 from attncli.networks.variants import Switches
-from attncli.options.groups import grouped
+from attncli.options.declared import Option
 from attncli.options.model_options import (
     ARITHMETICS,
     AUTO,
@@ -28,7 +29,6 @@ from attncli.options.model_options import (
 )
 from attncli.options.shared import (
     NetworkOptions,
-    Option,
     OutputOptions,
     RunOptions,
     SwitchOptions,
@@ -71,7 +71,7 @@ def rank_collapse(
         list[str] | None,
         Option(
             metavar="NAME,…",
-            autocompletion=complete_metric,
+            complete=complete_metric,
             help="Columns, from `attn list metrics`. [default: log10_residual]",
         ),
     ] = None,

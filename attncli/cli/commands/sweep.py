@@ -5,11 +5,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from attncli.cli.terminal import grouped
 from attncli.errors import InputError, UsageError, unknown_name
-from attncli.options.groups import grouped
-from attncli.options.shared import Option, OutputOptions
+from attncli.options.declared import Argument, Option
+from attncli.options.shared import OutputOptions
 
 if TYPE_CHECKING:
     from attncli.cli.config.fingerprint import Options
@@ -30,10 +29,9 @@ def sweep(
     *,
     words: Annotated[
         list[str],
-        typer.Argument(
+        Argument(
             metavar="COMMAND [OPTION]…",
             help="What is run on every model, with its own options: those not listed here go to it.",
-            show_default=False,
         ),
     ],
     model: Annotated[

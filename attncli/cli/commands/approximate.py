@@ -79,7 +79,7 @@ def approximate(
     """
     from attncli.api import fit_studies as runs
     from attncli.api.provenance import with_provenance
-    from attncli.cli.progress import progress_bar
+    from attncli.api.progress import progress_bar
     from attncli.cli.writer import emit, prepare
 
     save = runs.module_file(output)

@@ -104,7 +104,7 @@ def inspect_model(
     the model runs and are never kept, so length costs time and no memory.
     """
     from attncli.api.provenance import with_provenance
-    from attncli.cli.progress import progress_bar
+    from attncli.api.progress import progress_bar
     from attncli.cli.writer import emit, prepare
 
     conditions = prepare(output, save_maps)

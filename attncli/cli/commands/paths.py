@@ -71,7 +71,7 @@ def paths(
     alone is measured: of paths with the attention of the full pass, and of sub-networks run on their own.
     """
     from attncli.api.provenance import with_provenance
-    from attncli.cli.progress import progress_bar
+    from attncli.api.progress import progress_bar
     from attncli.cli.writer import emit, prepare
 
     conditions = prepare(output)

@@ -139,7 +139,7 @@ def rank_collapse(
     for_models += [*model.given(), *inputs.given()]
     from attncli.api import network_sources as sources
     from attncli.api.provenance import with_provenance
-    from attncli.cli.progress import progress_bar
+    from attncli.api.progress import progress_bar
 
     subject = sources.named(source, "attn rank-collapse", output.output)
     with progress_bar(output.shows_progress) as progress:

@@ -70,7 +70,7 @@ def sweep(
     from attncli.api.provenance import with_provenance
     from attncli.cli.config.fingerprint import options_of
     from attncli.cli.config.sweep_items import models, steps
-    from attncli.cli.progress import progress_bar
+    from attncli.api.progress import progress_bar
     from attncli.cli.writer import prepare, write
     from attncli.processes.runs import OF_MODELS
     from attncli.studies.reports.model_sweep import Item, model_sweep

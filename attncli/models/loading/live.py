@@ -1,0 +1,103 @@
+"""A module that lives in the caller's own process, measured in place and left as it was.
+
+Nothing is copied: while a question is answered the module is put in evaluation mode, without gradients, its weights
+perhaps in another type; afterwards every tensor, flag, config and random state is the caller's own again, also where
+the question ended in an error.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+
+from attncli.errors import UsageError
+from attncli.models.files.whole_weights import state_sha256
+from attncli.models.loading.precision import dtype_name
+
+
+@dataclass(frozen=True, eq=False)
+class LiveModel:
+    """What stands in the place of SOURCE where the model is at hand."""
+
+    model: PreTrainedModel
+    tokenizer: Any = None
+    """Of transformers, for texts."""
+
+    def __str__(self) -> str:
+        return f"this {type(self.model).__name__}"
+
+    def identity(self) -> dict[str, Any]:
+        """For the report."""
+        model = self.model
+        return {
+            "kind": "live",
+            "name": getattr(model, "name_or_path", "") or type(model).__name__,
+            "model_type": model.config.model_type,
+            "class": type(model).__name__,
+            "parameters": model.num_parameters(),
+            "dtype": dtype_name(model.dtype),
+            "device": str(model.device),
+            "weight_sha256": state_sha256(str(self), model.state_dict()),
+        }
+
+
+def live_model(module: object, tokenizer: Any = None) -> LiveModel:
+    """A module of transformers; what other modules compute is not understood."""
+    if not isinstance(module, PreTrainedModel):
+        raise UsageError(
+            f"a {type(module).__name__} is no model that is understood: give a model of transformers, "
+            "the name of one, or the folder of a checkpoint."
+        )
+    return LiveModel(module, tokenizer)
+
+
+def in_dtype(model: nn.Module, dtype: torch.dtype) -> None:
+    """Floating parameters and buffers in another type; within `left_as_it_was` alone, which brings them back."""
+    with torch.no_grad():
+        for tensor in tensors_of(model):
+            if tensor.is_floating_point() and tensor.dtype != dtype:
+                tensor.data = tensor.data.to(dtype)
+
+
+def tensors_of(model: nn.Module) -> Iterator[torch.Tensor]:
+    yield from model.parameters()
+    yield from model.buffers()
+
+
+@contextmanager
+def left_as_it_was(model: nn.Module) -> Iterator[None]:
+    """Whatever happens inside, the module and torch's random state are the same afterwards."""
+    with ExitStack() as stack:
+        stack.enter_context(torch.random.fork_rng(cuda_devices(model)))
+        for tensor in tensors_of(model):
+            stack.callback(put_back, tensor, tensor.data, tensor.grad, tensor.requires_grad)
+            tensor.grad = None  # a gradient must have the type of its tensor at every moment
+        for module in model.modules():
+            stack.callback(setattr, module, "training", module.training)
+            config = getattr(module, "config", None)
+            if config is not None:
+                stack.callback(restore, config, dict(vars(config)))
+        yield
+
+
+def put_back(
+    tensor: torch.Tensor, data: torch.Tensor, grad: torch.Tensor | None, asks: bool
+) -> None:
+    tensor.data = data
+    tensor.requires_grad_(asks)
+    tensor.grad = grad
+
+
+def restore(config: Any, attributes: dict[str, Any]) -> None:
+    """The config's own attributes as they were, none more and none less."""
+    vars(config).clear()
+    vars(config).update(attributes)
+
+
+def cuda_devices(model: nn.Module) -> list[int]:
+    """Whose random states a forward pass could move."""
+    return sorted({t.device.index or 0 for t in tensors_of(model) if t.device.type == "cuda"})

@@ -1,7 +1,8 @@
-"""What a report says about the run: the command line and the versions that can change a number."""
+"""What a report says about the run: the command line or call, and the versions that can change a number."""
 
 import platform
 import sys
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
 from attncli import __version__
@@ -13,9 +14,10 @@ LIBRARIES = ("numpy", *OF_MODELS)
 """Whose code computes or reads numbers."""
 
 
-def with_provenance(report: Report) -> Report:
+def with_provenance(report: Report, command: Sequence[str] | None = None) -> Report:
     """Nothing in here changes from one run to the next: the same command gives the same bytes."""
-    return report.with_command(["attn", *sys.argv[1:]], environment())
+    said = ["attn", *sys.argv[1:]] if command is None else command
+    return report.with_command(said, environment())
 
 
 def environment() -> dict[str, str]:

@@ -15,6 +15,8 @@ from attncli.cli.commands.compare import EXAMPLES as COMPARE_EXAMPLES
 from attncli.cli.commands.compare import compare
 from attncli.cli.commands.config import app as config_app
 from attncli.cli.commands.generate import app as generate
+from attncli.cli.commands.guide import EXAMPLES as GUIDE_EXAMPLES
+from attncli.cli.commands.guide import guide
 from attncli.cli.commands.inspect_model import EXAMPLES as INSPECT_EXAMPLES
 from attncli.cli.commands.inspect_model import inspect_model
 from attncli.cli.commands.list_things import EXAMPLES as LIST_EXAMPLES
@@ -87,3 +89,4 @@ app.command("ci", cls=Command, epilog=CI_EXAMPLES)(ci)
 app.add_typer(config_app, name="config")
 app.add_typer(generate, name="generate")
 app.command("list", cls=Command, epilog=LIST_EXAMPLES)(list_things)
+app.command("guide", cls=Command, epilog=GUIDE_EXAMPLES)(guide)

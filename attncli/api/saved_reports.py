@@ -1,0 +1,36 @@
+"""Reports that are finished: read back, put side by side."""
+
+import os
+from os import PathLike
+
+from attncli.api.answers import Answer, answer
+from attncli.api.provenance import with_provenance
+from attncli.errors import UsageError
+from attncli.records import Report
+from attncli.reports import read as read_report
+from attncli.studies.reports.differences import compare as differences
+
+Saved = str | PathLike[str] | Report
+
+
+def read(path: str | PathLike[str]) -> Answer:
+    """The report in a JSON file that `report.save` or `attn … -o FILE.json` has written."""
+    return answer(read_report(os.fspath(path)))
+
+
+def compare(old: Saved, new: Saved, top: int = 20) -> Answer:
+    """What moved between two reports, in spreads of both; `top`: how many changes the table shows."""
+    if top < 0:
+        raise UsageError(f"`top` must be 0 or more, not {top}.")
+    names = (name_of(old, "old"), name_of(new, "new"))
+    found = differences(finished(old), finished(new), names, top)
+    return answer(with_provenance(found, [f"attncli.compare({', '.join(map(repr, names))})"]))
+
+
+def finished(saved: Saved) -> Report:
+    return saved if isinstance(saved, Report) else read(saved)
+
+
+def name_of(saved: Saved, otherwise: str) -> str:
+    """A file by its path, a report at hand by the parameter that it is."""
+    return otherwise if isinstance(saved, Report) else os.fspath(saved)

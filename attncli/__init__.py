@@ -33,11 +33,36 @@ Rooms, top to bottom; a room imports only from rooms above it, and `tests/test_h
 `attn --help` and all synthetic work import neither torch nor transformers.
 """
 
+import importlib
+from typing import Any
 
-def __getattr__(name: str) -> str:
-    """`__version__`, looked up when asked for: importlib.metadata takes longer to import than all of this package."""
-    if name == "__version__":
+PUBLIC = {
+    "rank_collapse": "attncli.api.rank_collapse",
+    "approximate": "attncli.api.approximate",
+    "inspect_model": "attncli.api.inspect_model",
+    "paths": "attncli.api.paths",
+    "generate_network": "attncli.api.generate",
+    "generate_maps": "attncli.api.generate",
+    "read": "attncli.api.saved_reports",
+    "compare": "attncli.api.saved_reports",
+    "Report": "attncli.records",
+    "Answer": "attncli.api.answers",
+    "AttnError": "attncli.errors",
+}
+"""Names of the public API and where they live; none is imported before it is asked for."""
+
+__all__ = ["__version__", *PUBLIC]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":  # importlib.metadata takes longer to import than all of this package
         from importlib.metadata import version
 
         return version("attncli")
+    if name in PUBLIC:
+        return getattr(importlib.import_module(PUBLIC[name]), name)
     raise AttributeError(f"module 'attncli' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from attncli import gates
 from attncli.errors import UsageError
 from attncli.records import Report
-from attncli.render import FORMATS
+from attncli.render import FORMATS, endings
 from attncli.render._cells import Grid, grids
-from attncli.writing import require_writable, write_whole
+from attncli.writing.whole_files import require_writable, write_whole
 
 if TYPE_CHECKING:
     import pandas
@@ -63,7 +63,7 @@ class Answer(Report):
     def text(self, format: str = "table", width: int = WIDTH) -> str:
         """The report in one of the formats of `attn list formats`."""
         made = FORMATS[format](self)
-        return made if isinstance(made, str) else plain(made, width)
+        return plain(made, width) if not isinstance(made, str) else made
 
     def __str__(self) -> str:
         return self.text()
@@ -88,9 +88,10 @@ def answer(report: Report) -> Answer:
 
 def format_of(path: Path) -> str:
     """The format that a file's ending means."""
-    from attncli.render.endings import format_for
-
-    return format_for(path)
+    found = endings().get(path.suffix.lower())
+    if found is None:
+        raise UsageError(f"cannot save as {path}: end it in {', '.join(endings())}.")
+    return found
 
 
 def plain(renderable: "RenderableType", width: int) -> str:

@@ -9,14 +9,12 @@ from scipy.sparse import csr_array
 
 from attncli.api.chosen_patterns import Chosen
 from attncli.api.network_sources import refuse_other_files
-from attncli.cli.commands.generate import save as save_tensors
-from attncli.cli.writer import TENSORS
+from attncli.api.question import How
 from attncli.errors import UsageError
 from attncli.fits import FitRequest
 from attncli.fits._files import SavedFit, metadata, read_fits, tensors
 from attncli.heads.head import Head, read_head
 from attncli.options.pattern_options import DrawOptions, PatternOptions, SearchOptions
-from attncli.options.shared import OutputOptions
 from attncli.options.size_ranges import parse_sweep
 from attncli.patterns import build
 from attncli.patterns._heads import model_head
@@ -31,6 +29,7 @@ from attncli.studies.approximate.solutions import solve
 from attncli.studies.approximate.trained_head import trained_head
 from attncli.studies.approximate.verify_fit import verify_file
 from attncli.studies.approximate.width_growth import growth
+from attncli.writing.tensor_files import save_tensors
 
 SCALE_METHODS = ("cyclic", "certificate:keys=spread", "learned")
 """Tried where the logit scale is asked for; the smallest counts."""
@@ -41,43 +40,40 @@ def solved(
     search: SearchOptions,
     request: FitRequest,
     run: DrawOptions,
-    output: OutputOptions,
     timing: bool,
-    progress: Progress,
+    how: How,
 ) -> Report:
     """One module for all patterns, at the width given or at the smallest found."""
-    save, seeds = module_file(output), run.all_seeds()
+    save, seeds = how.save_module, run.all_seeds()
     targets, methods = chosen.targets(seeds[0], request.causal), search.methods
     searching = search.width is None
     solution = solve(
-        targets, methods, request, seeds, search=searching, widest=search.widest, progress=progress
+        targets,
+        methods,
+        request,
+        seeds,
+        search=searching,
+        widest=search.widest,
+        progress=how.progress,
     )
     if save is not None:
-        write_fits(save, solution.fits, solution.request, output)
+        write_fits(save, solution.fits, solution.request, how)
     report = approximate(solution, timing)
-    return with_pictures(report, solution.fits) if output.plot else report
+    return with_pictures(report, solution.fits) if how.pictures else report
 
 
-def module_file(output: OutputOptions) -> Path | None:
-    """-o FILE.safetensors is for the module; any other file is for the report."""
-    path = output.output
-    return path if path is not None and path.suffix.lower() == TENSORS else None
-
-
-def write_fits(
-    path: Path, fits: Sequence[SavedFit], request: FitRequest, output: OutputOptions
-) -> None:
+def write_fits(path: Path, fits: Sequence[SavedFit], request: FitRequest, how: How) -> None:
     if not fits:
         raise UsageError(
             f"no method made a module to write to {path}: allow more width or another method."
         )
-    save_tensors(path, tensors(fits), metadata(fits, request), output.quiet)
+    save_tensors(path, tensors(fits), metadata(fits, request), how.say)
 
 
-def head_of(module: str, offline: bool, output: OutputOptions) -> Head:
+def head_of(module: str, offline: bool, how: How) -> Head:
     """The trained head; one that no file or picture can hold is refused before the work if one is asked for."""
     head = read_head(module, offline)
-    if output.plot or module_file(output) is not None:
+    if how.pictures or how.save_module is not None:
         require_plain(head)
     return head
 
@@ -88,23 +84,22 @@ def on_head(
     search: SearchOptions,
     request: FitRequest,
     run: DrawOptions,
-    output: OutputOptions,
-    progress: Progress,
+    how: How,
 ) -> Report:
     """A trained head, its mask, and inputs for every pattern."""
     if request.causal and not head.causal:
         raise UsageError(
             "--causal: every query of this head sees all keys; leave it out.", idle=["--causal"]
         )
-    save, seeds = module_file(output), run.all_seeds()
+    save, seeds = how.save_module, run.all_seeds()
     targets = chosen.targets(seeds[0], head.causal)
     request = replace(request.at(head.d), causal=head.causal)
-    found = found_inputs(head, targets, search.methods, request, seeds, progress)
-    fits = as_files(head, found) if output.plot or save is not None else []
+    found = found_inputs(head, targets, search.methods, request, seeds, how.progress)
+    fits = as_files(head, found) if how.pictures or save is not None else []
     if save is not None:
-        write_fits(save, fits, replace(request, dtype="float64"), output)
+        write_fits(save, fits, replace(request, dtype="float64"), how)
     report = trained_head(head, found, request, seeds)
-    return with_pictures(report, fits) if output.plot else report
+    return with_pictures(report, fits) if how.pictures else report
 
 
 def refuse_maps_of_other_lengths(patterns: PatternOptions, sweep: str | None) -> None:
@@ -153,8 +148,8 @@ def varied(
     return scale_growth(first, methods, widths, lengths, request, seeds, make, progress)
 
 
-def verified(path: Path, output: OutputOptions, progress: Progress) -> Report:
+def verified(path: Path, how: How) -> Report:
     """What a saved fit does, measured again."""
     refuse_other_files(str(path), "attn approximate --verify")
-    report = verify_file(path, progress)
-    return with_pictures(report, read_fits(path)[0]) if output.plot else report
+    report = verify_file(path, how.progress)
+    return with_pictures(report, read_fits(path)[0]) if how.pictures else report

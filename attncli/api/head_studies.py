@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attncli.api.opened_models import PROBE_TOKENS
-from attncli.cli.config.defaults import before_the_work
+from attncli.api.rehearsal import before_the_work
 from attncli.errors import UsageError
 from attncli.limits import require_memory
 from attncli.models.inputs.texts import inputs_of

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from attncli.cli.config.defaults import before_the_work
+from attncli.api.rehearsal import before_the_work
 from attncli.errors import InputError, LimitError, UsageError
 from attncli.models.sources import Source
 from attncli.networks.variants import Switches

@@ -3,7 +3,6 @@
 import platform
 import sys
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 
 from attncli import __version__
 from attncli.records import Report
@@ -32,6 +31,8 @@ def environment() -> dict[str, str]:
 
 def version_of(name: str) -> str | None:
     """As the package says; torch itself, where there is one, names its build too."""
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         own = getattr(sys.modules.get(name), "__version__", None)
         return version(name) if own is None else str(own)

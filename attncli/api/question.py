@@ -1,31 +1,38 @@
 """A question of attn's, asked with keywords in Python and with options at a terminal: one declaration, one default.
 
-    @question
-    def rank_collapse(*, source: Source = None, run: RunOptions, how: How) -> Report: …
+@question
+def rank_collapse(*, source: Source = None, run: RunOptions, how: How) -> Report: …
 
-    rank_collapse("./checkpoint", seeds=3)      in Python: flat keywords, an `Answer`
-    rank_collapse.asked                         for the command line: the function with its groups
+rank_collapse("./checkpoint", seeds=3)      in Python: flat keywords, an `Answer`
+rank_collapse.asked                         for the command line: the function with its groups
 """
 
+import contextlib
 import functools
 import inspect
 import os
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Union, get_args, get_origin
 
-from attncli.api.answers import Answer, answer
 from attncli.api.progress import progress_bar
-from attncli.api.provenance import with_provenance
 from attncli.errors import UsageError
+from attncli.gates import Condition
+from attncli.models.sources import Source
 from attncli.options.declared import Argument
 from attncli.options.groups import flat_parameters, gathered
 from attncli.records import Report
 from attncli.studies import Progress, no_progress
 
 Say = Callable[[str], None]
+
+SOURCE = "source"
+"""What a question is about, where it is about a model, a network or maps."""
+OF_PYTHON = ("progress", "pictures")
+"""Keywords that the command line says in other ways."""
 
 
 def silent(sentence: str) -> None:
@@ -39,34 +46,49 @@ class How:
     progress: Progress = no_progress
     say: Say = silent
     """For what a person wants to know before long work."""
-    gated: tuple[str, ...] = ()
-    """Metrics that gates ask for, measured though nobody named them."""
+    conditions: tuple[Condition, ...] = ()
+    """Gates: what they ask for is measured, and what cannot be there is said before the work."""
     pictures: bool = False
     """Whether the report takes along what figures of maps are drawn of."""
-    given: Mapping[str, Any] = field(default_factory=dict)
-    """What has no form on the command line: a live module's tokenizer, a file for the fitted module."""
+    output: Path | None = None
+    """Where the report will be written, so that nothing which is read is written over."""
+    save_module: Path | None = None
+    """Where a fitted module is written."""
 
 
-def question(own: Sequence[str] = ()) -> Callable[[Callable[..., Report]], Callable[..., Answer]]:
+def question(own: Sequence[str] = ()) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Make the front door of a function with option groups; `own`: further keywords that only Python has."""
 
-    def front_door(asked: Callable[..., Report]) -> Callable[..., Answer]:
-        parameters = [p for p in flat_parameters(asked) if p.name != "how"]
+    def front_door(asked: Callable[..., Any]) -> Callable[..., Any]:
+        parameters = list(flat_parameters(asked))
         signature = in_python(parameters, own)
 
         @functools.wraps(asked)
-        def ask(*args: Any, **keywords: Any) -> Answer:
+        def ask(*args: Any, **keywords: Any) -> Any:
             bound = signature.bind(*args, **keywords)
             bound.apply_defaults()
             values = dict(bound.arguments)
-            extras = {name: values.pop(name) for name in own}
-            progress, pictures = values.pop("progress"), values.pop("pictures")
-            options = {p.name: converted(p, values[p.name]) for p in parameters}
-            with watched(progress) as watch:
-                how = How(watch, pictures=pictures, given=extras)
-                report = asked(**gathered(asked, options), how=how)
-            words = call_in_words(asked.__name__, parameters, keywords, args)
-            return answer(with_provenance(report, words))
+            apart = {name: values.pop(name) for name in (*own, *OF_PYTHON)}
+            options = {p.name: converted(p, values[p.name]) for p in parameters if p.name != SOURCE}
+            with ExitStack() as around:
+                if SOURCE in values:
+                    at_hand = subject(values[SOURCE], apart.get("tokenizer"))
+                    options[SOURCE] = around.enter_context(at_hand)
+                watch = around.enter_context(watched(apart["progress"]))
+                module = apart.get("save_module")
+                how = How(
+                    watch,
+                    pictures=apart["pictures"],
+                    save_module=None if module is None else Path(module),
+                )
+                found = asked(**gathered(asked, options), how=how)
+            if not isinstance(found, Report):
+                return found
+            from attncli.api.answers import answer
+            from attncli.api.provenance import with_provenance
+
+            words = call_in_words(asked.__name__, keywords, args)
+            return answer(with_provenance(found, words))
 
         ask.__signature__ = signature  # type: ignore[attr-defined]
         ask.asked = asked  # type: ignore[attr-defined]
@@ -80,7 +102,8 @@ def in_python(parameters: Sequence[inspect.Parameter], own: Sequence[str]) -> in
     shown = []
     for parameter in parameters:
         kind, said = parts_of(parameter)
-        first = any(isinstance(each, Argument) for each in said)
+        required = parameter.default is parameter.empty
+        first = required or any(isinstance(each, Argument) for each in said)
         way = parameter.POSITIONAL_OR_KEYWORD if first else parameter.KEYWORD_ONLY
         default = () if parameter.default == [] else parameter.default
         shown.append(parameter.replace(annotation=kind, kind=way, default=default))
@@ -90,7 +113,7 @@ def in_python(parameters: Sequence[inspect.Parameter], own: Sequence[str]) -> in
         for name, default in more
     ]
     shown.sort(key=lambda parameter: parameter.kind)
-    return inspect.Signature(shown, return_annotation=Answer)
+    return inspect.Signature(shown, return_annotation="Answer")
 
 
 def parts_of(parameter: inspect.Parameter) -> tuple[Any, tuple[Any, ...]]:
@@ -105,7 +128,7 @@ def converted(parameter: inspect.Parameter, value: Any) -> Any:
     """A value of Python's as the option holds it, refused by the parameter's name where it is none."""
     kind, _ = parts_of(parameter)
     kinds = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
-    empty = value is None or (value == () and isinstance(value, tuple))
+    empty = value is None or (isinstance(value, tuple) and not value)
     if empty and (parameter.default is None or parameter.default == []):
         return [] if parameter.default == [] else None
     for one in kinds:
@@ -132,7 +155,9 @@ def as_kind(kind: Any, value: Any) -> Any:
     if kind is int:
         return operator_index(value)
     if kind is float:
-        return float(value) if isinstance(value, int | float) or hasattr(value, "__float__") else None
+        return (
+            float(value) if isinstance(value, int | float) or hasattr(value, "__float__") else None
+        )
     return value if kind is Any else None
 
 
@@ -147,7 +172,7 @@ def operator_index(value: Any) -> int | None:
 def as_text(value: Any) -> str | None:
     """Texts, paths, and numbers, as one would type them."""
     if isinstance(value, str | os.PathLike):
-        return os.fspath(value)  # type: ignore[return-value]
+        return str(os.fspath(value))
     number = operator_index(value)
     return None if number is None else str(number)
 
@@ -162,21 +187,29 @@ def as_texts(value: Any) -> list[Any] | None:
     return [each if (text := as_text(each)) is None else text for each in value]
 
 
+@contextmanager
+def subject(value: Any, tokenizer: Any) -> Iterator[Any]:
+    """A live module is at rest while it is asked about; whatever has a name or path is found by it."""
+    if value is None or isinstance(value, str | os.PathLike):
+        if tokenizer is not None:
+            raise UsageError("`tokenizer` goes with a live module: a checkpoint brings its own.")
+        yield None if value is None else os.fspath(value)
+        return
+    from attncli.models.loading.live import left_as_it_was, live_model
+
+    live = live_model(value, tokenizer)
+    with left_as_it_was(live.model):
+        yield Source("live", str(live), live=live)
+
+
 def watched(progress: Any) -> Any:
     """`progress=True` shows a bar on a terminal, as the command does; a callable is called."""
-    import contextlib
-
     if progress is True:
         return progress_bar(True)
     return contextlib.nullcontext(no_progress if progress in (None, False) else progress)
 
 
-def call_in_words(
-    name: str,
-    parameters: Sequence[inspect.Parameter],
-    keywords: Mapping[str, Any],
-    args: Sequence[Any],
-) -> list[str]:
+def call_in_words(name: str, keywords: Mapping[str, Any], args: Sequence[Any]) -> list[str]:
     """The call, for the report: what is no plain value by its type."""
     said = [in_words(each) for each in args]
     said += [f"{key}={in_words(value)}" for key, value in keywords.items() if key != "progress"]

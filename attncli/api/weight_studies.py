@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from attncli.cli.config.defaults import before_the_work
+from attncli.api.rehearsal import before_the_work
 from attncli.errors import UsageError
 from attncli.models.sources import Source
 from attncli.networks.spec import option

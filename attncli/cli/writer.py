@@ -14,7 +14,8 @@ from attncli.options.shared import OutputOptions
 from attncli.processes.launch import first
 from attncli.processes.saying import say
 from attncli.records import Report
-from attncli.render import FORMATS
+from attncli.render import FORMATS, endings, manner
+from attncli.writing.tensor_files import TENSORS, require_tensor_file
 from attncli.writing.whole_files import (
     explained,
     needs_no_ending,
@@ -27,18 +28,6 @@ from attncli.writing.whole_files import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-SUFFIXES = {
-    ".json": "json",
-    ".jsonl": "jsonl",
-    ".csv": "csv",
-    ".md": "markdown",
-    ".txt": "table",
-}
-TELLING = ("table", "markdown", "github")
-"""Formats that show the verdicts to a person, who need not read them twice."""
-OTHER_SUFFIXES = {".xml": "junit"}
-"""Of formats that hold the verdicts alone: nobody should lose the numbers by an ending."""
-TENSORS = ".safetensors"
 FIGURES = (".png", ".svg", ".pdf")
 FULL_WIDTH = 10_000
 """Wider than any table: on a pipe nothing is cut or wrapped."""
@@ -88,14 +77,14 @@ def write(report: Report, options: OutputOptions) -> int:
         write_whole(options.output, lambda path: path.write_bytes(text))
     if name == "github":
         append_step_summary(report)
-    notes(report, options, told=options.output is None and name in TELLING)
+    notes(report, options, told=options.output is None and manner(name).tells_verdicts)
     return gates.exit_code(report)
 
 
 def chosen_format(options: OutputOptions) -> str:
     if options.format is not None:
         return options.format
-    return SUFFIXES.get(options.output.suffix.lower(), "table") if options.output else "table"
+    return endings().get(options.output.suffix.lower(), "table") if options.output else "table"
 
 
 def require_report_file(options: OutputOptions, path: Path) -> None:
@@ -104,27 +93,20 @@ def require_report_file(options: OutputOptions, path: Path) -> None:
     if ending in FIGURES:
         raise UsageError(f"--output {path} is for the report: draw a figure with --plot {path}.")
     if ending == TENSORS:
-        raise UsageError(f"--output {path} is for the report, which is no tensors: end it in {endings()}.")  # fmt: skip
+        raise UsageError(f"--output {path} is for the report, which is no tensors: end it in {endings_in_words()}.")  # fmt: skip
     if options.plot is not None and path.resolve() == Path(options.plot).resolve():
         raise UsageError(f"--output and --plot both name {path}: give them different files.")
     require_writable(path)
-    if options.format is None and ending not in SUFFIXES and not needs_no_ending(path):
-        format = OTHER_SUFFIXES.get(ending, "table")
+    if options.format is None and ending not in endings() and not needs_no_ending(path):
+        format = endings(holding_rows=False).get(ending, "table")
         raise UsageError(
-            f"--output {path} does not say in which format: end it in {endings()}, or add --format {format}."
+            f"--output {path} does not say in which format: end it in {endings_in_words()}, or add --format {format}."
         )
 
 
-def endings() -> str:
-    *first, last = SUFFIXES
+def endings_in_words() -> str:
+    *first, last = endings()
     return f"{', '.join(first)} or {last}"
-
-
-def require_tensor_file(path: Path) -> None:
-    """Readers tell safetensors by the ending."""
-    require_writable(path)
-    if path.suffix.lower() != TENSORS and not needs_no_ending(path):
-        raise UsageError(f"cannot write {path}: it holds tensors, so it must end in {TENSORS}.")
 
 
 def require_figure(path: Path) -> None:

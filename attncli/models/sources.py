@@ -13,15 +13,15 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from attncli.errors import InputError, UsageError
 from attncli.models.file_kinds import FileKind, kind_of
 
-Kind = Literal["synthetic", "hub", "folder", "random"] | FileKind
+Kind = Literal["synthetic", "hub", "folder", "random", "live"] | FileKind
 
 FILES: tuple[str, ...] = get_args(FileKind)
-MODELS: tuple[Kind, ...] = ("hub", "folder", "random")
+MODELS: tuple[Kind, ...] = ("hub", "folder", "random", "live")
 SAVED_MODELS: tuple[Kind, ...] = ("hub", "folder")
 
 GRAMMAR = "write org/name[@revision], ./dir, random:ARCH[?layers=2&width=64], or the path of a .safetensors file"
@@ -55,6 +55,7 @@ WORDS: Mapping[Kind, Words] = {
     "hub": Words("a model of the hub", OF_MODELS),
     "folder": Words("a folder", OF_MODELS),
     "random": Words("a model with random weights", OF_MODELS),
+    "live": Words("a live module", OF_MODELS),
     "network": Words("a network file", "attn rank-collapse and attn paths"),
     "maps": Words("a file of attention maps", "attn inspect-model and attn approximate --pattern"),
     "fit": Words("a fitted module", "attn approximate --verify"),
@@ -77,6 +78,8 @@ class Source:
     sizes: Mapping[str, Size] = field(default_factory=dict)
     """Of a random model: `layers`, `width`, `heads` … where they are not the defaults; a bare word is 1."""
     warnings: tuple[str, ...] = ()
+    live: Any = field(default=None, compare=False)
+    """A module of the caller's own."""
 
     @property
     def path(self) -> Path:
@@ -99,10 +102,12 @@ class Source:
         return f"{self.name}@{self.revision}" if self.revision else self.name
 
 
-def parse(text: str | None) -> Source:
+def parse(text: "str | Source | None") -> Source:
     """The one reading of SOURCE; what fits none is refused together with the grammar."""
     if text is None:
         return Source("synthetic")
+    if isinstance(text, Source):
+        return text
     if text.startswith(RANDOM):
         return random_source(text)
     if text.lower().endswith(GGUF):

@@ -5,16 +5,26 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, get_type_hints
 
+NO_OPTIONS = ("how", "return")
+"""What surrounds a question, and its answer."""
+
 
 def flat_parameters(function: Callable[..., Any]) -> Iterator[inspect.Parameter]:
     """The function's parameters with every group replaced by its fields, annotations whole."""
     hints = get_type_hints(function, include_extras=True)
     for parameter in inspect.signature(function).parameters.values():
+        if parameter.name in NO_OPTIONS:
+            continue
         kind = hints[parameter.name]
         if is_group(kind):
-            yield from map(field_parameter, group_fields(kind))
+            yield from group_parameters(kind)
         else:
             yield parameter.replace(annotation=kind, kind=parameter.KEYWORD_ONLY)
+
+
+def group_parameters(group: type) -> Iterator[inspect.Parameter]:
+    """A group's fields, each as a keyword."""
+    yield from map(field_parameter, group_fields(group))
 
 
 def gathered(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
@@ -22,7 +32,7 @@ def gathered(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[st
     rest = dict(values)
     found = {}
     for name, kind in get_type_hints(function).items():
-        if is_group(kind):
+        if is_group(kind) and name not in NO_OPTIONS:
             members = {field.name: rest.pop(field.name) for field, _ in group_fields(kind)}
             found[name] = kind(**members)
     return rest | found

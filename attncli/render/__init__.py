@@ -1,8 +1,54 @@
 """Formats, one per file: a function of the report that returns text or a rich renderable and writes nothing.
 
-To add one, add a file `attncli/render/NAME.py` with a function `NAME(report)`.
+To add one, add a file `attncli/render/NAME.py` with a function `NAME(report)` under `@renderer(…)`, which says all that
+others need to know of it. Nothing else is edited.
 """
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from attncli.registry import Registry
 
 FORMATS = Registry("format", "attncli.render")
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """What is known of a format without rendering anything."""
+
+    endings: tuple[str, ...]
+    """Of files that are meant to hold it."""
+    tells_verdicts: bool
+    """Whether a person reads the verdicts in it, and need not read them twice."""
+    holds_rows: bool
+    """Whether the numbers are in it: else its ending alone does not ask for it, lest they be lost."""
+
+
+def renderer(
+    *, endings: tuple[str, ...] = (), tells_verdicts: bool = False, holds_rows: bool = True
+) -> Callable[[Function], Function]:
+    """Attach a format's manner; the function itself is returned untouched."""
+
+    def attach(function: Function) -> Function:
+        function.manner = Manner(endings, tells_verdicts, holds_rows)  # type: ignore[attr-defined]
+        return function
+
+    return attach
+
+
+def manner(name: str) -> Manner:
+    found: Manner = FORMATS[name].manner  # type: ignore[attr-defined]
+    return found
+
+
+def endings(holding_rows: bool = True) -> dict[str, str]:
+    """Endings of files, and the format that each of them means."""
+    return {
+        ending: name
+        for name in FORMATS.names()
+        for ending in manner(name).endings
+        if manner(name).holds_rows == holding_rows
+    }

@@ -2,6 +2,7 @@ import csv as standard
 import io
 
 from attncli.records import Report, Scalar
+from attncli.render import renderer
 from attncli.render._columns import columns
 from attncli.visible import all_visible
 
@@ -9,6 +10,7 @@ FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 """What a spreadsheet takes for the beginning of a formula, and may run."""
 
 
+@renderer(endings=(".csv",))
 def csv(report: Report) -> str:
     """Comma-separated rows with a header line; what does not apply is empty."""
     report = all_visible(report)

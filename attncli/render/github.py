@@ -1,9 +1,11 @@
 from collections.abc import Iterator
 
 from attncli.records import Report
+from attncli.render import renderer
 from attncli.visible import all_visible
 
 
+@renderer(tells_verdicts=True)
 def github(report: Report) -> str:
     """Annotations of GitHub Actions: an error per failed gate; with GITHUB_STEP_SUMMARY also the job's summary."""
     return "".join(f"{line}\n" for line in annotations(report))

@@ -4,12 +4,14 @@ from typing import Any
 
 from attncli import __version__
 from attncli.records import SCHEMA_VERSION, Report, Verdict, View
+from attncli.render import renderer
 from attncli.visible import in_json
 
 ADDED_TO_VIEWS = ("names", "lowest_drawn", "measure")
 """Fields that the first reports did not have: left out where they are empty, so that those stay as they were."""
 
 
+@renderer(endings=(".json",))
 def json(report: Report) -> str:
     """The whole report as one strict JSON document: provenance, definitions, rows, verdicts."""
     text = standard.dumps(document(report), indent=1, ensure_ascii=False, allow_nan=False)

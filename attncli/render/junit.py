@@ -2,9 +2,11 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from attncli.records import Report, Verdict
+from attncli.render import renderer
 from attncli.visible import all_visible
 
 
+@renderer(endings=(".xml",), holds_rows=False)
 def junit(report: Report) -> str:
     """One test case a gate, as JUnit XML: what CI systems show as test results."""
     report = all_visible(report)  # which leaves nothing that XML 1.0 has no words for

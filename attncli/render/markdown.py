@@ -2,6 +2,7 @@ import re
 from collections.abc import Iterator
 
 from attncli.records import Report
+from attncli.render import renderer
 from attncli.render._cells import Grid, grids
 from attncli.visible import all_visible
 
@@ -9,6 +10,7 @@ SPECIAL = re.compile(r"[\\`*<>&|~$\[\]]|(?<!\w)_|_(?!\w)")
 """What Markdown, or HTML within it, would take for its own; an underscore within a word is one."""
 
 
+@renderer(endings=(".md",), tells_verdicts=True)
 def markdown(report: Report) -> str:
     """The headline, the tables and the verdicts as GitHub-flavoured Markdown."""
     return "\n".join(lines(all_visible(report))) + "\n"

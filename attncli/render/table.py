@@ -13,10 +13,12 @@ from rich.table import Table
 from rich.text import Text
 
 from attncli.records import Report, Verdict
+from attncli.render import renderer
 from attncli.render._cells import Grid, grids
 from attncli.visible import all_visible
 
 
+@renderer(endings=(".txt",), tells_verdicts=True)
 def table(report: Report) -> RenderableType:
     """For people: the answer first, then the tables, then the verdicts."""
     return Group(*blocks(all_visible(report)))

@@ -4,12 +4,16 @@ The safetensors library orders metadata at random and renames over its target, w
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from attncli.errors import UsageError
+from attncli.writing.whole_files import needs_no_ending, require_writable, write_whole
+
+TENSORS = ".safetensors"
 DTYPES = {"float64": "F64", "float32": "F32", "int64": "I64", "uint8": "U8"}
 
 
@@ -33,3 +37,23 @@ def write_tensors(
         file.write(len(text).to_bytes(8, "little") + text)
         for array in tensors.values():
             file.write(np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<")).data)
+
+
+def require_tensor_file(path: Path) -> None:
+    """Readers tell safetensors by the ending."""
+    require_writable(path)
+    if path.suffix.lower() != TENSORS and not needs_no_ending(path):
+        raise UsageError(f"cannot write {path}: it holds tensors, so it must end in {TENSORS}.")
+
+
+def save_tensors(
+    path: Path,
+    tensors: Mapping[str, np.ndarray[Any, Any]],
+    metadata: Mapping[str, str],
+    say: Callable[[str], None],
+) -> None:
+    """Write the file whole or not at all, and say so."""
+    write_whole(path, lambda target: write_tensors(target, tensors, metadata))
+    size = sum(array.nbytes for array in tensors.values())
+    count = f"{len(tensors)} tensor{'s' if len(tensors) > 1 else ''}"
+    say(f"{count}, {size / 1e6:.3g} MB → {path}")

@@ -238,7 +238,7 @@ def test_a_format_that_is_named_may_go_anywhere(name: str, tmp_path: Path) -> No
 def test_a_report_is_not_written_as_tensors(tmp_path: Path) -> None:
     for format in ([], ["--format", "json"]):
         outcome = attn(*REPORT, "-o", "x.safetensors", *format)
-        assert (outcome.code, "end it in .json, .jsonl, .csv, .md or .txt" in outcome.err) == (2, True)  # fmt: skip
+        assert (outcome.code, "end it in .csv, .json, .jsonl, .md or .txt" in outcome.err) == (2, True)  # fmt: skip
     assert "--format junit" in attn(*REPORT, "-o", "x.xml").err
     assert not files_in(tmp_path)
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attncli.cli.help import Command, Group
+from attncli.cli.terminal import grouped
 from attncli.options.declared import Argument
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def config() -> None: ...
 @app.command(
     "show", cls=Command, epilog=EXAMPLES, context_settings={"ignore_unknown_options": True}
 )
+@grouped
 def show(
     context: typer.Context,
     words: Annotated[

@@ -1,19 +1,10 @@
 """`attn generate network` and `attn generate maps`"""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
 import typer
 
+from attncli.api.generate import generate_maps, generate_network
+from attncli.cli.answering import writing_command_of
 from attncli.cli.help import Command, Group
-from attncli.cli.terminal import grouped
-from attncli.errors import UsageError
-from attncli.options.declared import Option
-from attncli.options.shared import LARGEST_SEED, NetworkOptions, SwitchOptions, complete_map
-from attncli.processes.saying import say
-
-if TYPE_CHECKING:
-    import numpy as np
 
 app = typer.Typer(
     cls=Group,
@@ -22,109 +13,14 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Seed = Annotated[int, Option(help="Random seed. [default: 0]")]
-Target = Annotated[
-    Path, Option("--output", "-o", metavar="FILE", help="The safetensors file to write.")
-]
-
 NETWORK_EXAMPLES = """attn generate network -o net.safetensors
 attn generate network --layers 6 --norm layer --no-skip --seed 3 -o san.safetensors
 attn rank-collapse net.safetensors
 """
 
-
-@app.command("network", cls=Command, epilog=NETWORK_EXAMPLES)
-@grouped
-def generate_network(
-    *,
-    output: Target,
-    seed: Seed = 0,
-    switches: SwitchOptions,
-    network: NetworkOptions,
-) -> int:
-    """A network's weights and embeddings, in float64, for `attn rank-collapse FILE` and for other programs.
-
-    The file holds every part, so that all variants can be computed from it; switches such as --no-skip say which
-    variant is meant, and `attn rank-collapse` then computes that one.
-    """
-    from attncli.api.network_sources import spec_from
-    from attncli.cli.writer import require_tensor_file
-    from attncli.limits import require_memory
-    from attncli.networks.files import metadata, tensors
-    from attncli.networks.weights import GeneratedNetwork
-
-    source = GeneratedNetwork(spec_from(network), checked_seed(seed))
-    variant = next(iter(switches.chosen())) if switches.given else "paper"
-    require_tensor_file(output)
-    spec = source.spec
-    size = spec.layers * spec.layer_bytes + 8 * spec.tokens * spec.width
-    require_memory(2 * size, "Writing this network", "lower --layers, --tokens or --width")
-    return save(output, tensors(source), metadata(source, variant))
-
-
 MAPS_EXAMPLES = """attn generate maps --map uniform:causal=true --map iid:sigma=2 --heads 4 -o maps.safetensors
 attn generate maps --map sink:0.9 --map window:8 --map induction:16 --tokens 128 -o maps.safetensors
 """
 
-
-@app.command("maps", cls=Command, epilog=MAPS_EXAMPLES)
-@grouped
-def generate_maps(
-    *,
-    output: Target,
-    map: Annotated[
-        list[str],
-        Option(
-            metavar="NAME[:PARAMETERS]",
-            complete=complete_map,
-            help="One layer of this kind, from `attn list maps`, as in iid:sigma=2 or window:8. Repeatable.",
-        ),
-    ],
-    tokens: Annotated[int, Option(help="Queries and keys. [default: 64]")] = 64,
-    heads: Annotated[int, Option(help="Draws of each map. [default: 1]")] = 1,
-    seed: Seed = 0,
-) -> int:
-    """Attention maps with known answers: one layer for every --map, [head, query, key] in float64."""
-    import numpy as np
-
-    from attncli.cli.writer import require_tensor_file
-    from attncli.limits import require_memory
-    from attncli.maps import MAPS
-    from attncli.registry import call_spec
-
-    if tokens < 1 or heads < 1:
-        raise UsageError("--tokens and --heads must be at least 1.")
-    require_tensor_file(output)
-    size = 8 * len(map) * heads * tokens**2
-    require_memory(2 * size, "Holding these maps", "lower --tokens, --heads or the number of maps")
-    layers = {}
-    for layer, text in enumerate(map):
-        rng = np.random.default_rng([checked_seed(seed), layer])
-        draws = [call_spec(MAPS, text, tokens=tokens, rng=rng) for _ in range(heads)]
-        layers[f"layers.{layer}.attention"] = np.stack(draws)
-    described = {"format": "attn-maps", "version": "1", "seed": str(seed), "maps": " ".join(map)}
-    return save(output, layers, described)
-
-
-def checked_seed(seed: int) -> int:
-    if not 0 <= seed <= LARGEST_SEED:
-        raise UsageError(f"--seed must be from 0 to {LARGEST_SEED}, not {seed}.")
-    return seed
-
-
-def save(
-    path: Path,
-    tensors: "dict[str, np.ndarray[Any, Any]]",
-    metadata: dict[str, str],
-    quiet: bool = False,
-) -> int:
-    """Write the file whole or not at all, and say so."""
-    from attncli.writing.tensor_files import write_tensors
-    from attncli.writing.whole_files import write_whole
-
-    write_whole(path, lambda target: write_tensors(target, tensors, metadata))
-    size = sum(array.nbytes for array in tensors.values())
-    count = f"{len(tensors)} tensor{'s' if len(tensors) > 1 else ''}"
-    if not quiet:
-        say(f"{count}, {size / 1e6:.3g} MB → {path}")
-    return 0
+app.command("network", cls=Command, epilog=NETWORK_EXAMPLES)(writing_command_of(generate_network))
+app.command("maps", cls=Command, epilog=MAPS_EXAMPLES)(writing_command_of(generate_maps))

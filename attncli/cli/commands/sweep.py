@@ -67,10 +67,10 @@ def sweep(
     killed one stopped; an item that fails is told, and the rest go on.
     """
     from attncli import gates
+    from attncli.api.progress import progress_bar
     from attncli.api.provenance import with_provenance
     from attncli.cli.config.fingerprint import options_of
     from attncli.cli.config.sweep_items import models, steps
-    from attncli.api.progress import progress_bar
     from attncli.cli.writer import prepare, write
     from attncli.processes.runs import OF_MODELS
     from attncli.studies.reports.model_sweep import Item, model_sweep

@@ -8,21 +8,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from attncli.api.rehearsal import STAGE, Rehearsed
 from attncli.errors import AttnError, UsageError
 
 RUNNABLE = ("rank-collapse", "approximate", "inspect-model", "paths")
 """Commands that can be rehearsed: they say by `before_the_work` where the work begins."""
 
 
-class Rehearsed(Exception):
-    """A rehearsal has come to where the work would begin."""
-
-
 @dataclass
 class Rehearsal:
-    """Whether runs stop before the work, and what became of their defaults."""
+    """What became of a run's defaults."""
 
-    on: bool = False
     left_out: dict[str, str] = field(default_factory=dict)
     """Why, by the parameter's name."""
     overruled: set[str] = field(default_factory=set)
@@ -40,16 +36,10 @@ REHEARSAL = Rehearsal()
 """Of this process."""
 
 
-def before_the_work() -> None:
-    """Called where all is refused that can be refused without the model or the numbers."""
-    if REHEARSAL.on:
-        raise Rehearsed
-
-
 def run_with_defaults(context: Any, run: Callable[[Any], Any]) -> Any:
     """Run the command; where it refuses a default rather than the command line, once more without it."""
     note_overruled(context)
-    if REHEARSAL.on and context.command.name not in RUNNABLE:
+    if STAGE.rehearsing and context.command.name not in RUNNABLE:
         raise Rehearsed
     while True:
         try:
@@ -131,11 +121,11 @@ def rehearse(words: list[str]) -> Rehearsal:
     """The command line up to where its work would begin; its own refusals are raised."""
     from attncli.cli.app import app
 
-    REHEARSAL.on, REHEARSAL.left_out, REHEARSAL.overruled = True, {}, set()
+    STAGE.rehearsing, REHEARSAL.left_out, REHEARSAL.overruled = True, {}, set()
     try:
         app(words, prog_name="attn", standalone_mode=False)
     except Rehearsed:
         pass
     finally:
-        REHEARSAL.on = False
+        STAGE.rehearsing = False
     return REHEARSAL

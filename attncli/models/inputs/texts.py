@@ -71,14 +71,14 @@ def inputs_of(checkpoint: Checkpoint, options: InputOptions) -> list[ModelInput]
                 idle=["--text", "--text-file", "--token-ids"],
             )
         return random_inputs(checkpoint, options, options.random_tokens)
-    if options.random_tokens is not None or (checkpoint.folder is None and not asked):
+    if options.random_tokens is not None or (not checkpoint.reads_texts and not asked):
         return random_inputs(checkpoint, options, options.random_tokens)
     if options.token_ids:
         return [
             words(checkpoint, name, "token ids", Encoded(ids, shown(ids), 0))
             for name, ids in cut(id_lists(options.token_ids), options.tokens)
         ]
-    tokenizer = tokenizer_of(checkpoint.folder)
+    tokenizer = tokenizer_of(checkpoint.folder, checkpoint.tokenizer)
     folder = checkpoint.folder or Path()
     return [
         words(checkpoint, name, "text", encode(folder, tokenizer, name, text, options.tokens))

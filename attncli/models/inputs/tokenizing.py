@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from attncli.errors import InputError, UsageError
 from attncli.models.inputs.token_texts import plain_texts, texts
@@ -57,14 +57,19 @@ class OneFile:
 
 
 class SeveralFiles:
-    """vocab.txt and its kin, which transformers puts together."""
+    """A tokenizer of transformers: put together from vocab.txt and its kin, or a live model's own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, tokenizer: Any) -> None:
+        self.tokenizer = tokenizer
+
+    @classmethod
+    def of(cls, folder: Path) -> "SeveralFiles":
         from transformers import AutoTokenizer
 
-        self.tokenizer = AutoTokenizer.from_pretrained(
+        found = AutoTokenizer.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False
         )
+        return cls(found)
 
     def encode(self, text: str, limit: int | None) -> Encoded:
         found = self.tokenizer(
@@ -81,8 +86,10 @@ class SeveralFiles:
         return Encoded(ids, labels, unknown, sum(found["special_tokens_mask"]))
 
 
-def tokenizer_of(folder: Path | None) -> Tokenizer:
+def tokenizer_of(folder: Path | None, at_hand: Any = None) -> Tokenizer:
     """The checkpoint's own tokenizer; without one there are no texts, but still ids."""
+    if at_hand is not None:
+        return SeveralFiles(at_hand)
     if folder is None:
         raise InputError(f"a random model has no tokenizer: {ADVICE}.")
     if (folder / ONE_FILE).is_file():
@@ -92,7 +99,7 @@ def tokenizer_of(folder: Path | None) -> Tokenizer:
     if any(any(folder.glob(pattern)) for pattern in VOCABULARIES):
         what = f"its tokenizer does not load, {ADVICE}"
         with hushed():
-            return understood(folder, what, lambda: SeveralFiles(folder))
+            return understood(folder, what, lambda: SeveralFiles.of(folder))
     raise InputError(f"{folder} has no tokenizer: {ADVICE}.")
 
 

@@ -41,8 +41,14 @@ class LiveModel:
             "parameters": model.num_parameters(),
             "dtype": dtype_name(model.dtype),
             "device": str(model.device),
-            "weight_sha256": state_sha256(str(self), model.state_dict()),
+            "weight_sha256": state_sha256(str(self), stored_state(model)),
         }
+
+
+def stored_state(model: PreTrainedModel) -> dict[str, torch.Tensor]:
+    """What a checkpoint of the model would hold: weights that are tied to others are not written twice."""
+    tied = getattr(model, "all_tied_weights_keys", None) or {}
+    return {name: tensor for name, tensor in model.state_dict().items() if name not in tied}
 
 
 def live_model(module: object, tokenizer: Any = None) -> LiveModel:

@@ -16,6 +16,7 @@ from attncli.models.files.whole_weights import Weights, read_weights, state_sha2
 from attncli.models.loading.architectures import Architecture, architecture_of
 from attncli.models.loading.body import body_of
 from attncli.models.loading.filling import fill, refuse_oversize, usable_names
+from attncli.models.loading.live import LiveModel, in_dtype
 from attncli.models.loading.placing import placement, refuse_no_device
 from attncli.models.loading.precision import (
     checked_device,
@@ -73,6 +74,13 @@ class Checkpoint:
     folder: Path | None
     """Where tokenizer files lie; a random model has none."""
     warnings: tuple[str, ...] = ()
+    tokenizer: Any = None
+    """A live module's, which came beside it."""
+
+    @property
+    def reads_texts(self) -> bool:
+        """Whether it came with a tokenizer, or with a folder that should hold one."""
+        return self.folder is not None or self.tokenizer is not None
 
     @property
     def body(self) -> PreTrainedModel:
@@ -89,6 +97,8 @@ def load(source: Source | str, options: LoadOptions | None = None) -> Checkpoint
     checked_device_map(options.device_map, options.device)
     if options.tensor_parallel:
         require_accelerate("--tensor-parallel")
+    if source.kind == "live":
+        return live_checkpoint(source.live, options, device)
     if source.kind == "random":
         return random_checkpoint(source, options, device)
     with quiet():
@@ -180,6 +190,21 @@ def at_rest(model: PreTrainedModel, device: torch.device | None) -> PreTrainedMo
     if device is not None and device.type != "cpu":
         nn.Module.to(model, device)
     return model
+
+
+def live_checkpoint(live: LiveModel, options: LoadOptions, device: torch.device) -> Checkpoint:
+    """The caller's own module, where it is; only within `left_as_it_was`, which undoes what is done to it here."""
+    if device.type != "cpu" or options.device_map is not None or options.tensor_parallel:
+        raise UsageError("a live module is measured where it is: move it, or leave --device out.")
+    model, identity = live.model, live.identity()
+    dtype = wanted_dtype(options.dtype, model.dtype, model.device)
+    if options.dtype is None and not options.half:
+        dtype = torch.promote_types(dtype, torch.float32)
+    in_dtype(model, dtype)
+    at_rest(model, None)
+    return Checkpoint(
+        model, {**identity, "dtype": dtype_name(dtype)}, None, tokenizer=live.tokenizer
+    )
 
 
 def random_checkpoint(source: Source, options: LoadOptions, device: torch.device) -> Checkpoint:

@@ -1,0 +1,133 @@
+"""The question of `attn approximate`."""
+
+from pathlib import Path
+from typing import Annotated
+
+from attncli.api.question import How, question
+from attncli.api.rehearsal import before_the_work
+from attncli.errors import UsageError, unknown_name
+from attncli.options.declared import Option
+from attncli.options.model_options import InputOptions
+from attncli.options.pattern_options import (
+    DrawOptions,
+    PatternOptions,
+    PrecisionOptions,
+    SearchOptions,
+    request_of,
+)
+from attncli.records import Report
+
+
+@question(own=("save_module",))
+def approximate(
+    *,
+    module: Annotated[
+        str | None,
+        Option(
+            metavar="MODEL:LAYER.HEAD",
+            help="A trained head: the inputs that make it show the patterns, and what rounding leaves of them.",
+        ),
+    ] = None,
+    sweep: Annotated[
+        str | None,
+        Option(
+            metavar="length=FROM:TO", help="The smallest width against the length, and its law."
+        ),
+    ] = None,
+    frontier: Annotated[
+        str | None,
+        Option(metavar="FROM:TO", help="The smallest logit scale at these widths, per dtype."),
+    ] = None,
+    verify: Annotated[
+        Path | None, Option(metavar="FILE", help="Measure a saved fit again, and nothing else.")
+    ] = None,
+    timing: Annotated[
+        bool, Option("--timing", help="Add CPU seconds, which differ from run to run.")
+    ] = False,
+    offline: Annotated[
+        bool, Option("--offline", help="Models from the cache and from folders alone.")
+    ] = False,
+    patterns: PatternOptions,
+    inputs: InputOptions,
+    search: SearchOptions,
+    precision: PrecisionOptions,
+    run: DrawOptions,
+    how: How,
+) -> Report:
+    """Can one fixed attention module produce these patterns by its inputs alone, how wide, at what logit scale?
+
+    After "On the expressive power of self-attention matrices": softmax(X W_Q W_K^T X^T) with W_Q, W_K fixed by the
+    width, only X knowing the pattern. Every fit is verified after rounding, by evaluating it again. With -o
+    FILE.safetensors the module is written there and the report goes to stdout.
+    """
+    from attncli.api import fit_studies as runs
+    from attncli.api.chosen_patterns import choose
+
+    check_gates([condition.metric for condition in how.conditions])
+    refuse_contradictions(module, sweep, frontier, verify, how.save_module, search)
+    if verify is not None:
+        before_the_work()
+        return runs.verified(verify, how)
+    request = request_of(patterns, search, precision)
+    head = None if module is None else runs.head_of(module, offline, how)
+    runs.refuse_maps_of_other_lengths(patterns, sweep)
+    before_the_work()
+    chosen = choose(patterns, inputs, offline, run.all_seeds()[0])
+    if head is not None:
+        report = runs.on_head(head, chosen, search, request, run, how)
+    elif sweep is not None or frontier is not None:
+        report = runs.varied(sweep, frontier, chosen, search, request, run, how.progress)
+    else:
+        report = runs.solved(chosen, search, request, run, timing, how)
+    return chosen.noted(report)
+
+
+def refuse_contradictions(
+    module: str | None,
+    sweep: str | None,
+    frontier: str | None,
+    verify: Path | None,
+    save: Path | None,
+    search: SearchOptions,
+) -> None:
+    """One run answers one question."""
+    asked = {"--verify": verify, "--module": module, "--sweep": sweep, "--frontier": frontier}
+    given = [name for name, value in asked.items() if value is not None]
+    varied = sweep is not None or frontier is not None
+    if sum((verify is not None, module is not None, varied)) > 1:
+        raise UsageError(
+            "--verify, --module, and --sweep or --frontier exclude each other: ask one at a time.",
+            rivals=given,
+        )
+    if save and (verify is not None or varied):
+        raise UsageError(
+            "-o FILE.safetensors goes with a plain run or --module: only those make a module to write.",
+            because=given,
+        )
+    if search.width is not None and (search.find_width or varied):
+        raise UsageError(
+            "--width fixes what --find-width, --sweep and --frontier vary: leave it out.",
+            idle=["--width"],
+            because=["--find-width", "--sweep", "--frontier"],
+        )
+    if module is not None and (search.width is not None or search.find_width):
+        raise UsageError(
+            "--module fixes the width: leave --width and --find-width out.",
+            idle=["--width", "--find-width"],
+            because=["--module"],
+        )
+
+
+def check_gates(names: list[str]) -> None:
+    """A gate on a number that no mode of this command has is refused before the work."""
+    from attncli.studies.approximate.fit_rows import FIT_METRICS
+    from attncli.studies.approximate.frontier import FRONTIER_METRICS
+    from attncli.studies.approximate.scale_growth import SCALE_METRICS
+    from attncli.studies.approximate.trained_head import HEAD_METRICS
+    from attncli.studies.approximate.width_growth import GROWTH_METRICS
+
+    tables = (FIT_METRICS, GROWTH_METRICS, FRONTIER_METRICS, SCALE_METRICS, HEAD_METRICS)
+    known = {name for table in tables for name in table}
+    for name in names:
+        if name not in known:
+            raise unknown_name("metric in the gate", name, known)

@@ -1,0 +1,90 @@
+"""Synthetic networks and maps in files: `attn generate network` and `attn generate maps`."""
+
+from pathlib import Path
+from typing import Annotated
+
+from attncli.api.question import How, question
+from attncli.errors import UsageError
+from attncli.options.declared import Option
+from attncli.options.shared import LARGEST_SEED, NetworkOptions, SwitchOptions, complete_map
+
+Seed = Annotated[int, Option(help="Random seed. [default: 0]")]
+Target = Annotated[
+    Path, Option("--output", "-o", metavar="FILE", help="The safetensors file to write.")
+]
+
+
+@question()
+def generate_network(
+    *,
+    output: Target,
+    seed: Seed = 0,
+    switches: SwitchOptions,
+    network: NetworkOptions,
+    how: How,
+) -> Path:
+    """A network's weights and embeddings, in float64, for `attn rank-collapse FILE` and for other programs.
+
+    The file holds every part, so that all variants can be computed from it; switches such as --no-skip say which
+    variant is meant, and `attn rank-collapse` then computes that one.
+    """
+    from attncli.api.network_sources import spec_from
+    from attncli.limits import require_memory
+    from attncli.networks.files import metadata, tensors
+    from attncli.networks.weights import GeneratedNetwork
+    from attncli.writing.tensor_files import require_tensor_file, save_tensors
+
+    source = GeneratedNetwork(spec_from(network), checked_seed(seed))
+    variant = next(iter(switches.chosen())) if switches.given else "paper"
+    require_tensor_file(output)
+    spec = source.spec
+    size = spec.layers * spec.layer_bytes + 8 * spec.tokens * spec.width
+    require_memory(2 * size, "Writing this network", "lower --layers, --tokens or --width")
+    save_tensors(output, tensors(source), metadata(source, variant), how.say)
+    return output
+
+
+@question()
+def generate_maps(
+    *,
+    output: Target,
+    map: Annotated[
+        list[str],
+        Option(
+            metavar="NAME[:PARAMETERS]",
+            complete=complete_map,
+            help="One layer of this kind, from `attn list maps`, as in iid:sigma=2 or window:8. Repeatable.",
+        ),
+    ],
+    tokens: Annotated[int, Option(help="Queries and keys. [default: 64]")] = 64,
+    heads: Annotated[int, Option(help="Draws of each map. [default: 1]")] = 1,
+    seed: Seed = 0,
+    how: How,
+) -> Path:
+    """Attention maps with known answers: one layer for every --map, [head, query, key] in float64."""
+    import numpy as np
+
+    from attncli.limits import require_memory
+    from attncli.maps import MAPS
+    from attncli.registry import call_spec
+    from attncli.writing.tensor_files import require_tensor_file, save_tensors
+
+    if tokens < 1 or heads < 1:
+        raise UsageError("--tokens and --heads must be at least 1.")
+    require_tensor_file(output)
+    size = 8 * len(map) * heads * tokens**2
+    require_memory(2 * size, "Holding these maps", "lower --tokens, --heads or the number of maps")
+    layers = {}
+    for layer, text in enumerate(map):
+        rng = np.random.default_rng([checked_seed(seed), layer])
+        draws = [call_spec(MAPS, text, tokens=tokens, rng=rng) for _ in range(heads)]
+        layers[f"layers.{layer}.attention"] = np.stack(draws)
+    described = {"format": "attn-maps", "version": "1", "seed": str(seed), "maps": " ".join(map)}
+    save_tensors(output, layers, described, how.say)
+    return output
+
+
+def checked_seed(seed: int) -> int:
+    if not 0 <= seed <= LARGEST_SEED:
+        raise UsageError(f"--seed must be from 0 to {LARGEST_SEED}, not {seed}.")
+    return seed

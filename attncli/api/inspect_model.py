@@ -1,0 +1,154 @@
+"""The question of `attn inspect-model`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from attncli.api.question import How, question
+from attncli.api.rehearsal import before_the_work
+from attncli.options.declared import Argument, Option
+from attncli.options.head_options import HeadOptions
+from attncli.options.model_options import InputOptions, ModelOptions
+from attncli.options.shared import completion, separated
+from attncli.records import Report
+
+if TYPE_CHECKING:
+    from attncli.gates import Condition
+
+
+def complete() -> list[str]:
+    """Names of metrics and groups."""
+    from attncli.studies.heads.head_metrics import GROUPS, members
+
+    return [*GROUPS, *(name for group in members().values() for name in group)]
+
+
+@question(own=("tokenizer",))
+def inspect_model(
+    *,
+    source: Annotated[
+        str,
+        Argument(
+            metavar="MODEL",
+            help="org/name[@revision], ./dir, random:ARCH[?layers=2], or maps.safetensors of --save-maps.",
+        ),
+    ],
+    metric: Annotated[
+        list[str] | None,
+        Option(
+            metavar="NAME,…",
+            complete=completion(complete),
+            help="Metrics or groups: attention, spectra, roles, states, all, or weights with --weights-only. "
+            "[default: what tells the heads' roles]",
+        ),
+    ] = None,
+    with_random_init: Annotated[
+        bool,
+        Option("--with-random-init", help="Beside each number that of the same model, untrained."),
+    ] = False,
+    with_shuffled_text: Annotated[
+        bool,
+        Option(
+            "--with-shuffled-text", help="Beside each number that of the same tokens, shuffled."
+        ),
+    ] = False,
+    tokens: Annotated[
+        int | None, Option(metavar="N", help="Longest text, or length of random ones.")
+    ] = None,
+    weights_only: Annotated[
+        bool,
+        Option("--weights-only", help="No run and no input: spectra of each head's weights."),
+    ] = False,
+    save_maps: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE.safetensors",
+            help="The first text's maps of the heads that --layers and --heads leave.",
+        ),
+    ] = None,
+    attribute: Annotated[
+        str | None,
+        Option(
+            metavar="TOKEN",
+            help="Which input tokens this one's last state comes from: a position, negative from the end, or a piece "
+            "of the text. [table: the --top N by share]",
+        ),
+    ] = None,
+    strip_memory: Annotated[
+        int | None,
+        Option(
+            metavar="MIB", help="At most, for the rows of maps in work at a time. [default: 64]"
+        ),
+    ] = None,
+    seed: Annotated[int, Option(help="Of random tokens, weights and shuffles. [default: 0]")] = 0,
+    heads: HeadOptions,
+    model: ModelOptions,
+    inputs: InputOptions,
+    how: How,
+) -> Report:
+    """What does each head and layer do: where it looks, how evenly, in which role, and is the model sick?
+
+    Every number stands beside that of even attention over the same visible keys. Maps are looked at in strips while
+    the model runs and are never kept, so length costs time and no memory.
+    """
+
+    conditions = how.conditions
+    names = separated(metric or [])
+    own = {
+        "with_random_init": with_random_init,
+        "with_shuffled_text": with_shuffled_text,
+        "save_maps": save_maps is not None,
+        "strip_memory": strip_memory is not None,
+    }
+    others = [name for name, given in own.items() if given]
+    from attncli.api import network_sources as sources
+    from attncli.api.opened_models import refuse_at_once
+
+    asker = "attn inspect-model --weights-only" if weights_only else "attn inspect-model"
+    subject = sources.named(source, asker, how.output, save_maps)
+    if not weights_only:
+        refuse_at_once(subject)
+    if attribute is not None:
+        from attncli.api.attribution_studies import attribution_study
+
+        others += [*["metric"] * bool(names), *["weights_only"] * weights_only]
+        others += [name for name in heads.given() if name != "top"]
+        study = attribution_study(
+            subject, attribute, heads.top, others, conditions, model, inputs, tokens, seed
+        )
+    elif weights_only:
+        from attncli.api.weight_studies import weights_study
+
+        others += [*["tokens"] * (tokens is not None)]
+        others += [name for name in (*model.given(), *inputs.given()) if name != "offline"]
+        study = weights_study(subject, names, heads, model.offline, others)
+    else:
+        from attncli.api.head_studies import Asked, study_of
+
+        refuse_gates(conditions, names)
+        draws_maps = how.pictures and bool(heads.heads)
+        asked = Asked(
+            subject,
+            names,
+            with_random_init,
+            with_shuffled_text,
+            tokens,
+            seed,
+            save_maps,
+            draws_maps,
+            strip_memory,
+        )
+        study = study_of(asked, heads, model, inputs, how.say)
+    before_the_work()
+    report: Report = study(progress=how.progress)
+    return report
+
+
+def refuse_gates(conditions: "Sequence[Condition]", metric: Sequence[str]) -> None:
+    """On metrics that this run does not measure, said before the model is loaded."""
+    from attncli.gates import refuse_unmeasured
+    from attncli.studies.heads.head_metrics import choose, members
+
+    if conditions:
+        others = [name for group in members().values() for name in group]
+        refuse_unmeasured(conditions, choose(metric).definitions(), others)

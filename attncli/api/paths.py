@@ -1,0 +1,126 @@
+"""The question of `attn paths`."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from attncli.api.question import How, question
+from attncli.api.rehearsal import before_the_work
+from attncli.api.task_path_studies import (
+    PathTaskOptions,
+    refuse_without_a_task,
+    task_study,
+    without_sizes,
+)
+from attncli.options.model_options import (
+    InputOptions,
+    ModelOptions,
+    Source,
+    refuse_for_a_model,
+    refuse_without_a_model,
+)
+from attncli.options.path_options import PathOptions
+from attncli.options.shared import NetworkOptions, RunOptions
+from attncli.options.task_options import TrainingOptions, refuse_beside_a_task
+from attncli.records import Report
+
+if TYPE_CHECKING:
+    from attncli.gates import Condition
+    from attncli.models.sources import Source as Named
+
+
+@question(own=("tokenizer",))
+def paths(
+    *,
+    source: Source = None,
+    asked: PathOptions,
+    task: PathTaskOptions,
+    training: TrainingOptions,
+    model: ModelOptions,
+    inputs: InputOptions,
+    network: NetworkOptions,
+    run: RunOptions,
+    how: How,
+) -> Report:
+    """How much of the output travels through paths of each length, and what can short paths do alone?
+
+    A self-attention network's output is a sum over paths that pick one head, or the skip, in each layer. With the
+    attention of the full pass frozen (in a trained model norm denominators, activation ratios and gates too), all paths
+    of one length are summed together, so the cost is one forward pass for each length, never one for each path. A
+    path's length is the number of heads that it goes through; a bias, and in a decoder what the encoder brings, begins
+    a path of length 0 where it stands. MLPs of a model are passed without being counted, or counted apart by --steps
+    mlp. That the terms add up to the output is checked every time.
+
+    With --task small networks of attention are trained here first, and what sums of a few random paths of one length do
+    alone is measured: of paths with the attention of the full pass, and of sub-networks run on their own.
+    """
+
+    conditions = how.conditions
+    asked.refuse_contradictions(task.task)
+    of_models = [*asked.for_models(), *model.given(), *inputs.given()]
+    from attncli.api import network_sources as sources
+
+    subject = sources.named(source, "attn paths", how.output)
+    if task.task is not None:
+        others = [*["metric"] * bool(asked.metric), *["no_skip"] * (not asked.skip), *of_models]
+        refuse_beside_a_task(source, [*others, *without_sizes(network)])
+        study = task_study(task, training, network, run, conditions)
+    else:
+        refuse_without_a_task(task, training)
+        if not subject.is_model:
+            refuse_without_a_model(subject, of_models)
+        elif not asked.count:
+            refuse_for_a_model(subject, network, run, *["--no-skip"] * (not asked.skip))
+        if asked.count:
+            from attncli.api.path_count_studies import count_study
+
+            study = count_study(subject, asked, network, run, of_models, model.offline)
+        elif subject.is_model:
+            study = model_study(subject, asked, model, inputs, network, run, conditions)
+        else:
+            study = network_study(subject, asked, network, run, conditions)
+    before_the_work()
+    report: Report = study(progress=how.progress)
+    return report
+
+
+def network_study(
+    source: "Named",
+    asked: PathOptions,
+    network: NetworkOptions,
+    run: RunOptions,
+    conditions: "Sequence[Condition]",
+) -> Callable[..., Report]:
+    """Of synthetic networks, made here or in a file."""
+    from attncli.api import network_path_studies as path_runs
+
+    if asked.of_single_paths:
+        return path_runs.single_study(source, asked, network, run)
+    return path_runs.length_study(source, asked, network, run, conditions)
+
+
+def model_study(
+    source: "Named",
+    asked: PathOptions,
+    model: ModelOptions,
+    inputs: InputOptions,
+    network: NetworkOptions,
+    run: RunOptions,
+    conditions: "Sequence[Condition]",
+) -> Callable[..., Report]:
+    """Of a trained model; what is wrong with the words is said before torch is imported."""
+    from attncli.api.network_path_studies import DEFAULT_METRICS, wanted_metrics
+    from attncli.api.opened_models import refuse_at_once
+    from attncli.gates import refuse_unmeasured
+
+    refuse_at_once(source)
+    where = (model, inputs, network.tokens, run.seed or 0)
+    if asked.of_single_paths:
+        from attncli.api import model_path_studies as path_models
+
+        refuse_unmeasured(conditions, path_models.measured(asked))
+        single = path_models.single_study if asked.by is None else path_models.study_by
+        return single(source, asked, *where)
+    metrics = wanted_metrics(asked.metric or DEFAULT_METRICS, conditions, of_model=True)
+    from attncli.api import model_path_studies as path_models
+
+    return path_models.model_study(source, asked, metrics, *where)

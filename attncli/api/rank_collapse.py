@@ -1,0 +1,259 @@
+"""The question of `attn rank-collapse`."""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+from attncli.api.circle_studies import (
+    CollapseTaskOptions,
+    circle_study,
+    refuse_with_the_task,
+    refuse_without_a_task,
+)
+from attncli.api.question import How, question
+from attncli.api.rehearsal import before_the_work
+from attncli.errors import UsageError, unknown_name
+from attncli.gates import Condition
+from attncli.networks.variants import Switches
+from attncli.options.declared import Option
+from attncli.options.model_options import (
+    ARITHMETICS,
+    AUTO,
+    EXACTLY,
+    InputOptions,
+    ModelOptions,
+    ModelSwitchOptions,
+    Source,
+    refuse_for_a_model,
+    refuse_without_a_model,
+)
+from attncli.options.shared import (
+    NetworkOptions,
+    RunOptions,
+    SwitchOptions,
+    VariantOptions,
+    complete_metric,
+    separated,
+)
+from attncli.options.task_options import TrainingOptions
+from attncli.records import Report
+
+if TYPE_CHECKING:
+    from attncli.models.sources import Source as Named
+
+Choose = Callable[..., dict[str, Switches]]
+"""The variants, given the default of the network's source."""
+
+
+DEFAULT_METRICS = ("log10_residual",)
+DEFAULT_SWEEP_METRICS = ("stable_rank", "log10_residual")
+
+
+@question(own=("tokenizer",))
+def rank_collapse(
+    *,
+    source: Source = None,
+    metric: Annotated[
+        list[str] | None,
+        Option(
+            metavar="NAME,…",
+            complete=complete_metric,
+            help="Columns, from `attn list metrics`. [default: log10_residual]",
+        ),
+    ] = None,
+    sweep: Annotated[
+        str | None,
+        Option(
+            metavar="NAME=FROM:TO",
+            help="Repeat over tokens, heads, width, layers or init-scale: doubling FROM … TO, "
+            "or FROM:TO:STEPS, or a list 1,2,4.",
+        ),
+    ] = None,
+    arithmetic: Annotated[
+        str | None,
+        Option(
+            metavar="|".join(ARITHMETICS),
+            help="Of a model: common row and residual carried apart, or plain numbers of which the lost digits are "
+            "measured. [default: auto, exact wherever there are rules]",
+        ),
+    ] = None,
+    exact: Annotated[bool, Option("--exact", help="Short for --arithmetic exact.")] = False,
+    with_random_init: Annotated[
+        bool,
+        Option("--with-random-init", help="Beside a model the same architecture, random weights."),
+    ] = False,
+    sub_blocks: Annotated[
+        bool,
+        Option("--sub-blocks", help="Inside a model's blocks too: after the attention of each."),
+    ] = False,
+    asked: CollapseTaskOptions,
+    training: TrainingOptions,
+    variants: VariantOptions,
+    switches: SwitchOptions,
+    model_switches: ModelSwitchOptions,
+    model: ModelOptions,
+    inputs: InputOptions,
+    network: NetworkOptions,
+    run: RunOptions,
+    how: How,
+) -> Report:
+    """How fast does the residual to rank 1 decay over layers, what holds it up, and at which order?
+
+    After "Attention is not all you need: pure attention loses rank doubly exponentially with depth": self-attention
+    without skips drives all tokens to one vector, cubing the distance in every layer. The network is computed with the
+    common row and the residual carried apart, so the curve goes on far below the smallest float.
+
+    With --task circle one layer is trained, for every width and seed, to move two points along a circle, and then
+    applied to its own output: in which runs do the points become one, and at which step?
+    """
+
+    conditions = how.conditions
+    over_sizes = sweep is not None and asked.task is None
+    default = DEFAULT_SWEEP_METRICS if over_sizes else DEFAULT_METRICS
+    metrics = wanted_metrics(metric or default, conditions, of_task=asked.task is not None)
+    refuse_without_a_task(asked, training)
+    choose = partial(variants.chosen, switches)
+    chosen = chosen_arithmetic(arithmetic, exact)
+    flags = {
+        "arithmetic": arithmetic is not None,
+        "exact": exact,
+        "with_random_init": with_random_init,
+        "sub_blocks": sub_blocks,
+    }
+    for_models = [*(name for name, on in flags.items() if on), *model_switches.given()]
+    for_models += [*model.given(), *inputs.given()]
+    from attncli.api import network_sources as sources
+
+    subject = sources.named(source, "attn rank-collapse", how.output)
+    if asked.task is not None:
+        others = [*for_models, *["remove_outlier"] * variants.remove_outlier]
+        refuse_with_the_task(asked.task, source, network, others)
+        study = circle_study(asked, training, list(choose()), network.width, sweep, run)
+    elif subject.is_model:
+        applied = model_switches.applied(choose())
+        refuse_other_variants(conditions, applied, with_random_init)
+        fixed = ["--sweep"] * (sweep is not None)
+        fixed += ["--remove-outlier"] * variants.remove_outlier
+        refuse_for_a_model(subject, network, run, *fixed)
+        from attncli.api.opened_models import collapse_study
+
+        study = collapse_study(
+            subject,
+            applied,
+            model,
+            inputs,
+            network.tokens,
+            run.seed or 0,
+            chosen,
+            with_random_init,
+            sub_blocks,
+        )
+    else:
+        refuse_without_a_model(subject, for_models)
+        study = network_study(subject, sweep, choose, network, run, conditions)
+    before_the_work()
+    report: Report = study(metrics=metrics, progress=how.progress)
+    return report
+
+
+def refuse_other_variants(
+    conditions: Sequence[Condition], variants: Iterable[str], with_random_init: bool
+) -> None:
+    """A gate on a variant that is not run, said before a model is."""
+    from attncli.gates import refuse_unmatched
+
+    twins = [f"{name}@random" for name in variants] if with_random_init else []
+    refuse_unmatched(conditions, {"variant": [*variants, *twins]})
+
+
+def chosen_arithmetic(arithmetic: str | None, exact: bool) -> str:
+    """By either of the two options."""
+    if arithmetic is not None and arithmetic not in ARITHMETICS:
+        raise unknown_name("arithmetic", arithmetic, ARITHMETICS)
+    if exact and arithmetic not in (None, EXACTLY):
+        raise UsageError(
+            f"--exact and --arithmetic {arithmetic} exclude each other: drop one.",
+            rivals=["--exact", "--arithmetic"],
+        )
+    return EXACTLY if exact else arithmetic or AUTO
+
+
+def wanted_metrics(
+    given: Sequence[str], conditions: Sequence[Condition], of_task: bool
+) -> list[str]:
+    """The columns asked for, and whatever the gates need; unknown names are refused before the work."""
+    from attncli.metrics import METRICS
+
+    if of_task:
+        from attncli.studies.circle.circle_rows import OWN_METRICS
+    else:
+        from attncli.studies.collapse.network_collapse import OWN_METRICS
+    names = separated(given)
+    for name in names:
+        if name not in METRICS.names():
+            raise unknown_name("metric", name, METRICS.names())
+    gated = [condition.metric for condition in conditions]
+    for name in gated:
+        if name not in (*METRICS.names(), *OWN_METRICS):
+            raise unknown_name("metric in the gate", name, [*METRICS.names(), *OWN_METRICS])
+    return list(dict.fromkeys([*names, *(name for name in gated if name not in OWN_METRICS)]))
+
+
+def network_study(
+    source: "Named",
+    sweep: str | None,
+    choose: Choose,
+    network: NetworkOptions,
+    run: RunOptions,
+    conditions: Sequence[Condition],
+) -> Callable[..., Report]:
+    if sweep is None:
+        return curve_study(source, choose, network, run, conditions)
+    return sweep_study(source, sweep, choose, network, run, conditions)
+
+
+def curve_study(
+    source: "Named",
+    choose: Choose,
+    network: NetworkOptions,
+    run: RunOptions,
+    conditions: Sequence[Condition],
+) -> Callable[..., Report]:
+    """The study of one network over its layers, generated or from a file."""
+    from attncli.api import network_sources as sources
+    from attncli.gates import refuse_unmatched
+    from attncli.studies.collapse.network_collapse import rank_collapse as curves
+
+    if source.kind == "synthetic":
+        networks = sources.generated(sources.spec_from(network), run)
+        layers = range(networks[0].spec.layers + 1)
+        refuse_unmatched(conditions, {"variant": list(choose()), "layer": layers})
+        return partial(curves, networks, choose(), source=sources.SYNTHETIC)
+    saved = sources.from_file(source, network.given() | run.given())
+    chosen = choose(default=saved.variant)
+    layers = range(saved.spec.layers + 1)
+    refuse_unmatched(conditions, {"variant": list(chosen), "layer": layers})
+    return partial(curves, [saved], chosen, source=sources.identity(source))
+
+
+def sweep_study(
+    source: "Named",
+    text: str,
+    choose: Choose,
+    network: NetworkOptions,
+    run: RunOptions,
+    conditions: Sequence[Condition],
+) -> Callable[..., Report]:
+    """The study over a range of one size; every point is checked before the first one runs."""
+    from attncli.api import network_sources as sources
+    from attncli.gates import refuse_unmatched
+    from attncli.options.size_ranges import parse_sweep
+    from attncli.studies.collapse.size_sweep import SWEPT, at, sweep
+
+    if source.kind != "synthetic":
+        raise UsageError(f"--sweep makes its own networks: leave {source} out.", idle=["--sweep"])
+    parameter, points = parse_sweep(text, SWEPT)
+    spec = sources.spec_from(network, without=parameter)
+    specs = {point: at(spec, parameter, point) for point in points}
+    refuse_unmatched(conditions, {"variant": list(choose()), parameter: points})
+    return partial(sweep, specs, parameter, run.all_seeds(), choose())

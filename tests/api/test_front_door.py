@@ -1,0 +1,188 @@
+"""What `import attncli` offers is what the commands offer: the same options, defaults, numbers and errors."""
+
+import inspect
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from commands import attn as command
+from commands import attn_program
+
+import attncli as attn
+from attncli.cli.app import app
+from attncli.options.shared import OutputOptions
+from attncli.render.json import json as as_json
+
+SMALL: dict[str, Any] = {"layers": 2, "tokens": 5, "width": 8, "heads": 2, "seeds": 2}
+BERT = "random:bert?layers=2&width=16&heads=2"
+QUESTIONS: dict[str, tuple[Any, str, tuple[str, ...], dict[str, Any]]] = {
+    "collapse": (attn.rank_collapse, "rank-collapse", (), SMALL),
+    "collapse, switches": (attn.rank_collapse, "rank-collapse", (), {**SMALL, "skip": False}),
+    "collapse, sizes": (
+        attn.rank_collapse,
+        "rank-collapse",
+        (),
+        {"sweep": "tokens=4:16", "layers": 1, "width": 8, "heads": 2, "seeds": 2},
+    ),
+    "collapse of a model": (
+        attn.rank_collapse,
+        "rank-collapse",
+        (BERT,),
+        {"random_tokens": 9, "variants": ["SAN", "transformer"]},
+    ),
+    "heads": (
+        attn.inspect_model,
+        "inspect-model",
+        (BERT,),
+        {"random_tokens": 9, "metric": ["entropy", "sink"], "with_random_init": True},
+    ),
+    "attribution": (
+        attn.inspect_model,
+        "inspect-model",
+        (BERT,),
+        {"random_tokens": 9, "attribute": -1},
+    ),
+    "paths": (attn.paths, "paths", (), SMALL),
+    "paths, counted": (attn.paths, "paths", (), {"count": True, "layers": 4, "heads": 3}),
+    "paths of a model": (attn.paths, "paths", (BERT,), {"random_tokens": 9, "by": "head"}),
+    "fit": (
+        attn.approximate,
+        "approximate",
+        (),
+        {"pattern": ["window:3", "previous"], "length": 16, "method": "learned"},
+    ),
+}
+
+
+def typed(keywords: dict[str, Any]) -> list[str]:
+    """The keywords as a command line spells them."""
+    words = []
+    for name, value in keywords.items():
+        flag = name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(f"--{flag}" if value else f"--no-{flag}")
+            continue
+        for each in value if isinstance(value, list) else [value]:
+            words += [f"--{flag}", str(each)]
+    return words
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_python_and_the_command_give_the_same_report(name: str) -> None:
+    """But for the words that asked for it."""
+    ask, words, source, keywords = QUESTIONS[name]
+    told = command(words, *source, *typed(keywords), "--format", "json")
+    assert told.code == 0, told.err
+    mine, theirs = json.loads(as_json(ask(*source, **keywords))), json.loads(told.out)
+    assert mine.pop("command") != theirs.pop("command")
+    assert mine == theirs
+
+
+@pytest.mark.parametrize("name", ["rank_collapse", "inspect_model", "paths", "approximate"])
+def test_every_option_is_a_keyword_with_the_same_default(name: str) -> None:
+    import typer
+
+    known = typer.main.get_command(app).commands[name.replace("_", "-")]  # type: ignore[attr-defined]
+    shared = set(inspect.signature(OutputOptions).parameters)
+    options = {p.name: p.default for p in known.params if p.name not in {*shared, "help"}}
+    keywords = inspect.signature(getattr(attn, name)).parameters
+    of_python = {"progress", "pictures", "tokenizer", "save_module"}
+    assert set(keywords) - of_python == set(options)
+    for option, default in options.items():
+        mine = keywords[option].default
+        assert (mine or None) == (default or None) or mine is inspect.Parameter.empty, option
+
+
+@pytest.mark.parametrize(
+    ("ask", "source", "keywords"),
+    [
+        (attn.rank_collapse, (), {"heads": 3, "width": 8}),
+        (attn.rank_collapse, ("./nowhere",), {}),
+        (attn.rank_collapse, (), {"metric": "stable_rnak"}),
+        (attn.inspect_model, ("random:brt",), {}),
+        (attn.paths, (), {"sample": 0}),
+        (attn.approximate, (), {"pattern": "windw:3"}),
+    ],
+)
+def test_python_and_the_command_refuse_alike(
+    ask: Any, source: tuple[str, ...], keywords: dict[str, Any]
+) -> None:
+    told = command(ask.__name__.replace("_", "-"), *source, *typed(keywords))
+    with pytest.raises(attn.AttnError) as refused:
+        ask(*source, **keywords)
+    assert told.code == refused.value.exit_code
+    assert told.err == f"attn: {refused.value}\n"
+
+
+@pytest.mark.parametrize(
+    ("keywords", "sentence"),
+    [
+        ({"layers": "two"}, "`layers` must be a whole number, not 'two'."),
+        ({"layers": 2.5}, "`layers` must be a whole number, not 2.5."),
+        ({"skip": "no"}, "`skip` must be True or False, not 'no'."),
+        ({"init_scale": "wide"}, "`init_scale` must be a number, not 'wide'."),
+        ({"variants": 3.5}, "`variants` must be a list of texts, not 3.5."),
+    ],
+)
+def test_a_value_of_another_type_is_refused_by_its_parameter(
+    keywords: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(attn.AttnError, match="must be") as refused:
+        attn.rank_collapse(**keywords)
+    assert str(refused.value) == sentence
+
+
+def test_numbers_of_other_libraries_are_numbers() -> None:
+    small = {**SMALL, "layers": np.int64(2), "init_scale": np.float32(1.0)}
+    assert attn.rank_collapse(**small).rows == attn.rank_collapse(**SMALL).rows
+
+
+def test_an_unknown_keyword_is_a_type_error() -> None:
+    with pytest.raises(TypeError, match="layrs"):
+        attn.rank_collapse(layrs=3)
+
+
+def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
+    attn.rank_collapse(**SMALL)
+    attn.paths(BERT, random_tokens=6)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_progress_is_a_callable() -> None:
+    seen: list[tuple[int, int, str]] = []
+    attn.rank_collapse(**SMALL, progress=lambda *told: seen.append(told))
+    assert seen
+    assert all(done <= total for done, total, _ in seen)
+
+
+def test_importing_and_synthetic_networks_are_light() -> None:
+    code = (
+        "import sys, attncli as attn\n"
+        "assert not {'numpy', 'torch', 'rich', 'typer'} & set(sys.modules), 'import'\n"
+        "attn.rank_collapse(layers=1, tokens=3, width=4, heads=1, seeds=1)\n"
+        "assert not {'torch', 'transformers', 'typer', 'rich', 'pandas'} & set(sys.modules), sys.modules.keys()\n"
+    )
+    import subprocess
+    import sys
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_version_is_the_commands() -> None:
+    assert attn_program("--version").stdout == f"attn {attn.__version__}\n"
+
+
+def test_every_public_name_is_there_and_described() -> None:
+    for name in attn.PUBLIC:
+        assert inspect.getdoc(getattr(attn, name)), name
+    assert set(attn.PUBLIC) <= set(dir(attn))
+
+
+def test_files_are_written_as_the_commands_write_them(tmp_path: Path) -> None:
+    mine, theirs = tmp_path / "mine.safetensors", tmp_path / "theirs.safetensors"
+    assert attn.generate_network(mine, layers=2, width=8, heads=2) == mine
+    assert command("generate", "network", "-o", str(theirs), "--layers", "2", "--width", "8", "--heads", "2").code == 0  # fmt: skip
+    assert mine.read_bytes() == theirs.read_bytes()

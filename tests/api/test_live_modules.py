@@ -1,0 +1,128 @@
+"""A module of the caller's own: measured as a checkpoint of it would be, and left as it was."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from torch import nn
+from transformers import PreTrainedModel
+
+import attncli as attn
+
+ASKED: dict[str, Callable[[Any], attn.Answer]] = {
+    "rank_collapse": lambda model: attn.rank_collapse(model, random_tokens=8),
+    "exact": lambda model: attn.rank_collapse(model, random_tokens=8, exact=True),
+    "twin": lambda model: attn.rank_collapse(model, random_tokens=8, with_random_init=True),
+    "inspect_model": lambda model: attn.inspect_model(model, random_tokens=8, metric="all"),
+    "attribute": lambda model: attn.inspect_model(model, random_tokens=8, attribute="0"),
+    "paths": lambda model: attn.paths(model, random_tokens=8),
+    "double paths": lambda model: attn.paths(model, random_tokens=8, dtype="float64"),
+}
+CONFIGS: dict[str, Callable[[], PreTrainedModel]] = {
+    "bert": lambda: transformers.BertForMaskedLM(
+        transformers.BertConfig(
+            hidden_size=16,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            intermediate_size=24,
+            vocab_size=40,
+        )
+    ),
+    "llama": lambda: transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(
+            hidden_size=16,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            intermediate_size=24,
+            vocab_size=40,
+        )
+    ),
+}
+
+
+@pytest.fixture(params=CONFIGS)
+def training(request: pytest.FixtureRequest) -> PreTrainedModel:
+    """In the middle of a training step: gradients, dropout on, one layer frozen, a hook of the caller's."""
+    torch.manual_seed(0)
+    model = CONFIGS[request.param]()
+    model.train()
+    next(model.parameters()).requires_grad_(False)
+    model.register_forward_hook(lambda *_: None)
+    model(input_ids=torch.arange(5)[None]).logits.sum().backward()
+    return model
+
+
+def state_of(model: PreTrainedModel) -> list[Any]:
+    """Everything that a caller could find changed."""
+    tensors = [*model.named_parameters(), *model.named_buffers()]
+    held = [
+        (name, t.data_ptr(), t.dtype, t.requires_grad, t.grad is None or t.grad.data_ptr(), t.tolist())
+        for name, t in tensors
+    ]  # fmt: skip
+    modules = [
+        (m.training, list(m._forward_hooks), list(m._forward_pre_hooks), "forward" in vars(m))
+        for m in model.modules()
+    ]
+    configs = [repr(vars(m.config)) for m in model.modules() if hasattr(m, "config")]
+    return [held, modules, configs, torch.get_rng_state().tolist(), torch.is_grad_enabled()]
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_it_is_left_as_it_was(training: PreTrainedModel, name: str) -> None:
+    before = state_of(training)
+    ASKED[name](training)
+    assert state_of(training) == before
+
+
+@pytest.mark.parametrize("name", ["rank_collapse", "inspect_model", "paths"])
+def test_it_is_left_as_it_was_by_an_error(training: PreTrainedModel, name: str) -> None:
+    """In the middle of the work, where blocks, functions and types are all in other hands."""
+    calls = 0
+
+    def fail(*_: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if calls > 2:
+            raise ZeroDivisionError
+
+    last = [m for m in training.base_model.modules() if isinstance(m, nn.Linear)][-1]
+    handle = last.register_forward_hook(fail)
+    before = state_of(training)
+    with pytest.raises(ZeroDivisionError):
+        ASKED[name](training)
+    assert state_of(training) == before
+    handle.remove()
+
+
+def test_it_is_measured_as_its_checkpoint_is(training: PreTrainedModel, tmp_path: Path) -> None:
+    training.save_pretrained(tmp_path)
+    for ask in (attn.rank_collapse, attn.inspect_model, attn.paths):
+        mine, theirs = ask(training, random_tokens=8), ask(str(tmp_path), random_tokens=8)
+        assert mine.rows == theirs.rows
+        assert mine.source["kind"] == "live"
+        assert mine.source["weight_sha256"] == theirs.source["weight_sha256"]
+
+
+def test_a_tokenizer_comes_beside_it(training: PreTrainedModel) -> None:
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    words = {
+        word: number for number, word in enumerate(["[UNK]", "the", "dog", "barked", "at", "her"])
+    }
+    raw = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
+    raw.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=raw, unk_token="[UNK]")
+    report = attn.inspect_model(training, tokenizer=tokenizer, text="the dog barked at her")
+    assert report.input["texts"][0]["tokens"] == 5
+    with pytest.raises(attn.AttnError, match="checkpoint brings its own"):
+        attn.inspect_model("random:bert", tokenizer=tokenizer)
+
+
+def test_what_is_no_model_is_refused_by_its_type() -> None:
+    with pytest.raises(attn.AttnError, match="a Linear is no model that is understood"):
+        attn.inspect_model(nn.Linear(2, 2))
+    with pytest.raises(attn.AttnError, match="a list is no model"):
+        attn.rank_collapse([1, 2])

@@ -17,6 +17,9 @@ A message is one sentence that says what, where and what to do.
 import difflib
 from collections.abc import Iterable
 
+FAILED_GATE = 1
+"""The exit code of a run that has its report, and a gate that failed."""
+
 MOST_NAMED = 40
 """Names that a sentence lists."""
 LONGEST_NAME = 200

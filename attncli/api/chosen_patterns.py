@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenPatterns:
     """What is to be expressed, the forward passes for it done."""
 
     options: PatternOptions
@@ -56,7 +56,9 @@ class Chosen:
         return replace(report, input=input, warnings=(*self.warnings, *report.warnings))
 
 
-def choose(options: PatternOptions, inputs: InputOptions, offline: bool, seed: int) -> Chosen:
+def choose(
+    options: PatternOptions, inputs: InputOptions, offline: bool, seed: int
+) -> ChosenPatterns:
     """Runs every model that a pattern names once, on the one text that is given."""
     from attncli.api.network_sources import refuse_other_files
     from attncli.patterns._files import is_file, path_in
@@ -71,7 +73,7 @@ def choose(options: PatternOptions, inputs: InputOptions, offline: bool, seed: i
                 "texts and tokens are for heads of models: give --pattern MODEL:LAYER.HEAD:top=4, or leave them out.",
                 idle=map(option, inputs.given()),
             )
-        return Chosen(options)
+        return ChosenPatterns(options)
     maps: dict[str, csr_array] = {}
     models: dict[str, Any] = {}
     warnings: list[str] = []
@@ -80,7 +82,7 @@ def choose(options: PatternOptions, inputs: InputOptions, offline: bool, seed: i
         found, models[model], told = maps_of(model, own, options, inputs, offline, seed)
         maps |= found
         warnings += told
-    return Chosen(options, maps, models, tuple(warnings))
+    return ChosenPatterns(options, maps, models, tuple(warnings))
 
 
 def maps_of(

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.api.chosen_patterns import Chosen
+from attncli.api.chosen_patterns import ChosenPatterns
 from attncli.api.network_sources import refuse_other_files
 from attncli.api.question import How
 from attncli.errors import UsageError
@@ -36,7 +36,7 @@ SCALE_METHODS = ("cyclic", "certificate:keys=spread", "learned")
 
 
 def solved(
-    chosen: Chosen,
+    chosen: ChosenPatterns,
     search: SearchOptions,
     request: FitRequest,
     run: DrawOptions,
@@ -80,7 +80,7 @@ def head_of(module: str, offline: bool, how: How) -> Head:
 
 def on_head(
     head: Head,
-    chosen: Chosen,
+    chosen: ChosenPatterns,
     search: SearchOptions,
     request: FitRequest,
     run: DrawOptions,
@@ -115,7 +115,7 @@ def refuse_maps_of_other_lengths(patterns: PatternOptions, sweep: str | None) ->
 def varied(
     sweep: str | None,
     frontier: str | None,
-    chosen: Chosen,
+    chosen: ChosenPatterns,
     search: SearchOptions,
     request: FitRequest,
     run: DrawOptions,

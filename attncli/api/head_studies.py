@@ -22,8 +22,9 @@ from attncli.options.model_options import InputOptions, ModelOptions
 from attncli.studies import Progress
 from attncli.studies.heads.beyond_maps import Beyond
 from attncli.studies.heads.head_metrics import choose
+from attncli.studies.heads.head_views import Ranking
 from attncli.studies.heads.kept_maps import KeptMaps, bytes_needed
-from attncli.studies.heads.model_heads import Plan, Subject, inspect_model
+from attncli.studies.heads.model_heads import HeadPlan, HeadSubject, inspect_model
 from attncli.studies.model_runs import own_precision
 from attncli.watching import STRIP_MEMORY, Shape, Site, prove
 from attncli.watching.blocks import find_stacks
@@ -59,14 +60,14 @@ class Asked:
     strip_memory: int | None
     """MiB."""
 
-    def plan(self, heads: HeadOptions) -> Plan:
+    def plan(self, heads: HeadOptions) -> HeadPlan:
         metrics = choose(self.metric)
-        ranking = heads.ranking(metrics.heads)
-        return Plan(
+        order = ranking(heads, metrics.heads)
+        return HeadPlan(
             metrics,
             heads.chosen_layers(),
             heads.keeps(),
-            ranking,
+            order,
             self.with_shuffled_text,
             self.seed,
             self.strip_bytes,
@@ -79,6 +80,30 @@ class Asked:
         if self.strip_memory < 1:
             raise UsageError(f"--strip-memory {self.strip_memory}: it must be at least 1 MiB.")
         return self.strip_memory * 2**20
+
+
+def ranking(heads: HeadOptions, metrics: tuple[str, ...]) -> Ranking | None:
+    """The order of the heads, by a metric that is measured."""
+    if heads.top is None and heads.sort is None:
+        return None
+    if heads.top is not None and heads.top < 1:
+        raise UsageError(f"--top {heads.top}: it must be at least 1.")
+    if not metrics:
+        raise UsageError(
+            "--top and --sort need a metric of heads: add one with --metric.",
+            idle=["--top", "--sort"],
+            because=["--metric"],
+        )
+    name, _, way = (heads.sort or metrics[0]).partition(":")
+    if name not in metrics:
+        raise UsageError(
+            f"--sort {name}: it sorts by a metric of heads that is measured, add --metric {name}.",
+            idle=["--sort"],
+            because=["--metric"],
+        )
+    if way not in ("", "rising"):
+        raise UsageError(f"--sort {heads.sort}: write {name} or {name}:rising.")
+    return Ranking(name, way == "rising", heads.top)
 
 
 def study_of(
@@ -185,16 +210,16 @@ def announce(
         say(f"{what}: {size / 1e6:.3g} MB → {path}")
 
 
-def proved(body: "PreTrainedModel") -> Subject:
+def proved(body: "PreTrainedModel") -> HeadSubject:
     """The model's blocks and attention, the capture proved on a short input."""
     short = example_inputs(body, PROBE_TOKENS)
     with own_precision(body):
         shapes = prove(body, short).shapes
         stacks = find_stacks(body, short)
-        return Subject(body, stacks, shapes, mixers_of(body, stacks, short, shapes))
+        return HeadSubject(body, stacks, shapes, mixers_of(body, stacks, short, shapes))
 
 
-def refuse_absent(heads: Mapping[Site, Sequence[int]], plan: Plan) -> None:
+def refuse_absent(heads: Mapping[Site, Sequence[int]], plan: HeadPlan) -> None:
     """Layers that are asked for must attend, and heads must be there."""
     present = {site.layer for site in heads}
     missing = sorted((plan.layers or frozenset()) - present)

@@ -23,7 +23,7 @@ from attncli.options.path_options import PathOptions
 from attncli.options.shared import separated
 from attncli.records import Report
 from attncli.studies.model_runs import own_precision
-from attncli.studies.paths.model_paths import STEPS, Plan, model_paths
+from attncli.studies.paths.model_paths import STEPS, PathPlan, model_paths
 from attncli.studies.paths.path_choices import parse_path
 from attncli.studies.paths.path_maps import Maps
 from attncli.studies.paths.path_model_heads import OWN_METRICS as HEADS_METRICS
@@ -55,7 +55,7 @@ def model_study(
     if asked.loss:
         refuse_other_heads(subject.checkpoint)
     require_room(subject, texts, 1 + len(subject.stack.calls), asked.loss)
-    return partial(model_paths, subject, texts, Plan(wanted, metrics, asked.loss))
+    return partial(model_paths, subject, texts, PathPlan(wanted, metrics, asked.loss))
 
 
 def single_study(

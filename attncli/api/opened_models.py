@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from attncli.models.inputs.texts import ModelInput
     from attncli.models.loading.load import Checkpoint
     from attncli.records import Report
-    from attncli.studies.model_runs import Subject
+    from attncli.studies.model_runs import CollapseSubject
     from attncli.watching import Proof
     from attncli.watching.traits import Traits
 
@@ -112,7 +112,7 @@ def in_arithmetic(
     cheap: bool,
     arithmetic: str,
     why_plain: str | None,
-) -> "Subject":
+) -> "CollapseSubject":
     """The subject as its variants are to be run; `cheap`: its short input is."""
     from attncli.studies.collapse.model_arithmetic import reasons_for_plain
     from attncli.studies.model_runs import own_precision
@@ -164,7 +164,7 @@ def refuse_single_tokens(texts: "Sequence[ModelInput]") -> None:
 class Examined(NamedTuple):
     """What a short input has shown of a model."""
 
-    subject: "Subject"
+    subject: "CollapseSubject"
     traits: "Mapping[str, Traits]"
     proof: "Proof"
     short: "Mapping[str, Any]"
@@ -175,7 +175,7 @@ def examined(model: "PreTrainedModel") -> Examined:
     """The model's blocks and attention, proved on a short input."""
     from attncli.models.loading.body import body_of
     from attncli.models.random.short_inputs import short_inputs
-    from attncli.studies.model_runs import Subject, own_precision
+    from attncli.studies.model_runs import CollapseSubject, own_precision
     from attncli.surgery import examine
     from attncli.watching import prove
     from attncli.watching.traits import traits_of
@@ -186,7 +186,7 @@ def examined(model: "PreTrainedModel") -> Examined:
         proof = prove(body, short)
         anatomy = examine(body, short)
         traits = traits_of(body, anatomy.stacks, short, proof)
-    subject = Subject(body, anatomy, exact=False, eager_alone=proof.eager_alone)
+    subject = CollapseSubject(body, anatomy, exact=False, eager_alone=proof.eager_alone)
     return Examined(subject, traits, proof, short)
 
 

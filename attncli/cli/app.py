@@ -27,6 +27,7 @@ from attncli.cli.commands.rank_collapse import EXAMPLES, rank_collapse
 from attncli.cli.commands.sweep import EXAMPLES as SWEEP_EXAMPLES
 from attncli.cli.commands.sweep import sweep
 from attncli.cli.help import Command, Group
+from attncli.cli.root import enrol
 
 app = typer.Typer(
     name="attn",
@@ -90,3 +91,4 @@ app.add_typer(config_app, name="config")
 app.add_typer(generate, name="generate")
 app.command("list", cls=Command, epilog=LIST_EXAMPLES)(list_things)
 app.command("guide", cls=Command, epilog=GUIDE_EXAMPLES)(guide)
+enrol(app)

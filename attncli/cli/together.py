@@ -119,8 +119,8 @@ def keep_parts(output: Path | None, quiet: bool) -> None:
     command = command_of(arguments)
     if output is None or is_stream(output) or not launch().several or not is_shared(arguments):
         return
+    from attncli.cli.arguments import with_config_first
     from attncli.cli.config.fingerprint import WEIGHTS, fingerprint, options_of
-    from attncli.cli.main import with_config_first
     from attncli.processes.finished_parts import PARTS
 
     words = with_config_first([word for word in arguments if word != "--debug"])

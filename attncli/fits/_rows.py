@@ -58,7 +58,7 @@ class Support(NamedTuple):
     """Which query of the whole pattern each row is."""
 
 
-class State(NamedTuple):
+class RowState(NamedTuple):
     """The rows at their present queries."""
 
     leak: Array
@@ -71,7 +71,7 @@ class State(NamedTuple):
     """e_s - c, flat."""
 
 
-class Solved(NamedTuple):
+class SolvedRows(NamedTuple):
     queries: Array
     met: NDArray[np.bool_]
     """Which rows meet the request, in float64."""
@@ -79,7 +79,7 @@ class Solved(NamedTuple):
 
 def best_queries(
     keys: Array, target: csr_array, request: FitRequest, start: Array | None = None
-) -> Solved:
+) -> SolvedRows:
     """A query for every row of the target, from `start` or from zero."""
     length, d = keys.shape
     upper = np.triu_indices(d)
@@ -91,7 +91,7 @@ def best_queries(
     size = max(1, min(BLOCK // length, 2 * BLOCK // d**2))
     for first in range(0, length, size):
         improve(problem, target, np.arange(first, min(first + size, length)), queries, met)
-    return Solved(queries, met)
+    return SolvedRows(queries, met)
 
 
 def improve(
@@ -121,7 +121,7 @@ def support_of(target: csr_array, rows: Index) -> Support:
     return Support(part, row, part.indices, part.indptr[:-1], counts.astype(float), rows)
 
 
-def evaluate(problem: Problem, support: Support, queries: Array) -> State:
+def evaluate(problem: Problem, support: Support, queries: Array) -> RowState:
     logits = queries @ problem.keys.T
     error = logits[support.row, support.key] - np.log(support.weights.data)
     centre = np.add.reduceat(error, support.starts) / support.counts
@@ -137,11 +137,11 @@ def evaluate(problem: Problem, support: Support, queries: Array) -> State:
     share /= np.maximum(total, 1.0)[:, None]
     with np.errstate(divide="ignore"):  # log 0 = -inf: no leak
         leak = base + np.log(total)
-    return State(leak, top, share, error - centre[support.row])
+    return RowState(leak, top, share, error - centre[support.row])
 
 
 def satisfied(
-    request: FitRequest, support: Support, state: State
+    request: FitRequest, support: Support, state: RowState
 ) -> tuple[NDArray[np.bool_], Array]:
     """Which rows meet the three conditions of the request, a little inside, and every row's total variation."""
     safety = SAFETY[request.dtype]
@@ -170,7 +170,7 @@ def threshold(request: FitRequest, log_weight: Array, starts: Index) -> Array:
 
 
 def newton_step(
-    problem: Problem, support: Support, state: State, queries: Array, penalty: float
+    problem: Problem, support: Support, state: RowState, queries: Array, penalty: float
 ) -> Array:
     """-H^-1 g for every row, shortened where a logit would move too far."""
     limit = threshold(problem.request, np.log(support.weights.data), support.starts)

@@ -122,7 +122,7 @@ def max_of(values: Iterator[float]) -> float:
     return float(np.max(np.fromiter(values, dtype=np.float64)))
 
 
-class Part(NamedTuple):
+class BlockEvidence(NamedTuple):
     """What a block of rows adds to the evidence."""
 
     spread: float
@@ -135,7 +135,7 @@ class Part(NamedTuple):
     """Largest |logit|."""
 
 
-def compare(logits: Floats, target: csr_array, first_row: int | None) -> Part:
+def compare(logits: Floats, target: csr_array, first_row: int | None) -> BlockEvidence:
     """A block of rows against its target; `logits` is overwritten.
 
     `first_row` is the index of the first row under the causal mask, None without it.
@@ -148,7 +148,7 @@ def compare(logits: Floats, target: csr_array, first_row: int | None) -> Part:
             hide_future(logits, first_row)
         scale = float(max(logits.max(), -logits.min(where=logits > -np.inf, initial=0.0)))
         if not np.isfinite(on).all() or np.isnan(logits).any() or scale == np.inf:
-            return Part(np.nan, np.nan, np.full(len(counts), np.nan), np.nan)
+            return BlockEvidence(np.nan, np.nan, np.full(len(counts), np.nan), np.nan)
         error = on.astype(np.float64) - np.log(target.data)
         spread = np.maximum.reduceat(error, starts) - np.minimum.reduceat(error, starts)
         logits[row, target.indices] = -np.inf
@@ -161,7 +161,7 @@ def compare(logits: Floats, target: csr_array, first_row: int | None) -> Part:
         total = off + np.add.reduceat(weights, starts)
         differences = np.abs(weights / np.repeat(total, counts) - target.data)
         errors = 0.5 * (np.add.reduceat(differences, starts) + off / total)
-    return Part(float(spread.max()), float(leak.max()), errors, scale)
+    return BlockEvidence(float(spread.max()), float(leak.max()), errors, scale)
 
 
 def hide_future(logits: Floats, first_row: int) -> None:

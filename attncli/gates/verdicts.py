@@ -2,9 +2,8 @@
 
 from collections.abc import Iterable
 
+from attncli.errors import FAILED_GATE
 from attncli.records import Report
-
-FAILED_GATE = 1
 
 
 def exit_code(report: Report) -> int:

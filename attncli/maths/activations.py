@@ -21,24 +21,24 @@ from attncli.maths.scaled import (
     scaled,
     times,
 )
-from attncli.maths.split import Parts
+from attncli.maths.split import SplitParts
 
 LARGEST_INPUT = 1e90
 """gelu takes the cube of its input."""
 
 
-def relu(x: Parts) -> Parts:
+def relu(x: SplitParts) -> SplitParts:
     """max(x, 0)"""
     common, varying = x
     a, r = aligned(common, varying.exponent), varying.mantissa
     difference = np.where(a > 0.0, np.maximum(r, -a), np.maximum(a + r, 0.0))
-    return Parts(
+    return SplitParts(
         scaled(np.maximum(common.mantissa, 0.0), common.exponent),
         scaled(difference, varying.exponent),
     )
 
 
-def silu(x: Parts) -> Parts:
+def silu(x: SplitParts) -> SplitParts:
     """x σ(x)"""
     return gated(x, x)
 
@@ -46,21 +46,21 @@ def silu(x: Parts) -> Parts:
 GELU_SLOPE, GELU_CUBE = 2.0 * np.sqrt(2.0 / np.pi), 0.044715
 
 
-def gelu(x: Parts) -> Parts:
+def gelu(x: SplitParts) -> SplitParts:
     """x/2 (1 + tanh(√(2/π)(x + 0.044715 x³))) = x σ(2√(2/π)(x + 0.044715 x³))"""
     a = in_cube_range(x.common)
     total = a + in_cube_range(x.varying)
     steepness = 1.0 + GELU_CUBE * (a * a + a * total + total * total)
     return gated(
         x,
-        Parts(
+        SplitParts(
             scaled(GELU_SLOPE * (a + GELU_CUBE * a**3)),
             times(x.varying, GELU_SLOPE * steepness),
         ),
     )
 
 
-def gelu_erf(x: Parts) -> Parts:
+def gelu_erf(x: SplitParts) -> SplitParts:
     """x Φ(x): with ΔΦ = Φ(a + r) - Φ(a) the difference is a ΔΦ + r Φ(a + r)."""
     from scipy.special import erfc
 
@@ -68,7 +68,7 @@ def gelu_erf(x: Parts) -> Parts:
     a = x.common.value() * root
     whole = a + x.varying.value() * root
     change = times(erf_change(a, times(x.varying, root)), 0.5)
-    return Parts(
+    return SplitParts(
         product(x.common, scaled(erfc(-a) / 2.0)),
         plus(product(x.common, change), product(x.varying, scaled(erfc(-whole) / 2.0))),
     )
@@ -97,25 +97,29 @@ def erf_change(a: Array, r: Scaled) -> Scaled:
     return scaled(np.where(far, erf(a + step) - erf(a), series.value()))
 
 
-def tanh(x: Parts) -> Parts:
+def tanh(x: SplitParts) -> SplitParts:
     """2σ(2x) - 1"""
-    twice = Parts(times(x.common, 2.0), times(x.varying, 2.0))
+    twice = SplitParts(times(x.common, 2.0), times(x.varying, 2.0))
     a, r = in_cube_range(twice.common), in_cube_range(twice.varying)
-    return Parts(scaled(np.tanh(a / 2.0)), times(sigmoid_change(twice.varying, a, r), 2.0))
+    return SplitParts(scaled(np.tanh(a / 2.0)), times(sigmoid_change(twice.varying, a, r), 2.0))
 
 
-def sigmoid(x: Parts) -> Parts:
+def sigmoid(x: SplitParts) -> SplitParts:
     a, r = in_cube_range(x.common), in_cube_range(x.varying)
-    return Parts(from_logs(np.ones(()), log_sigmoid(a)), sigmoid_change(x.varying, a, r))
+    return SplitParts(from_logs(np.ones(()), log_sigmoid(a)), sigmoid_change(x.varying, a, r))
 
 
-ACTIVATIONS: dict[str, Callable[[Parts], Parts]] = {"relu": relu, "gelu": gelu, "silu": silu}
+ACTIVATIONS: dict[str, Callable[[SplitParts], SplitParts]] = {
+    "relu": relu,
+    "gelu": gelu,
+    "silu": silu,
+}
 
 STEEPEST = {"relu": 1.0, "gelu": 1.13, "silu": 1.1}
 """Upper bounds on the slope: gelu' peaks at 1.1290 (x = 1.42), silu' at 1.0998 (x = 2.40)."""
 
 
-def gated(x: Parts, argument: Parts) -> Parts:
+def gated(x: SplitParts, argument: SplitParts) -> SplitParts:
     """x σ(argument): with gate (g, h) the difference is (a + r)(g + h) - ag = a h + r (g + h).
 
     The gate is kept in logs, so that units far in its tail keep their relative size.
@@ -123,7 +127,7 @@ def gated(x: Parts, argument: Parts) -> Parts:
     a, r = in_cube_range(argument.common), in_cube_range(argument.varying)
     gate, whole_gate = (from_logs(np.ones(()), log_sigmoid(value)) for value in (a, a + r))
     change = sigmoid_change(argument.varying, a, r)
-    return Parts(
+    return SplitParts(
         product(x.common, gate),
         plus(product(x.common, change), product(whole_gate, x.varying)),
     )

@@ -118,7 +118,7 @@ class Fit(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Explanation:
+class CurveExplanation:
     """Pieces that cover all layers, and how far the layers are from them."""
 
     pieces: tuple[Piece, ...]
@@ -132,7 +132,7 @@ class Explanation:
 
 
 @lru_cache(maxsize=64)
-def explained(curve: tuple[float, ...]) -> Explanation:
+def explained(curve: tuple[float, ...]) -> CurveExplanation:
     """The simplest explanation that no other is clearly better than; infinite and unknown values are left out."""
     steps = Steps.of(curve)
     best, *others = by_constants(steps)
@@ -142,16 +142,16 @@ def explained(curve: tuple[float, ...]) -> Explanation:
     return best
 
 
-def by_constants(steps: Steps) -> list[Explanation]:
+def by_constants(steps: Steps) -> list[CurveExplanation]:
     """The one with the smallest errors of each number of constants."""
-    best: dict[int, Explanation] = {}
+    best: dict[int, CurveExplanation] = {}
     for one in explanations(steps):
         if one.constants not in best or one.errors < best[one.constants].errors:
             best[one.constants] = one
     return [best[number] for number in sorted(best)]
 
 
-def explanations(steps: Steps) -> Iterator[Explanation]:
+def explanations(steps: Steps) -> Iterator[CurveExplanation]:
     """One law; a law after another; a law between two, such as a start, a collapse and a floor."""
     end, places = len(steps), change_places(len(steps))
     fitted = {span: laws(steps, *span) for span in combinations((0, *places, end), 2)}
@@ -168,8 +168,8 @@ def change_places(end: int) -> range:
     return range(1, end, -(-end // MOST_PLACES))
 
 
-def together(fits: Sequence[Fit]) -> Explanation:
-    return Explanation(
+def together(fits: Sequence[Fit]) -> CurveExplanation:
+    return CurveExplanation(
         tuple(fit.piece for fit in fits),
         math.fsum(fit.errors for fit in fits),
         sum(fit.constants for fit in fits) + CHANGE * (len(fits) - 1),
@@ -204,13 +204,15 @@ def errors_at_one_rate(steps: Steps, which: NDArray[np.intp]) -> float:
     return float(((steps.seen[which] - predicted) ** 2).sum())
 
 
-def episode(steps: Steps, start: int, stop: int) -> Explanation:
+def episode(steps: Steps, start: int, stop: int) -> CurveExplanation:
     """Layers that do something else than all the others, which are alike."""
     within = np.arange(len(steps))
     inside = (within >= start) & (within < stop)
     errors = errors_at_one_rate(steps, within[inside]) + errors_at_one_rate(steps, within[~inside])
     cuts = pairwise((0, start, stop, len(steps)))
-    return Explanation(tuple(piece_of(steps, *cut, None) for cut in cuts), errors, 2 + 2 * CHANGE)
+    return CurveExplanation(
+        tuple(piece_of(steps, *cut, None) for cut in cuts), errors, 2 + 2 * CHANGE
+    )
 
 
 def power(steps: Steps, start: int, stop: int) -> list[Fit]:

@@ -26,7 +26,7 @@ ENOUGH = 1e-10
 MOST_PROGRAMMES = 60
 
 
-class Line(NamedTuple):
+class WeightedLine(NamedTuple):
     """No centre has u · columns + v · rows below the level."""
 
     u: float
@@ -56,7 +56,10 @@ class Nearest(NamedTuple):
 def nearest_row(matrix: Array) -> Nearest:
     """The centre [feature]: the best of the corners, until no crossing of lines promises a better one."""
     programme = Programme(matrix)
-    lines = [Line(1.0, 0.0, median_sums(matrix)), Line(0.0, 1.0, half_distance(matrix))]
+    lines = [
+        WeightedLine(1.0, 0.0, median_sums(matrix)),
+        WeightedLine(0.0, 1.0, half_distance(matrix)),
+    ]
     best, centre = Corner(math.inf, math.inf), np.zeros(matrix.shape[1])
     for _ in range(MOST_PROGRAMMES):
         lowest = lowest_crossing(lines)
@@ -67,7 +70,7 @@ def nearest_row(matrix: Array) -> Nearest:
         reached = Corner(*programme.norms(found.centre))
         if reached.product < best.product:
             best, centre = reached, found.centre
-        lines.append(Line(u, v, level_below(matrix, found.columns, found.rows)))
+        lines.append(WeightedLine(u, v, level_below(matrix, found.columns, found.rows)))
     return Nearest(centre, gap(best, lowest_crossing(lines)))
 
 
@@ -85,16 +88,16 @@ def half_distance(matrix: Array) -> float:
     return float(np.abs(matrix - matrix[0]).sum(axis=1).max()) / 2.0
 
 
-def lowest_crossing(lines: list[Line]) -> Corner:
+def lowest_crossing(lines: list[WeightedLine]) -> Corner:
     """Of all corners of the region above every line, the one with the smallest product."""
     edge = lower_edge(lines)
     return min((crossing(*two) for two in pairwise(edge)), key=lambda corner: corner.product)
 
 
-def lower_edge(lines: list[Line]) -> list[Line]:
+def lower_edge(lines: list[WeightedLine]) -> list[WeightedLine]:
     """The lines that bound the region, from the steep one at its left to the flat one below it."""
     steep_first = sorted(lines, key=lambda line: (math.atan2(line.v, line.u), -line.level))
-    edge: list[Line] = []
+    edge: list[WeightedLine] = []
     for line in steep_first:
         while len(edge) > 1 and not below(crossing(edge[-2], line), edge[-1]):
             edge.pop()
@@ -102,11 +105,11 @@ def lower_edge(lines: list[Line]) -> list[Line]:
     return edge
 
 
-def below(corner: Corner, line: Line) -> bool:
+def below(corner: Corner, line: WeightedLine) -> bool:
     return line.u * corner.columns + line.v * corner.rows < line.level
 
 
-def crossing(one: Line, other: Line) -> Corner:
+def crossing(one: WeightedLine, other: WeightedLine) -> Corner:
     determinant = one.u * other.v - one.v * other.u
     return Corner(
         (one.level * other.v - one.v * other.level) / determinant,

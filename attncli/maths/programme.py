@@ -23,7 +23,7 @@ SOME_ROWS = 8
 MOST_ROUNDS = 200
 
 
-class Solution(NamedTuple):
+class ProgrammeSolution(NamedTuple):
     """A centre, and the weights of columns and rows that prove it to be the best."""
 
     centre: Array
@@ -62,7 +62,7 @@ class Programme:
         new = [int(row) for row in rows if int(row) not in self.active]
         self.active += new[: max(2, len(self.matrix) // SOME_ROWS)]
 
-    def solved(self, u: float, v: float) -> Solution:
+    def solved(self, u: float, v: float) -> ProgrammeSolution:
         """To within rounding, or as near as the solver comes."""
         for _ in range(MOST_ROUNDS):
             centre, a, b, solution = self.relaxed(u, v)
@@ -79,7 +79,7 @@ class Programme:
                 break
         return solution
 
-    def relaxed(self, u: float, v: float) -> tuple[Array, float, float, Solution]:
+    def relaxed(self, u: float, v: float) -> tuple[Array, float, float, ProgrammeSolution]:
         """With the rows and tangents that are held."""
         n, d = self.matrix.shape
         held = len(self.active)
@@ -96,7 +96,7 @@ class Programme:
             x[:d],
             float(x[d]),
             float(x[d + 1]),
-            Solution(x[:d], balanced(columns, u), balanced(rows, v)),
+            ProgrammeSolution(x[:d], balanced(columns, u), balanced(rows, v)),
         )
 
     def constraints(self) -> tuple[csr_array, Array]:

@@ -31,14 +31,14 @@ SMALLEST = 1e-300
 """Stands for ε where the state is so large that ε underflows, so that a zero token stays zero."""
 
 
-class Parts(NamedTuple):
+class SplitParts(NamedTuple):
     """The common part [feature] and the varying part [token, feature] of anything computed from a state."""
 
     common: Scaled
     varying: Scaled
 
-    def __matmul__(self, weights: Array) -> "Parts":
-        return Parts(matmul(self.common, weights), matmul(self.varying, weights))
+    def __matmul__(self, weights: Array) -> "SplitParts":
+        return SplitParts(matmul(self.common, weights), matmul(self.varying, weights))
 
 
 class Split:
@@ -60,8 +60,8 @@ class Split:
         return cls(scaled(np.zeros(states.shape[1])), scaled(states), plain=True)
 
     @property
-    def parts(self) -> Parts:
-        return Parts(self.common, self.varying)
+    def parts(self) -> SplitParts:
+        return SplitParts(self.common, self.varying)
 
     @property
     def tokens(self) -> int:
@@ -102,12 +102,12 @@ class Split:
         )
 
 
-def with_bias(parts: Parts, bias: Array | None) -> Parts:
+def with_bias(parts: SplitParts, bias: Array | None) -> SplitParts:
     """A bias is the same for every token: it joins the common part."""
     return parts if bias is None else parts._replace(common=plus(parts.common, scaled(bias)))
 
 
-def together(first: Split, second: Parts) -> Split:
+def together(first: Split, second: SplitParts) -> Split:
     """A skip: both parts add."""
     return Split(
         plus(first.common, second.common), plus(first.varying, second.varying), first.plain

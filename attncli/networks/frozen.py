@@ -12,7 +12,7 @@ import numpy as np
 from attncli.errors import InputError
 from attncli.maths.logits import Logits
 from attncli.maths.scaled import Array, Scaled, common_exponent, plus, product, scaled, times
-from attncli.maths.split import Parts, Split, centred, together
+from attncli.maths.split import Split, SplitParts, centred, together
 from attncli.networks.layer import (
     APART,
     SAFE,
@@ -46,20 +46,20 @@ class FrozenAttention:
         self.needed = needed
         """Whether nothing else holds the residual up, so that one without digits must not be passed on."""
 
-    def __call__(self, x: Split) -> Parts:
+    def __call__(self, x: Split) -> SplitParts:
         values = per_head(x.parts, self.layer.w_v)
         heads = self.weighted(values.varying)
         heads = heads._replace(common=plus(heads.common, values.common))
         return merged(heads, self.seen, self.layer._replace(b_o=None))
 
-    def weighted(self, values: Scaled) -> Parts:
+    def weighted(self, values: Scaled) -> SplitParts:
         """P_h V [head, token, value] for what varies between tokens."""
         if values.is_zero():
-            return Parts(scaled(np.zeros_like(values.mantissa[:, :1])), values)
+            return SplitParts(scaled(np.zeros_like(values.mantissa[:, :1])), values)
         if not self.seen.plain:
             return split_output(self.logits, values, self.rounds, self.needed)
         varying = plain_output(self.logits, values, self.rounds, remove_outlier=False)
-        return Parts(scaled(np.zeros_like(values.mantissa[:, :1])), varying)
+        return SplitParts(scaled(np.zeros_like(values.mantissa[:, :1])), varying)
 
     def head(self, index: int) -> "FrozenAttention":
         """P_h X W_h of one head."""
@@ -90,22 +90,22 @@ class FrozenAttention:
         common = plus(matrix.common, Scaled(found.common.mantissa[0, 0], found.common.exponent))
         return Split(common, Scaled(found.varying.mantissa[0], found.varying.exponent), plain=False)
 
-    def of_value_bias(self) -> Parts | None:
+    def of_value_bias(self) -> SplitParts | None:
         """What the biases of the values come to, once weighted; None without any."""
         b_v = self.layer.b_v
         if b_v is None:
             return None
         varying = scaled(np.zeros((len(b_v), self.seen.tokens, b_v.shape[1])))
         return merged(
-            Parts(scaled(b_v[:, None, :]), varying), self.seen, self.layer._replace(b_o=None)
+            SplitParts(scaled(b_v[:, None, :]), varying), self.seen, self.layer._replace(b_o=None)
         )
 
-    def of_output_bias(self) -> Parts | None:
+    def of_output_bias(self) -> SplitParts | None:
         """What the output's bias adds; None without one."""
         b_o = self.layer.b_o
         if b_o is None:
             return None
-        return Parts(scaled(b_o), scaled(np.zeros((self.seen.tokens, len(b_o)))))
+        return SplitParts(scaled(b_o), scaled(np.zeros((self.seen.tokens, len(b_o)))))
 
 
 def some(array: Scaled, heads: slice) -> Scaled:
@@ -127,7 +127,7 @@ class FrozenNorm:
         return Split(product(shared, common), plus(across, within), plain=False)
 
 
-def inverse_deviation(seen: Split, centre: bool) -> Parts:
+def inverse_deviation(seen: Split, centre: bool) -> SplitParts:
     """1/σ of every token [token, 1], its common part that of the common row.
 
     1/σ_i - 1/σ_c = (σ_c² - σ_i²) / (σ_c σ_i (σ_c + σ_i)) and σ_i² - σ_c² = 2 mean(c V_i) + mean(V_i²): no cancellation.
@@ -139,14 +139,14 @@ def inverse_deviation(seen: Split, centre: bool) -> Parts:
     sigma = np.sqrt(np.mean((c + v) ** 2, axis=1, keepdims=True) + NORM_EPSILON)
     if seen.plain:
         shared = float(np.mean(1.0 / sigma))
-        return Parts(scaled(np.full(1, shared)), scaled(1.0 / sigma - shared))
+        return SplitParts(scaled(np.full(1, shared)), scaled(1.0 / sigma - shared))
     sigma_c = np.sqrt(np.mean(c * c) + NORM_EPSILON)
     change = plus(
         scaled(mean_product(varying.mantissa, 2.0 * c), varying.exponent),
         scaled(mean_product(varying.mantissa, varying.mantissa), 2 * varying.exponent),
     )
     own = times(change, -1.0 / (sigma_c * sigma * (sigma_c + sigma)))
-    return Parts(scaled(np.full(1, 1.0 / sigma_c)), own)
+    return SplitParts(scaled(np.full(1, 1.0 / sigma_c)), own)
 
 
 def mean_product(rows: Array, other: Array) -> Array:
@@ -204,7 +204,7 @@ class FrozenLayer:
             return of_values or of_output
         return sum_of(of_values, of_output)
 
-    def started(self, parts: Parts | None) -> Split | None:
+    def started(self, parts: SplitParts | None) -> Split | None:
         return None if parts is None else self.normed(Split(*parts, plain=False))
 
     def normed(self, x: Split) -> Split:

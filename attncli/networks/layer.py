@@ -16,7 +16,7 @@ from attncli.maths.softmax import (
     reference_offset,
     softmax_deviation,
 )
-from attncli.maths.split import Parts, Split, normalised, together, with_bias
+from attncli.maths.split import Split, SplitParts, normalised, together, with_bias
 from attncli.networks.positions import rotated, visible_rows
 from attncli.networks.spec import NORM_EPSILON, NetworkSpec
 from attncli.networks.variants import Switches
@@ -28,7 +28,7 @@ APART = -10
 SAFE = -20
 """log2 of the relative residual above which a plain result still has ten digits."""
 
-SubBlock = Callable[[Split], Parts]
+SubBlock = Callable[[Split], SplitParts]
 
 
 def block(state: Split, layer: Layer, spec: NetworkSpec, switches: Switches) -> Split:
@@ -66,19 +66,19 @@ def norm(state: Split, spec: NetworkSpec) -> Split:
     return normalised(state, NORM_EPSILON, centre=spec.norm == "layer")
 
 
-def mlp(state: Split, layer: Layer, spec: NetworkSpec) -> Parts:
+def mlp(state: Split, layer: Layer, spec: NetworkSpec) -> SplitParts:
     hidden = ACTIVATIONS[spec.activation](with_bias(state.parts @ layer.w_in, layer.b_in))
     return with_bias(hidden @ layer.w_out, layer.b_out)
 
 
-def attention(state: Split, layer: Layer, spec: NetworkSpec, switches: Switches) -> Parts:
+def attention(state: Split, layer: Layer, spec: NetworkSpec, switches: Switches) -> SplitParts:
     """Σ_h P_h X W_V,h W_O,h + b, as common and varying parts; without the outlier, P_h - 11^T/n in place of P_h."""
     values = per_head(state.parts, layer.w_v)
     logits = attention_logits(state, layer, spec)
     remove_outlier = switches.remove_outlier
     if state.plain and (not remove_outlier or sharp(logits)):
         varying = plain_output(logits, values.varying, spec.rounds, remove_outlier)
-        heads = Parts(scaled(np.zeros_like(values.common.mantissa)), varying)
+        heads = SplitParts(scaled(np.zeros_like(values.common.mantissa)), varying)
     else:
         heads = split_output(logits, values.varying, spec.rounds, needed=not switches.skip)
     if not remove_outlier:
@@ -101,24 +101,24 @@ def plain_output(logits: Logits, values: Scaled, rounds: int, remove_outlier: bo
     return softmax_output(logits, values, minus=1.0 / tokens if remove_outlier else 0.0)
 
 
-def split_output(logits: Logits, values: Scaled, rounds: int, needed: bool) -> Parts:
+def split_output(logits: Logits, values: Scaled, rounds: int, needed: bool) -> SplitParts:
     """(π - 1/n)^T V and (P - 1π^T) V: together (P - 11^T/n) V, which is all of P V where V is centred.
 
     Sinkhorn attention has the uniform row as its reference. `needed` says that nothing else holds the residual up,
     so that a deviation without digits must not be passed on.
     """
     if rounds:
-        return Parts(
+        return SplitParts(
             scaled(np.zeros_like(values.mantissa[:, :1])),
             sinkhorn_deviation(logits, values, rounds),
         )
     varying, resolved = softmax_deviation(logits, values)
     if needed and not resolved:
         raise Unresolved("tokens that share the attention coincide to the last bit.")
-    return Parts(weighted_sum(reference_offset(logits), values), varying)
+    return SplitParts(weighted_sum(reference_offset(logits), values), varying)
 
 
-def merged(heads: Parts, state: Split, layer: Layer) -> Parts:
+def merged(heads: SplitParts, state: Split, layer: Layer) -> SplitParts:
     """The heads' outputs [head, …, value], gated where the layer has gates, through W_O."""
     if layer.w_g is not None:
         heads = gated(heads, per_head(state.parts, layer.w_g))
@@ -126,7 +126,9 @@ def merged(heads: Parts, state: Split, layer: Layer) -> Parts:
     w_o = layer.w_o.reshape(-1, width)
     common = heads.common.mantissa.reshape(-1)
     varying = heads.varying.mantissa.swapaxes(0, 1).reshape(state.tokens, -1)
-    joined = Parts(Scaled(common, heads.common.exponent), Scaled(varying, heads.varying.exponent))
+    joined = SplitParts(
+        Scaled(common, heads.common.exponent), Scaled(varying, heads.varying.exponent)
+    )
     return with_bias(joined @ w_o, layer.b_o)
 
 
@@ -171,10 +173,10 @@ def minus_last(vectors: Scaled) -> Scaled:
     return scaled(vectors.mantissa - vectors.mantissa[:, -1:], vectors.exponent)
 
 
-def per_head(parts: Parts, weights: Array) -> Parts:
+def per_head(parts: SplitParts, weights: Array) -> SplitParts:
     """Projections: common [head, 1, width], varying [head, token, width]."""
     common = Scaled(parts.common.mantissa[None, None, :], parts.common.exponent)
-    return Parts(matmul(common, weights), matmul(parts.varying, weights))
+    return SplitParts(matmul(common, weights), matmul(parts.varying, weights))
 
 
 def with_head_bias(common: Scaled, bias: Array | None) -> Scaled:

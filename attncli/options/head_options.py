@@ -4,14 +4,11 @@ import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from attncli.errors import UsageError
 from attncli.options.declared import Option
 from attncli.options.shared import separated
-
-if TYPE_CHECKING:
-    from attncli.studies.heads.head_views import Ranking
 
 LARGEST_NUMBER = 100_000
 """Of a layer or head that can be named."""
@@ -65,31 +62,6 @@ class HeadOptions:
         pairs = {(int(m[1]), int(m[2])) for part in parts if (m := HEAD.fullmatch(part))}
         plain = set(numbers("--heads", [part for part in parts if not HEAD.fullmatch(part)]))
         return lambda layer, head: head in plain or (layer, head) in pairs
-
-    def ranking(self, metrics: tuple[str, ...]) -> "Ranking | None":
-        """The order of the heads, by a metric that is measured."""
-        from attncli.studies.heads.head_views import Ranking
-
-        if self.top is None and self.sort is None:
-            return None
-        if self.top is not None and self.top < 1:
-            raise UsageError(f"--top {self.top}: it must be at least 1.")
-        if not metrics:
-            raise UsageError(
-                "--top and --sort need a metric of heads: add one with --metric.",
-                idle=["--top", "--sort"],
-                because=["--metric"],
-            )
-        name, _, way = (self.sort or metrics[0]).partition(":")
-        if name not in metrics:
-            raise UsageError(
-                f"--sort {name}: it sorts by a metric of heads that is measured, add --metric {name}.",
-                idle=["--sort"],
-                because=["--metric"],
-            )
-        if way not in ("", "rising"):
-            raise UsageError(f"--sort {self.sort}: write {name} or {name}:rising.")
-        return Ranking(name, way == "rising", self.top)
 
 
 def numbers(option: str, texts: list[str]) -> list[int]:

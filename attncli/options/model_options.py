@@ -14,7 +14,7 @@ from attncli.options.shared import NetworkOptions, RunOptions, variant_option
 from attncli.processes.launch import launch
 
 if TYPE_CHECKING:
-    from attncli.models.inputs.texts import InputOptions as Wanted
+    from attncli.models.inputs.texts import WantedInput as Wanted
     from attncli.models.loading.load import LoadOptions
 
 model_option = partial(Option, panel="Model")
@@ -181,7 +181,7 @@ class InputOptions:
 
     def to_read(self, tokens: int | None, seed: int) -> "Wanted":
         """With what other groups say: the longest text, and the seed of random ones."""
-        from attncli.models.inputs.texts import InputOptions as Wanted
+        from attncli.models.inputs.texts import WantedInput as Wanted
         from attncli.models.inputs.texts import refuse_two_kinds
 
         wanted = Wanted(

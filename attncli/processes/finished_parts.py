@@ -24,7 +24,7 @@ def no_keep(name: str, make: Callable[[], Any]) -> Any:
     return make()
 
 
-class Parts:
+class FinishedParts:
     """The folder of one report; without one nothing is kept."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Parts:
         return None if self.folder is None else self.folder / f"{digest[:32]}.pt"
 
 
-PARTS = Parts()
+PARTS = FinishedParts()
 """Of this process."""
 
 

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from attncli.errors import AttnError
-from attncli.gates.verdicts import FAILED_GATE
+from attncli.errors import FAILED_GATE, AttnError
 from attncli.processes.launch import without_launch
 
 OF_MODELS = ("rank-collapse", "inspect-model", "paths")
@@ -18,7 +17,7 @@ KILLED = 128
 """As shells count: 128 + the signal's number."""
 
 
-class Run(NamedTuple):
+class ProcessRun(NamedTuple):
     """How a run ended."""
 
     code: int
@@ -38,7 +37,7 @@ class Stopped(AttnError):
         self.exit_code = code
 
 
-def run_to_file(arguments: Sequence[str], path: Path) -> Run:
+def run_to_file(arguments: Sequence[str], path: Path) -> ProcessRun:
     """Run a command line that writes its report there, whole or not at all."""
     output = ("--format", "json", "--output", str(path), "--no-progress")
     done = subprocess.run(
@@ -59,6 +58,6 @@ def run_to_file(arguments: Sequence[str], path: Path) -> Run:
     )
     if done.returncode < 0:
         number = -done.returncode
-        return Run(KILLED + number, f"killed by {signal.Signals(number).name}")
+        return ProcessRun(KILLED + number, f"killed by {signal.Signals(number).name}")
     last = done.stderr.strip().splitlines()[-1:] or ["no reason was given"]
-    return Run(done.returncode, last[0].removeprefix("attn: "))
+    return ProcessRun(done.returncode, last[0].removeprefix("attn: "))

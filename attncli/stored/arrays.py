@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.errors import InputError
-from attncli.stored.headers import Place, read_header
+from attncli.stored.headers import TensorPlace, read_header
 
 DTYPES = {
     **{"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "BOOL": "|u1"},
@@ -56,7 +56,7 @@ class StoredArrays:
         parts = [self.numbers(name, first, size) for first in firsts]
         return np.concatenate(parts).reshape((*shape[:axis], stop - start, *shape[axis + 1 :]))
 
-    def readable(self, name: str) -> Place:
+    def readable(self, name: str) -> TensorPlace:
         place = self.places[name]
         if place.dtype not in DTYPES:
             raise InputError(

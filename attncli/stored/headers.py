@@ -24,7 +24,7 @@ WIDTHS: Mapping[str, int] = {
 """Bytes per number; types that are not here (8 bits and fewer) have no width that could be checked."""
 
 
-class Place(NamedTuple):
+class TensorPlace(NamedTuple):
     """Where a tensor stands."""
 
     path: Path
@@ -38,11 +38,11 @@ class Place(NamedTuple):
 class Header(NamedTuple):
     """What a file says of itself."""
 
-    places: dict[str, Place]
+    places: dict[str, TensorPlace]
     metadata: dict[str, str]
 
 
-def header(path: Path) -> dict[str, Place]:
+def header(path: Path) -> dict[str, TensorPlace]:
     """Every tensor of the file."""
     return read_header(path).places
 
@@ -86,7 +86,7 @@ def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def placed(path: Path, entry: Mapping[str, Any], start: int, size: int) -> Place:
+def placed(path: Path, entry: Mapping[str, Any], start: int, size: int) -> TensorPlace:
     if not {"data_offsets", "shape", "dtype"} <= entry.keys():
         raise ValueError("a tensor is not described in full")
     first, last = (whole(number) for number in entry["data_offsets"])
@@ -98,7 +98,7 @@ def placed(path: Path, entry: Mapping[str, Any], start: int, size: int) -> Place
         raise ValueError("a tensor's shape is beyond any memory")
     if dtype in WIDTHS and last - first != WIDTHS[dtype] * math.prod(shape):
         raise ValueError("a tensor's shape and size do not agree")
-    return Place(path, dtype, shape, start + first, last - first)
+    return TensorPlace(path, dtype, shape, start + first, last - first)
 
 
 def whole(number: object) -> int:
@@ -107,7 +107,7 @@ def whole(number: object) -> int:
     return number
 
 
-def refuse_holes(places: Iterable[Place], start: int, size: int) -> None:
+def refuse_holes(places: Iterable[TensorPlace], start: int, size: int) -> None:
     """The format has none, so that nothing can hide in a file; a spoilt offset leaves one."""
     for place in sorted(places, key=lambda place: (place.offset, place.size)):
         if place.offset != start:

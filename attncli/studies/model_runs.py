@@ -34,7 +34,7 @@ from attncli.watching.float64 import in_float64
 from attncli.watching.token_layout import as_tokens
 
 
-class Place(NamedTuple):
+class StatePlace(NamedTuple):
     """Where in the model states are measured."""
 
     stack: str
@@ -42,11 +42,11 @@ class Place(NamedTuple):
     """After a sub-block of every block, such as its attention; empty: after whole blocks."""
 
 
-Curves = Mapping[Place, Trajectory]
+Curves = Mapping[StatePlace, Trajectory]
 
 
 @dataclass(frozen=True)
-class Subject:
+class CollapseSubject:
     """A model that is about to be run, with what is known of its blocks."""
 
     body: nn.Module
@@ -73,7 +73,7 @@ class Subject:
         return str(next(self.body.parameters()).dtype).removeprefix("torch.")
 
 
-Lines = dict[Place, dict[str, list[float]]]
+Lines = dict[StatePlace, dict[str, list[float]]]
 """Per place and metric a number for every state; what never came is nan, as rounding has swallowed it."""
 
 
@@ -86,25 +86,25 @@ class Recorder:
         self.lengths = {stack.name: len(stack.calls) + 1 for stack in stacks}
         self.values: Lines = {}
         for stack in stacks:
-            self.place(self.values, Place(stack.name))
+            self.place(self.values, StatePlace(stack.name))
 
-    def place(self, lines: Lines, place: Place) -> dict[str, list[float]]:
+    def place(self, lines: Lines, place: StatePlace) -> dict[str, list[float]]:
         """The curves of a place, begun when it is first seen."""
         nothing = [math.nan] * self.lengths[place.stack]
         return lines.setdefault(place, {name: [*nothing] for name in self.metrics})
 
     def after_block(self, stack: str, index: int, state: Tensor) -> None:
-        self.plain(Place(stack), index, state)
+        self.plain(StatePlace(stack), index, state)
 
     def within(self, run: BlockRun, after: str, stream: Tensor) -> None:
         """The stream between two sub-blocks."""
-        place, index = Place(run.stack, after), run.call.layer + 1
+        place, index = StatePlace(run.stack, after), run.call.layer + 1
         if isinstance(stream, SplitTensor):
             self.split(place, index, stream.state())
         else:
             self.plain(place, index, as_tokens(stream, 1, run.call.module))
 
-    def plain(self, place: Place, index: int, state: Tensor) -> None:
+    def plain(self, place: StatePlace, index: int, state: Tensor) -> None:
         """A state [batch of one, token, feature] of the model itself."""
         array = state[0].detach().to("cpu", torch.float64)
         if not bool(torch.isfinite(array).all()):
@@ -114,10 +114,10 @@ class Recorder:
             )
         self.numbers(place, index, array.numpy())
 
-    def numbers(self, place: Place, index: int, state: Array) -> None:
+    def numbers(self, place: StatePlace, index: int, state: Array) -> None:
         self.split(place, index, Split.of(state))
 
-    def split(self, place: Place, index: int, state: Split) -> None:
+    def split(self, place: StatePlace, index: int, state: Split) -> None:
         for name, measure in self.metrics.items():
             self.place(self.values, place)[name][index] = measure(state)
 
@@ -127,9 +127,9 @@ class FirstPass(Recorder):
 
     def __init__(self, stacks: Sequence[Stack], metrics: Sequence[str], where: str) -> None:
         super().__init__(stacks, metrics, where)
-        self.kept: dict[tuple[Place, int], Array] = {}
+        self.kept: dict[tuple[StatePlace, int], Array] = {}
 
-    def numbers(self, place: Place, index: int, state: Array) -> None:
+    def numbers(self, place: StatePlace, index: int, state: Array) -> None:
         self.kept[place, index] = state.copy()
         super().numbers(place, index, state)
 
@@ -142,7 +142,7 @@ class SecondPass(Recorder):
         self.first = first
         self.uncertain: Lines = {}
 
-    def numbers(self, place: Place, index: int, state: Array) -> None:
+    def numbers(self, place: StatePlace, index: int, state: Array) -> None:
         first = self.first.kept.pop((place, index), None)
         if first is None or first.shape != state.shape:
             raise InputError(
@@ -154,7 +154,7 @@ class SecondPass(Recorder):
             self.place(self.uncertain, place)[name][index] = found
 
 
-def attention_code(subject: Subject) -> AbstractContextManager[None]:
+def attention_code(subject: CollapseSubject) -> AbstractContextManager[None]:
     """Which code computes the attention: that of split tensors, the eager one, or what the model is set to."""
     if subject.exact:
         return exact_code(subject.body)
@@ -167,7 +167,7 @@ def own_precision(body: nn.Module) -> AbstractContextManager[None]:
 
 
 def run_text(
-    subject: Subject,
+    subject: CollapseSubject,
     text: ModelInput,
     variants: Mapping[str, Switches],
     metrics: Sequence[str],
@@ -187,7 +187,7 @@ def run_text(
 class Run:
     """One variant of a model on one text."""
 
-    subject: Subject
+    subject: CollapseSubject
     text: ModelInput
     switches: Switches
     metrics: Sequence[str]
@@ -214,7 +214,7 @@ class Run:
         record = Recorder(self.subject.stacks, self.metrics, self.where)
         with self.code(record):
             for stack in self.subject.stacks:
-                observe = partial(record.split, Place(stack.name))
+                observe = partial(record.split, StatePlace(stack.name))
                 stacks = self.subject.stacks
                 run_exactly(self.subject.body, stack, self.text.kwargs, observe, stacks)
         return {

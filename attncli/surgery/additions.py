@@ -14,20 +14,20 @@ import torch
 from attncli.surgery.block_run import BlockRun
 from attncli.surgery.code_places import here
 from attncli.surgery.following import followed
-from attncli.surgery.kept_parts import Keep, Parts
+from attncli.surgery.kept_parts import Keep, KeptParts
 from attncli.surgery.tags import Bare, Kind, Tag, attach, derived
 from attncli.surgery.terms import Terms, terms_of
 
 
 def added(
-    run: BlockRun, parts: Parts, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    run: BlockRun, parts: KeptParts, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Any:
     """The sum that an addition returns, or what is to be left of it."""
     terms = terms_of(args, kwargs)
     if terms is None or not all(isinstance(side, torch.Tensor) for side in terms[:2]):
         return plus_number(run, terms, func, args, kwargs)
     tags = run.tag(terms.first), run.tag(terms.second)
-    whole = Sum(func, args, kwargs, terms)
+    whole = PartialSum(func, args, kwargs, terms)
     for stream, branch in ((0, 1), (1, 0)):
         on, off = tags[stream], tags[branch]
         if on and on.point and off and not off.point:
@@ -41,7 +41,7 @@ def added(
     return followed(run, func, args, kwargs)
 
 
-class Sum:
+class PartialSum:
     """An addition that can be carried out in part."""
 
     def __init__(
@@ -96,7 +96,12 @@ def kind_of_skip(stream: Tag, branch: Tag) -> Kind | None:
 
 
 def skip(
-    run: BlockRun, parts: Parts, whole: Sum, stream: int, kind: Kind, tags: tuple[Tag, Tag]
+    run: BlockRun,
+    parts: KeptParts,
+    whole: PartialSum,
+    stream: int,
+    kind: Kind,
+    tags: tuple[Tag, Tag],
 ) -> torch.Tensor:
     """A recognised skip addition; its result is the stream at a new point."""
     on, off = tags
@@ -125,7 +130,9 @@ def are_branches(one: Tag, other: Tag) -> bool:
     )
 
 
-def merge(run: BlockRun, parts: Parts, whole: Sum, tags: tuple[Tag, Tag]) -> torch.Tensor:
+def merge(
+    run: BlockRun, parts: KeptParts, whole: PartialSum, tags: tuple[Tag, Tag]
+) -> torch.Tensor:
     """The sum of two parallel branches, or its attention alone."""
     site = here()
     run.merges.append(site)

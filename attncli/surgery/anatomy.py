@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from attncli.surgery.block_run import BlockRun
-from attncli.surgery.tags import Key, Kind, Point
+from attncli.surgery.tags import Key, Kind, StreamPoint
 from attncli.watching.blocks import Stack
 
 PARALLEL = (
@@ -38,7 +38,7 @@ def path_of(run: BlockRun) -> tuple[Kind, ...]:
     return tuple(point.kind for points in lineages(run) for point in points)
 
 
-def lineages(run: BlockRun) -> list[list[Point]]:
+def lineages(run: BlockRun) -> list[list[StreamPoint]]:
     """The points of each stream from the block's input to its output."""
     return [output.lineage() for output in run.outputs if output]
 
@@ -71,9 +71,9 @@ def anatomy_of(stacks: tuple[Stack, ...], runs: list[BlockRun]) -> Anatomy:
     )
 
 
-def after_mlp(points: list[Point]) -> Iterable[Point]:
+def after_mlp(points: list[StreamPoint]) -> Iterable[StreamPoint]:
     """The norms at the end of a block whose last addition is the MLP's: BERT's second LayerNorm."""
-    norms: list[Point] = []
+    norms: list[StreamPoint] = []
     for point in reversed(points):
         if point.kind != "norm":
             return norms if point.kind == "mlp" else []

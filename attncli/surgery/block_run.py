@@ -2,8 +2,8 @@
 
 import torch
 
-from attncli.surgery.code_places import Site
-from attncli.surgery.tags import Bare, Key, Kind, Point, Tag, tag_of
+from attncli.surgery.code_places import CodePlace
+from attncli.surgery.tags import Bare, Key, Kind, StreamPoint, Tag, tag_of
 from attncli.watching.blocks import BlockCall
 
 
@@ -13,33 +13,37 @@ class BlockRun:
     def __init__(self, stack: str, call: BlockCall) -> None:
         self.stack = stack
         self.call = call
-        self.points: dict[tuple[Point | None, Kind, Key], Point] = {}
+        self.points: dict[tuple[StreamPoint | None, Kind, Key], StreamPoint] = {}
         self.outside: set[int] = set()
         """Identities of the tensors that the block was given beside its stream."""
-        self.reached: list[set[Point]] = []
+        self.reached: list[set[StreamPoint]] = []
         """For each attention call the skip additions that its result has reached."""
         self.merges: list[Key] = []
         """Additions of an attention branch and an MLP branch, wherever they lead."""
-        self.strange: list[Site] = []
+        self.strange: list[CodePlace] = []
         """Additions that the stream enters, as it is or mixed with something, and that are no skip."""
         self.strange_norms: set[Key] = set()
         """Norms of what is neither the stream nor a projection of it."""
-        self.outputs: tuple[Point | None, ...] = ()
+        self.outputs: tuple[StreamPoint | None, ...] = ()
         """The points of its streams that the block gave back; None for what is not on the stream. Mostly one."""
 
-        self.values: dict[Point, torch.Tensor] | None = None
+        self.values: dict[StreamPoint, torch.Tensor] | None = None
         """The stream at its points, where somebody wants to look inside the block."""
 
-    def arrived(self, point: Point, stream: torch.Tensor) -> None:
+    def arrived(self, point: StreamPoint, stream: torch.Tensor) -> None:
         """The stream has come to a point."""
         if self.values is not None:
             self.values[point] = stream
 
     def point(
-        self, kind: Kind, parent: Point | None = None, key: Key = "", bare: tuple[Bare, ...] = ()
-    ) -> Point:
+        self,
+        kind: Kind,
+        parent: StreamPoint | None = None,
+        key: Key = "",
+        bare: tuple[Bare, ...] = (),
+    ) -> StreamPoint:
         """The point made from this parent at this place: the same one however often it is reached."""
-        return self.points.setdefault((parent, kind, key), Point(kind, parent, key, bare))
+        return self.points.setdefault((parent, kind, key), StreamPoint(kind, parent, key, bare))
 
     def tag(self, tensor: torch.Tensor) -> Tag | None:
         """What is known of a tensor; what the block was given beside its stream is an activation."""

@@ -14,7 +14,7 @@ AROUND_BLOCK = "around_block"
 LIBRARY = os.path.dirname(os.path.abspath(torch.__file__))
 
 
-class Site(NamedTuple):
+class CodePlace(NamedTuple):
     """One operation in the code; two additions on one line are two sites, and so are two calls of one function."""
 
     file: str
@@ -26,12 +26,12 @@ class Site(NamedTuple):
         return f"{os.path.basename(self.file)}:{self.line}"
 
 
-def here() -> Site:
+def here() -> CodePlace:
     """The operation that the model's code is just executing; frames of torch and of this room do not count."""
     frames = list(model_frames())
     if not frames:
-        return Site("?", 0, ())
-    return Site(
+        return CodePlace("?", 0, ())
+    return CodePlace(
         frames[0].f_code.co_filename,
         frames[0].f_lineno,
         tuple((frame.f_code.co_name, frame.f_lasti) for frame in frames),

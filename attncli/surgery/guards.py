@@ -6,7 +6,7 @@ from typing import NoReturn
 from attncli.errors import InputError
 from attncli.surgery.anatomy import lineages
 from attncli.surgery.block_run import BlockRun
-from attncli.surgery.tags import Point
+from attncli.surgery.tags import StreamPoint
 from attncli.watching.blocks import BlockCall, Structure
 
 OF_ATTENTION = frozenset({"attention", "parallel"})
@@ -65,7 +65,7 @@ def check_run(run: BlockRun) -> None:
         refuse(run, f"the norm {names} is fed by neither the stream nor a projection of it")
 
 
-def check_mlp(run: BlockRun, path: list[Point]) -> None:
+def check_mlp(run: BlockRun, path: list[StreamPoint]) -> None:
     """One MLP, and no norm that may belong to it or to what comes after."""
     places = [place for place, point in enumerate(path) if point.kind in OF_MLP]
     if len(places) != 1:
@@ -83,7 +83,7 @@ def check_attention(run: BlockRun) -> None:
             refuse(run, f"an attention call reaches {where}: {additions_of(run)}")
 
 
-def check_merges(run: BlockRun, path: list[Point]) -> None:
+def check_merges(run: BlockRun, path: list[StreamPoint]) -> None:
     """Two branches are merged at one place and once, so that switching the MLP off there means one thing."""
     merges = [bare.key for point in path for bare in point.bare if bare.kind == "merge"]
     if len(merges) > 1 or any(run.merges.count(site) != 1 for site in merges):
@@ -105,6 +105,6 @@ def additions_of(run: BlockRun) -> str:
     return f"recognised {skips or 'no addition'}; not recognised {strange or 'none'}"
 
 
-def listed(points: Iterable[Point]) -> str:
+def listed(points: Iterable[StreamPoint]) -> str:
     """Additions with their places in the code."""
     return ", ".join(sorted(f"{point.kind} at {point.key}" for point in points))

@@ -10,7 +10,7 @@ from torch import nn
 from attncli.errors import InputError
 from attncli.surgery.block_run import BlockRun
 from attncli.surgery.guards import described
-from attncli.surgery.kept_parts import NoAdditions, Parts
+from attncli.surgery.kept_parts import KeptParts, NoAdditions
 from attncli.surgery.nameless import refusing_nameless_norms
 from attncli.surgery.tracking import Feed, alias, tracking
 from attncli.watching.blocks import Stack, blocks_of, watching_states
@@ -28,7 +28,7 @@ def seen(
     model: nn.Module,
     inputs: Mapping[str, Any],
     stacks: tuple[Stack, ...],
-    parts: Parts,
+    parts: KeptParts,
     feed: Feed = alias,
 ) -> Seen:
     """One tracked forward."""

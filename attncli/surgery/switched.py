@@ -12,11 +12,11 @@ from attncli.errors import InputError, UsageError
 from attncli.networks.variants import Switches
 from attncli.surgery.anatomy import Anatomy, lineages, path_of
 from attncli.surgery.block_run import BlockRun
-from attncli.surgery.code_places import Site
+from attncli.surgery.code_places import CodePlace
 from attncli.surgery.guards import described
 from attncli.surgery.kept_parts import Keep
 from attncli.surgery.published import activation_left_in
-from attncli.surgery.tags import Key, Point
+from attncli.surgery.tags import Key, StreamPoint
 from attncli.surgery.tracking import tracking
 
 Within = Callable[[BlockRun, str, torch.Tensor], None]
@@ -50,7 +50,7 @@ def switched(
     chosen = partial(tracking, model, anatomy.stacks, done=check, values=within is not None)
     with (
         activation_left_in(anatomy, switches) as remaining,
-        chosen(parts=Chosen(anatomy, remaining)),
+        chosen(parts=KeptAsSwitched(anatomy, remaining)),
     ):
         yield
 
@@ -68,17 +68,17 @@ def between_sub_blocks(run: BlockRun, output: torch.Tensor) -> Iterator[tuple[st
         yield points[place].kind + (f" {number + 1}" if number else ""), stream
 
 
-class Chosen:
+class KeptAsSwitched:
     """What the switches keep of each part."""
 
     def __init__(self, anatomy: Anatomy, switches: Switches) -> None:
         self.anatomy = anatomy
         self.switches = switches
 
-    def merges(self, run: BlockRun, site: Site) -> bool:
+    def merges(self, run: BlockRun, site: CodePlace) -> bool:
         return (run.stack, run.call.layer, site) in self.anatomy.merges
 
-    def addition(self, point: Point) -> Keep:
+    def addition(self, point: StreamPoint) -> Keep:
         """Attention's skip also is the one skip of parallel branches."""
         switches = self.switches
         if point.kind in ("attention", "parallel"):
@@ -90,7 +90,7 @@ class Chosen:
     def merged_mlp(self) -> bool:
         return self.switches.mlp
 
-    def norm(self, key: Key, fed_by: Point | None) -> bool:
+    def norm(self, key: Key, fed_by: StreamPoint | None) -> bool:
         """A norm after the MLP goes with it; norms on queries, keys or anything else inside a branch stay."""
         if fed_by is None:
             return self.switches.norms or key not in self.anatomy.branch_norms

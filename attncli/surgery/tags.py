@@ -5,13 +5,13 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 
-from attncli.surgery.code_places import Site
+from attncli.surgery.code_places import CodePlace
 
 Kind = Literal["input", "attention", "mlp", "parallel", "beside", "norm"]
 """How a point of the stream came about: the block's input, a skip addition of an attention branch, of an MLP branch, of
 both merged, of an MLP branch that runs beside the attention just added, or a norm."""
 
-Key = Site | str
+Key = CodePlace | str
 """What a norm is known by: the name of its module, or where its function is called."""
 
 
@@ -22,13 +22,17 @@ class Bare(NamedTuple):
     key: Key
 
 
-class Point:
+class StreamPoint:
     """A point of the stream. The pieces of a chunked feed-forward are one: same parent, same site."""
 
     __slots__ = ("bare", "key", "kind", "parent")
 
     def __init__(
-        self, kind: Kind, parent: "Point | None" = None, key: Key = "", bare: tuple[Bare, ...] = ()
+        self,
+        kind: Kind,
+        parent: "StreamPoint | None" = None,
+        key: Key = "",
+        bare: tuple[Bare, ...] = (),
     ) -> None:
         self.kind = kind
         self.parent = parent
@@ -36,7 +40,7 @@ class Point:
         self.bare = bare
         """Merges and norms whose result was added here as it is."""
 
-    def lineage(self) -> list["Point"]:
+    def lineage(self) -> list["StreamPoint"]:
         """From the block's input to this point."""
         points = [self]
         while points[-1].parent is not None:
@@ -48,9 +52,9 @@ class Tag(NamedTuple):
     """A tensor's descent within one run of a block; by itself it says that the tensor is an activation."""
 
     run: object
-    point: Point | None = None
+    point: StreamPoint | None = None
     """Set if the tensor is the stream at this point, up to its shape, type and a scalar factor."""
-    ancestors: frozenset[Point] = frozenset()
+    ancestors: frozenset[StreamPoint] = frozenset()
     """Points of the stream that it is computed from, its own included."""
     attention: frozenset[int] = frozenset()
     """Attention calls among its ancestors, since it left the stream."""
@@ -60,7 +64,7 @@ class Tag(NamedTuple):
     """The stream is among its ancestors with no product with weights in between."""
     bare: tuple[Bare, ...] = ()
 
-    def moved(self, point: Point) -> "Tag":
+    def moved(self, point: StreamPoint) -> "Tag":
         """The tag of the stream at a new point."""
         return Tag(self.run, point, self.ancestors | {point}, raw=True)
 

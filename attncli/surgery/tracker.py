@@ -10,7 +10,7 @@ from attncli.surgery.additions import added
 from attncli.surgery.block_run import BlockRun
 from attncli.surgery.code_places import here
 from attncli.surgery.following import followed
-from attncli.surgery.kept_parts import Parts
+from attncli.surgery.kept_parts import KeptParts
 from attncli.surgery.norm_modules import FUNCTIONS
 from attncli.surgery.tags import Bare, Key, Tag, attach, derived
 from attncli.surgery.terms import ADD
@@ -23,7 +23,7 @@ SILENT = frozenset({"size", "dim", "__len__", "numel", "is_floating_point", "__b
 class Tracker(TorchFunctionMode):
     """Follows the tensors of one run of a block, and drops what is to go."""
 
-    def __init__(self, run: BlockRun, parts: Parts) -> None:
+    def __init__(self, run: BlockRun, parts: KeptParts) -> None:
         super().__init__()
         self.run = run
         self.parts = parts

@@ -10,7 +10,7 @@ from torch import nn
 from attncli.errors import InputError
 from attncli.surgery.block_run import BlockRun
 from attncli.surgery.guards import described
-from attncli.surgery.kept_parts import Parts
+from attncli.surgery.kept_parts import KeptParts
 from attncli.surgery.norm_modules import is_norm
 from attncli.surgery.tags import Tag, attach
 from attncli.surgery.tracker import Tracker
@@ -40,7 +40,7 @@ def alias(stream: torch.Tensor) -> torch.Tensor:
 def tracking(
     model: nn.Module,
     stacks: tuple[Stack, ...],
-    parts: Parts,
+    parts: KeptParts,
     done: Done,
     feed: Feed = alias,
     values: bool = False,
@@ -66,7 +66,7 @@ class Tracked:
     def __init__(
         self,
         stacks: tuple[Stack, ...],
-        parts: Parts,
+        parts: KeptParts,
         norms: Mapping[nn.Module, str],
         done: Done,
         feed: Feed,

@@ -40,7 +40,7 @@ class Interrupted(AttnError):
 
 
 @dataclass
-class State:
+class TrainingState:
     """A network on its way."""
 
     network: nn.Module
@@ -59,7 +59,7 @@ class SavedTraining:
     path: Path
     write_whole: WriteWhole
 
-    def keep(self, state: State, plan: TrainingPlan) -> None:
+    def keep(self, state: TrainingState, plan: TrainingPlan) -> None:
         tensors = {"losses": torch.tensor(state.losses, dtype=torch.float64)}
         for name, parameter in state.network.named_parameters():
             tensors[f"weights.{name}"] = parameter.detach().contiguous()
@@ -73,7 +73,7 @@ class SavedTraining:
         content = save(tensors, metadata)
         self.write_whole(self.path, lambda path: path.write_bytes(content))
 
-    def restore(self, state: State, plan: TrainingPlan) -> None:
+    def restore(self, state: TrainingState, plan: TrainingPlan) -> None:
         """Bring the state to where the file left it; nothing happens where there is no file."""
         if not self.path.exists():
             return
@@ -111,7 +111,7 @@ def described(plan: TrainingPlan) -> dict[str, Any]:
     return settings
 
 
-def fill(state: State, tensors: dict[str, Tensor]) -> None:
+def fill(state: TrainingState, tensors: dict[str, Tensor]) -> None:
     """Weights and moments, as they were."""
     losses: list[float] = tensors["losses"].tolist()
     with torch.no_grad():

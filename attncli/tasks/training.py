@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from attncli.errors import InputError
 from attncli.tasks.plan import TrainingPlan
-from attncli.tasks.saving import Interrupted, SavedTraining, State
+from attncli.tasks.saving import Interrupted, SavedTraining, TrainingState
 
 EVERY = 2.0
 """Seconds between two savings."""
@@ -42,7 +42,7 @@ def train(
     training that the file holds whole is not made again.
     """
     optimiser = torch.optim.Adam(network.parameters(), lr=plan.learning_rate)
-    state = State(network, optimiser, [])
+    state = TrainingState(network, optimiser, [])
     if saved is not None:
         saved.restore(state, plan)
     tick(state.step)
@@ -57,7 +57,7 @@ def train(
 
 
 def go_on(
-    state: State,
+    state: TrainingState,
     loss_of_step: LossOfStep,
     plan: TrainingPlan,
     saved: SavedTraining,
@@ -76,14 +76,16 @@ def go_on(
             raise Interrupted(saved.path, step, plan.steps)
 
 
-def remaining_steps(state: State, loss_of_step: LossOfStep, plan: TrainingPlan) -> Iterator[int]:
+def remaining_steps(
+    state: TrainingState, loss_of_step: LossOfStep, plan: TrainingPlan
+) -> Iterator[int]:
     """Makes a step, and says how many are done."""
     while state.step < plan.steps:
         state.losses.append(one_step(state, loss_of_step, plan))
         yield state.step
 
 
-def one_step(state: State, loss_of_step: LossOfStep, plan: TrainingPlan) -> float:
+def one_step(state: TrainingState, loss_of_step: LossOfStep, plan: TrainingPlan) -> float:
     """The loss before the step."""
     for group in state.optimiser.param_groups:
         group["lr"] = plan.rate(state.step)

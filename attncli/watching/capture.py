@@ -13,7 +13,7 @@ from attncli.errors import InputError
 from attncli.watching.attention_sites import Shape, Site, Sites
 from attncli.watching.differential import Pairs, applied, share_of
 from attncli.watching.interface import (
-    Call,
+    EagerCall,
     Strip,
     attention_in_strips,
     own_eager,
@@ -92,7 +92,7 @@ class Stream:
         """In place of the model's eager attention, with its arguments and its output."""
         exact = [precise(side) for side in (query, key, value)]
         more = {name: precise(value) for name, value in keywords.items()}
-        call = Call(module, exact[0], exact[1], exact[2], attention_mask, more)
+        call = EagerCall(module, exact[0], exact[1], exact[2], attention_mask, more)
         pair = module in self.pairs.modules
         second = pair and self.pairs.is_second(module, query, key)
         site = self.sites.difference() if second else self.sites.site(module)

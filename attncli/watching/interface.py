@@ -83,7 +83,7 @@ def own_eager(module: nn.Module) -> Attention:
 
 def attention_in_strips(
     eager: Attention,
-    call: "Call",
+    call: "EagerCall",
     rows: int,
     observe: Callable[[Strip], bool],
 ) -> Tensor:
@@ -116,14 +116,14 @@ NARROW = 16
 """Features of the values when a map comes once more: products with fewer are not faster."""
 
 
-class Part(NamedTuple):
+class StripArguments(NamedTuple):
     tensors: tuple[Tensor, Tensor, Tensor, Tensor | None]
     keywords: Mapping[str, Any]
     first_key: int
     visible: Tensor | None
 
 
-class Call(NamedTuple):
+class EagerCall(NamedTuple):
     """The arguments of one call of the attention interface."""
 
     module: nn.Module
@@ -133,7 +133,7 @@ class Call(NamedTuple):
     mask: Tensor | None
     keywords: Mapping[str, Any]
 
-    def once_more(self) -> "Call":
+    def once_more(self) -> "EagerCall":
         """The same maps with few features of the values, so that their product costs less."""
         return self._replace(value=self.value[..., :NARROW].contiguous())
 
@@ -145,7 +145,7 @@ class Call(NamedTuple):
     def keys(self) -> int:
         return self.key.shape[2]
 
-    def strip(self, start: int, stop: int) -> Part:
+    def strip(self, start: int, stop: int) -> StripArguments:
         """The arguments for queries start … stop and the keys that they see."""
         mask = self.mask_rows(start, stop)
         keywords = {name: self.cut(value, start, stop) for name, value in self.keywords.items()}
@@ -155,7 +155,9 @@ class Call(NamedTuple):
         key, value = self.key[:, :, first:last], self.value[:, :, first:last]
         mask = None if mask is None else mask[..., first:last]
         visible = None if visible is None else visible[..., first:last]
-        return Part((self.query[:, :, start:stop], key, value, mask), keywords, first, visible)
+        return StripArguments(
+            (self.query[:, :, start:stop], key, value, mask), keywords, first, visible
+        )
 
     @property
     def row(self) -> int:

@@ -14,7 +14,7 @@ from attncli.watching.token_layout import as_tokens, batch_size
 from attncli.watching.wrapping import around_forwards
 
 
-class Seen(Exception):
+class SeenPositions(Exception):
     """The first attention has been reached: no more of the forward is needed."""
 
 
@@ -32,7 +32,7 @@ class FirstBlock(Prober):
 
     def stop(self) -> None:
         self.found.attention.append(tuple(self.open))
-        raise Seen
+        raise SeenPositions
 
 
 def positions(model: nn.Module, inputs: Mapping[str, Any]) -> int | None:
@@ -52,7 +52,7 @@ def positions(model: nn.Module, inputs: Mapping[str, Any]) -> int | None:
             prober.watch,
         ):
             model(**aliases)
-    except Seen:
+    except SeenPositions:
         return size_of(prober, block_lists(model, prober.found), batch_size(inputs))
     return None
 

@@ -35,7 +35,7 @@ ROWS_AT_A_TIME = 3
 
 
 @dataclass
-class Evidence:
+class CaptureEvidence:
     """What the strips of one forward pass say of each attention."""
 
     above_diagonal: dict[Site, float] = field(default_factory=dict)
@@ -69,7 +69,7 @@ def prove(model: nn.Module, inputs: Mapping[str, Any]) -> Proof:
         as_set = floats(first_run(model, inputs))
         with eager_everywhere(model):
             plain = floats(model(**inputs))
-    evidence = Evidence()
+    evidence = CaptureEvidence()
     with torch.no_grad(), streaming(model, evidence.observe, small_strips(model, inputs)) as stream:
         captured = floats(model(**inputs))
     refuse_what_was_missed(model, stream)
@@ -146,7 +146,7 @@ def refuse_one_name_for_two(sites: Sequence[Site]) -> None:
             )
 
 
-def causal_sites(evidence: Evidence) -> frozenset[Site]:
+def causal_sites(evidence: CaptureEvidence) -> frozenset[Site]:
     return frozenset(site for site, weight in evidence.above_diagonal.items() if weight == 0.0)
 
 

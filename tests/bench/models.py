@@ -59,10 +59,10 @@ def cpu(works: Sequence[Callable[[], object]], repeats: int = REPEATS) -> list[f
 def residuals(model: nn.Module, inputs: dict[str, torch.Tensor]) -> Callable[[], object]:
     from attncli.models.inputs.texts import ModelInput
     from attncli.networks.variants import VARIANTS
-    from attncli.studies.model_runs import Recorder, Run, Subject
+    from attncli.studies.model_runs import CollapseSubject, Recorder, Run
     from attncli.surgery import examine
 
-    subject = Subject(model, examine(model, tokens(12)), exact=False)
+    subject = CollapseSubject(model, examine(model, tokens(12)), exact=False)
     text = ModelInput("text", "random tokens", inputs, inputs["input_ids"].shape[1])
     metrics = ["log10_residual"]
 
@@ -83,7 +83,7 @@ def arithmetic(model: nn.Module, inputs: dict[str, torch.Tensor], how: str) -> C
     from attncli.models.inputs.texts import ModelInput
     from attncli.networks.variants import VARIANTS
     from attncli.studies.collapse.model_arithmetic import reasons_for_plain
-    from attncli.studies.model_runs import Subject, run_text
+    from attncli.studies.model_runs import CollapseSubject, run_text
     from attncli.surgery import examine
 
     anatomy = examine(model, tokens(12))
@@ -91,7 +91,7 @@ def arithmetic(model: nn.Module, inputs: dict[str, torch.Tensor], how: str) -> C
     variants = {name: VARIANTS[name] for name in FIGURE}
 
     def run() -> object:
-        subject = Subject(model, anatomy, exact=how == "auto")
+        subject = CollapseSubject(model, anatomy, exact=how == "auto")
         if subject.exact:
             subject = replace(
                 subject, why_plain=reasons_for_plain(subject, tokens(12), variants, True)

@@ -19,7 +19,7 @@ from attncli.models.random.random_models import build
 from attncli.networks.variants import VARIANTS, Switches
 from attncli.studies.collapse.known_digits import SHARE
 from attncli.studies.collapse.model_arithmetic import disagreement, reasons_for_plain
-from attncli.studies.model_runs import Place, Run, Subject, own_precision, run_text
+from attncli.studies.model_runs import CollapseSubject, Run, StatePlace, own_precision, run_text
 from attncli.studies.trajectories import EXACT, Trajectory
 from attncli.surgery import examine
 from attncli.watching.disturbed import Disturbance
@@ -34,14 +34,14 @@ COVERED = [
 ]  # fmt: skip
 
 
-def subject_of(model: Any, inputs: Any, exact: bool) -> Subject:
+def subject_of(model: Any, inputs: Any, exact: bool) -> CollapseSubject:
     body = model.base_model
     body.config.use_cache = False  # as every model is loaded
     with own_precision(body):
-        return Subject(body, examine(body, inputs), exact)
+        return CollapseSubject(body, examine(body, inputs), exact)
 
 
-def run(subject: Subject, inputs: Any, switches: Switches) -> Trajectory:
+def run(subject: CollapseSubject, inputs: Any, switches: Switches) -> Trajectory:
     text = ModelInput("text", "token ids", inputs, 0)
     (found,) = run_text(subject, text, {"one": switches}, [METRIC], lambda: None)["one"].values()
     return found
@@ -147,9 +147,9 @@ def test_what_exact_arithmetic_loses_and_plain_numbers_know_is_a_disagreement() 
     plain = Trajectory({METRIC: [-1.0]}, [], "float64", "", {METRIC: [1e-9]}, {METRIC: [""]})
     for lost in (math.nan, -math.inf, -1.001):
         exact = Trajectory({METRIC: [lost]}, [], EXACT)
-        assert disagreement({Place("encoder"): exact}, {Place("encoder"): plain})
+        assert disagreement({StatePlace("encoder"): exact}, {StatePlace("encoder"): plain})
     same = Trajectory({METRIC: [-1.0 + 1e-9]}, [], EXACT)
-    assert not disagreement({Place("encoder"): same}, {Place("encoder"): plain})
+    assert not disagreement({StatePlace("encoder"): same}, {StatePlace("encoder"): plain})
 
 
 def test_a_model_with_rules_for_everything_is_exact() -> None:
@@ -188,7 +188,7 @@ def test_a_variant_without_rules_is_run_in_plain_numbers_and_says_why() -> None:
     reasons = reasons_for_plain(subject, inputs, VARIANTS, True)
     assert set(reasons) == set(VARIANTS)
     text = ModelInput("text", "token ids", inputs, 0)
-    auto = Subject(subject.body, subject.anatomy, True, why_plain=reasons)
+    auto = CollapseSubject(subject.body, subject.anatomy, True, why_plain=reasons)
     for name, curves in run_text(auto, text, VARIANTS, [METRIC], lambda: None).items():
         for trajectory in curves.values():
             assert (trajectory.arithmetic, trajectory.why_plain) == ("float64", reasons[name])
@@ -204,7 +204,7 @@ def test_what_only_a_longer_text_refuses_is_run_in_plain_numbers_too(
     subject = subject_of(model, inputs, exact=True)
     monkeypatch.setattr(Run, "exactly", refuse)
     text = ModelInput("text", "token ids", inputs, 0)
-    auto = Subject(subject.body, subject.anatomy, True, why_plain={})
+    auto = CollapseSubject(subject.body, subject.anatomy, True, why_plain={})
     (found,) = run_text(auto, text, {"SAN": VARIANTS["SAN"]}, [METRIC], lambda: None)[
         "SAN"
     ].values()

@@ -22,7 +22,7 @@ from attncli.models.quiet import quiet
 from attncli.models.random.dummy_inputs import example_inputs
 from attncli.models.random.random_models import build
 from attncli.networks.variants import VARIANTS, Switches
-from attncli.studies.model_runs import Subject, own_precision, run_text
+from attncli.studies.model_runs import CollapseSubject, own_precision, run_text
 from attncli.surgery import examine
 
 torch.set_num_threads(1)
@@ -40,7 +40,9 @@ def curves(model: Any, inputs: Any, switches: Switches, exact: bool) -> np.ndarr
     with own_precision(body):
         anatomy = examine(body, inputs)
     text = ModelInput("text", "token ids", inputs, 0)
-    found = run_text(Subject(body, anatomy, exact), text, {"one": switches}, [METRIC], lambda: None)
+    found = run_text(
+        CollapseSubject(body, anatomy, exact), text, {"one": switches}, [METRIC], lambda: None
+    )
     (trajectory,) = found["one"].values()
     return np.array(trajectory.measured[METRIC])
 
@@ -110,7 +112,9 @@ def both(
         anatomy = examine(model, inputs)
         expected = precise_code.residuals(model, anatomy, inputs, switches, digits)
     text = ModelInput("text", "token ids", inputs, 0)
-    found = run_text(Subject(model, anatomy, True), text, {"one": switches}, [METRIC], lambda: None)
+    found = run_text(
+        CollapseSubject(model, anatomy, True), text, {"one": switches}, [METRIC], lambda: None
+    )
     for place, curve in found["one"].items():
         yield place.stack, np.array(curve.measured[METRIC]), np.array(expected[place.stack])
 
@@ -223,7 +227,9 @@ def test_a_stack_of_shared_blocks_starts_at_its_own_run() -> None:
     text = ModelInput("text", "pixels", inputs, 0)
     everything = {"one": VARIANTS["transformer"]}
     subtracted, exact = (
-        run_text(Subject(model, anatomy, how), text, everything, [METRIC], lambda: None)["one"]
+        run_text(CollapseSubject(model, anatomy, how), text, everything, [METRIC], lambda: None)[
+            "one"
+        ]
         for how in (False, True)
     )
     assert len(exact) > 1

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attncli.carried.paths.backwards import run_by_head
 from attncli.carried.paths.origins import run_to_origins
-from attncli.carried.paths.path_run import Found, run_along, run_by_both_lengths, run_by_length
+from attncli.carried.paths.path_run import FoundPaths, run_along, run_by_both_lengths, run_by_length
 from attncli.carried.paths.path_tensor import begun
 from attncli.carried.paths.streams import ByLength
 from attncli.errors import InputError
@@ -31,7 +31,7 @@ def prepared(name: str) -> tuple[Any, Any, tuple[Stack, ...]]:
         return model, inputs, find_stacks(model, inputs)
 
 
-def found(name: str, attention: bool) -> Found:
+def found(name: str, attention: bool) -> FoundPaths:
     model, inputs, stacks = prepared(name)
     with own_precision(model):
         return run_by_length(model, stacks[0], inputs, attention)[0]

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from attncli.models.inputs.texts import InputOptions, inputs_of
+from attncli.models.inputs.texts import WantedInput, inputs_of
 from attncli.models.loading.load import LoadOptions, load
 from attncli.studies.model_runs import own_precision
 from attncli.watching.blocks import find_stacks, watching_states
@@ -22,7 +22,7 @@ def test_an_input_has_as_many_tokens_as_its_first_block_is_given(
 ) -> None:
     checkpoint = load(source, LoadOptions(dtype=dtype))
     body = checkpoint.body
-    [given] = inputs_of(checkpoint, InputOptions())
+    [given] = inputs_of(checkpoint, WantedInput())
     sizes: list[int] = []
     stacks = find_stacks(body, given.kwargs)
     with (
@@ -38,6 +38,6 @@ def test_an_input_has_as_many_tokens_as_its_first_block_is_given(
 
 def test_images_of_another_size_have_another_number_of_positions() -> None:
     """(side / patch)² and a class token."""
-    [large] = inputs_of(load("random:dinov2?tiny"), InputOptions())
+    [large] = inputs_of(load("random:dinov2?tiny"), WantedInput())
     config = load("random:dinov2?tiny").body.config
     assert large.tokens == (config.image_size // config.patch_size) ** 2 + 1

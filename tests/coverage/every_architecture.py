@@ -31,7 +31,7 @@ from attncli.models.quiet import quiet
 from attncli.models.random.dummy_inputs import example_inputs
 from attncli.models.random.random_models import build
 from attncli.networks.variants import VARIANTS
-from attncli.studies.model_runs import Subject, run_text
+from attncli.studies.model_runs import CollapseSubject, run_text
 from attncli.surgery import examine
 from attncli.watching import prove
 from attncli.watching.blocks import find_stacks
@@ -148,7 +148,7 @@ def try_exact(model: PreTrainedModel, inputs: Mapping[str, Any]) -> str:
     try:
         anatomy, proof = examine(model, inputs), prove(model, inputs)
         subtracted, exact = (
-            residuals(Subject(model, anatomy, how, proof.eager_alone), inputs)
+            residuals(CollapseSubject(model, anatomy, how, proof.eager_alone), inputs)
             for how in (False, True)
         )
     except Exception as error:
@@ -157,7 +157,7 @@ def try_exact(model: PreTrainedModel, inputs: Mapping[str, Any]) -> str:
     return "equal" if apart < EQUAL else f"differs: by {apart:.1g} in log10 r"
 
 
-def residuals(subject: Subject, inputs: Mapping[str, Any]) -> list[list[float]]:
+def residuals(subject: CollapseSubject, inputs: Mapping[str, Any]) -> list[list[float]]:
     """log10 r at every state, of every variant and stack in a fixed order."""
     text = ModelInput("text", "token ids", dict(inputs), 0)
     found = run_text(subject, text, VARIANTS, [RESIDUAL], lambda: None)

@@ -52,6 +52,13 @@ def load_everything() -> None:
     import torch
     import transformers  # noqa: F401
 
+    import attncli.api.head_studies
+    import attncli.api.model_path_studies
+    import attncli.api.opened_models
+    import attncli.cli.app
+    import attncli.studies.approximate.verify_fit
+    import attncli.studies.heads.saved_maps  # noqa: F401
+
     torch.set_num_threads(1)
     gc.collect()
     gc.freeze()  # the collector of a child would touch, and so copy, all of its parent

@@ -23,7 +23,7 @@ from attncli.models.loading.twins import random_twin
 from attncli.records import Report, Row
 from attncli.studies.heads.head_metrics import DEFAULT_HEADS, choose
 from attncli.studies.heads.head_runs import Observer, Seen, Wanted, look
-from attncli.studies.heads.model_heads import Plan, Subject, inspect_model
+from attncli.studies.heads.model_heads import HeadPlan, HeadSubject, inspect_model
 from attncli.studies.heads.roles import INDUCTION, MIXED, SINK, role_of
 from attncli.studies.heads.uniform_null import UniformNull
 from attncli.watching import Site, prove
@@ -178,11 +178,11 @@ def test_cross_attention_over_as_many_keys_has_no_distance_either() -> None:
 # --- whole reports
 
 
-def subject_of(model: Any) -> Subject:
+def subject_of(model: Any) -> HeadSubject:
     from attncli.models.random.dummy_inputs import example_inputs
 
     short = example_inputs(model, 8)
-    return Subject(model, find_stacks(model, short), prove(model, short).shapes)
+    return HeadSubject(model, find_stacks(model, short), prove(model, short).shapes)
 
 
 def report_of(
@@ -192,7 +192,7 @@ def report_of(
     text = ModelInput("text", "token ids", {"input_ids": ids}, ids.shape[1])
     other = subject_of(random_twin(model, 0)) if twin else None
     return inspect_model(
-        checkpoint, subject_of(model), other, [text], Plan(choose(metrics), **plan)
+        checkpoint, subject_of(model), other, [text], HeadPlan(choose(metrics), **plan)
     )
 
 
@@ -334,7 +334,7 @@ def test_what_does_not_apply_is_null_with_its_reason() -> None:
     model, inputs = TINY["vit"]()
     checkpoint = Checkpoint(model, {"class": "ViTModel"}, None)
     text = ModelInput("image", "random pixel_values", inputs, 10)
-    report = inspect_model(checkpoint, subject_of(model), None, [text], Plan(choose(["roles"])))
+    report = inspect_model(checkpoint, subject_of(model), None, [text], HeadPlan(choose(["roles"])))
     (row,) = [row for row in report.rows if (row.metric, row.layer) == ("induction", 0)]
     assert row.value is None
     assert row.note == "n/a: only a text that repeats itself shows this"

@@ -317,11 +317,11 @@ def states_within(source: str, module: str, given: bool) -> list[float]:
     """log10 r of what a module of each block returns (or is given), seen by a hook on the model's own code."""
     from attncli.maths.split import Split
     from attncli.metrics import METRICS
-    from attncli.models.inputs.texts import InputOptions, inputs_of
+    from attncli.models.inputs.texts import WantedInput, inputs_of
     from attncli.models.loading.load import LoadOptions, load
 
     checkpoint = load(source, LoadOptions(dtype="float64"))
-    (text,) = inputs_of(checkpoint, InputOptions(random_tokens=16))
+    (text,) = inputs_of(checkpoint, WantedInput(random_tokens=16))
     seen: list[float] = []
 
     def hook(_: Any, inputs: Any, output: Any) -> None:

@@ -12,7 +12,7 @@ from family_models import HEADS, saved
 from scipy.sparse import csr_array
 
 from attncli.errors import UsageError
-from attncli.models.inputs.texts import InputOptions, inputs_of
+from attncli.models.inputs.texts import WantedInput, inputs_of
 from attncli.models.loading.load import load
 from attncli.patterns._heads import ModelHead, model_head
 from attncli.studies.approximate.model_patterns import model_patterns
@@ -23,7 +23,7 @@ TOKENS = 24
 def map_of(folder: Path, layer: int, head: int) -> np.ndarray:
     """The whole map, by the model's own eager attention."""
     checkpoint = load(str(folder))
-    (text,) = inputs_of(checkpoint, InputOptions(random_tokens=TOKENS))
+    (text,) = inputs_of(checkpoint, WantedInput(random_tokens=TOKENS))
     checkpoint.model.set_attn_implementation("eager")
     with torch.no_grad():
         maps = checkpoint.body(**text.kwargs, output_attentions=True).attentions
@@ -33,7 +33,7 @@ def map_of(folder: Path, layer: int, head: int) -> np.ndarray:
 def patterns_of(folder: Path, *texts: str, rows: int) -> list[np.ndarray]:
     """From strips of so many rows."""
     checkpoint = load(str(folder))
-    (text,) = inputs_of(checkpoint, InputOptions(random_tokens=TOKENS))
+    (text,) = inputs_of(checkpoint, WantedInput(random_tokens=TOKENS))
     heads = [head for head in map(model_head, texts) if head is not None]
     found = model_patterns(checkpoint, text, heads, strip_memory=rows * HEADS * TOKENS * 8)
     assert list(found) == list(texts)

@@ -17,13 +17,13 @@ from attncli.render import FORMATS
 from attncli.render.plots.figure import figure
 from attncli.render.plots.terminal import terminal
 from attncli.reports import from_json
-from attncli.studies.reports.model_sweep import Item, Shown, model_sweep
+from attncli.studies.reports.model_sweep import Item, ShownNumber, model_sweep
 
 
-def shown(text: str) -> Shown:
+def shown(text: str) -> ShownNumber:
     selection, aggregate = parse_subject(text)
     choose: Callable[[Report], Sequence[Row]] = lambda report: select(report, selection)  # noqa: E731
-    return Shown(text, selection.metric, choose, aggregate, AGGREGATES[aggregate])
+    return ShownNumber(text, selection.metric, choose, aggregate, AGGREGATES[aggregate])
 
 
 def item(step: int, value: float | None, weights: str = "", *more: Row) -> Item:

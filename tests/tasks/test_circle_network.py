@@ -11,7 +11,7 @@ from oracles import circle as oracle
 
 from attncli.errors import Unresolved, UsageError
 from attncli.maths.scaled import Array
-from attncli.maths.split import Parts, Split
+from attncli.maths.split import Split, SplitParts
 from attncli.metrics.log10_residual import log10_residual
 from attncli.networks.variants import VARIANTS, Switches
 from attncli.tasks.circle import recurrence as module
@@ -142,7 +142,7 @@ def test_points_that_rounding_cannot_tell_apart_go_on_as_one(
     first = list(recurrence(design, weights, 1))[1]
     honest = module.attention
 
-    def blind(state: Split, *others: Any) -> Parts:
+    def blind(state: Split, *others: Any) -> SplitParts:
         if not state.residual.is_zero():
             raise Unresolved("tokens coincide.")
         return honest(state, *others)

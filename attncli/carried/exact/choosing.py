@@ -16,7 +16,7 @@ from attncli.carried.exact.split_tensor import RULES, SplitTensor, plain, rule
 from attncli.maths.scaled import scaled
 
 
-class Chosen(NamedTuple):
+class ChosenExperts(NamedTuple):
     """Like what torch returns."""
 
     values: Tensor
@@ -26,9 +26,9 @@ class Chosen(NamedTuple):
 @rule(torch.topk, Tensor.topk)
 def topk(
     x: SplitTensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
-) -> Chosen:
+) -> ChosenExperts:
     indices = torch.topk(x.plain(), k, dim, largest, sorted).indices
-    return Chosen(gather(x, dim, indices), indices)
+    return ChosenExperts(gather(x, dim, indices), indices)
 
 
 @rule(torch.max, Tensor.max)
@@ -37,7 +37,11 @@ def largest(x: SplitTensor, dim: Any = None, keepdim: bool = False) -> Any:
         return torch.max(x.plain()) if dim is None else torch.max(x.plain(), plain(dim))
     indices = torch.max(x.plain(), dim, keepdim=True).indices
     values = gather(x, dim, indices)
-    return Chosen(values, indices) if keepdim else Chosen(values.squeeze(dim), indices.squeeze(dim))
+    return (
+        ChosenExperts(values, indices)
+        if keepdim
+        else ChosenExperts(values.squeeze(dim), indices.squeeze(dim))
+    )
 
 
 @rule(torch.gather, Tensor.gather)

@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_map
 
 from attncli.carried.exact.split_attention import content_attention, mixed, rows_meet
 from attncli.carried.exact.split_tensor import SplitTensor, no_rule, plain
-from attncli.carried.exact.terms import HIDDEN, Terms, with_lead
+from attncli.carried.exact.terms import HIDDEN, SplitTerms, with_lead
 from attncli.errors import NoRule
 from attncli.maths.scaled import scaled
 from attncli.watching.carried import KNOWN_WITHOUT_NUMBERS, Carried, Table, entering
@@ -33,10 +33,10 @@ weight_rule = entering(WEIGHT_RULES)
 class Lazy(Carried):
     """A tensor that is not computed before somebody asks for its numbers."""
 
-    terms: Terms
+    terms: SplitTerms
 
     @classmethod
-    def of(cls, terms: Terms, shape: Sequence[int]) -> Any:
+    def of(cls, terms: SplitTerms, shape: Sequence[int]) -> Any:
         made = torch.Tensor._make_wrapper_subclass(cls, tuple(shape), dtype=torch.float64)
         made.terms = terms
         return made
@@ -98,13 +98,13 @@ class Scores(Lazy):
         return self
 
 
-def follows_queries(terms: Terms) -> bool:
+def follows_queries(terms: SplitTerms) -> bool:
     """Whether the scores are a linear function of a split stream of queries."""
     bare = terms.bias is None and terms.shift is None and terms.beside is None
     return bare and rows_meet(terms) and not isinstance(terms.key, SplitTensor)
 
 
-def as_stream(terms: Terms) -> SplitTensor:
+def as_stream(terms: SplitTerms) -> SplitTensor:
     """c K^T and V K^T."""
     query: Any = terms.query
     key = np.swapaxes(terms.key.to(torch.float64).numpy(), -1, -2) * terms.scale
@@ -114,7 +114,7 @@ def as_stream(terms: Terms) -> SplitTensor:
     return SplitTensor(common, varying, len(terms.lead))
 
 
-def scores_of(terms: Terms) -> Scores:
+def scores_of(terms: SplitTerms) -> Scores:
     made: Scores = Scores.of(terms, terms.shape)
     return made
 
@@ -168,7 +168,7 @@ def add(x: Any, y: Any, *, alpha: float = 1.0) -> Tensor:
     return widened(terms._replace(bias=y if terms.bias is None else terms.bias + y), x)
 
 
-def widened(terms: Terms, scores: Scores) -> Tensor:
+def widened(terms: SplitTerms, scores: Scores) -> Tensor:
     """The scores with other terms; what was added may not make them larger."""
     added = [tuple(part.shape[:-1]) for part in (terms.bias, terms.shift) if part is not None]
     rows = tuple(scores.shape[:-1])
@@ -235,11 +235,11 @@ def softmax(x: Scores, dim: int | None = None, *_: Any, **__: Any) -> Tensor:
     if dim not in (-1, x.dim() - 1):
         return F.softmax(x.settled(), dim)
     terms = x.terms
-    made: Tensor = Weights.of(terms, terms.shape)
+    made: Tensor = LazyWeights.of(terms, terms.shape)
     return made
 
 
-class Weights(Lazy):
+class LazyWeights(Lazy):
     """What the softmax makes of scores; the columns of sinks may have been cut off."""
 
     rules = WEIGHT_RULES
@@ -258,13 +258,13 @@ class Weights(Lazy):
 
 
 @weight_rule(Tensor.__getitem__)
-def cut(x: Weights, index: Any) -> Tensor:
+def cut(x: LazyWeights, index: Any) -> Tensor:
     """`weights[..., :-1]` drops the sinks."""
     lasting = isinstance(index, tuple) and index[:1] == (Ellipsis,) and len(index) == 2
     if lasting and isinstance(index[1], slice):
         keys = x.terms.key.shape[-2]
         if index[1].indices(x.shape[-1]) == (0, keys, 1):
-            made: Tensor = Weights.of(x.terms, (*x.shape[:-1], keys))
+            made: Tensor = LazyWeights.of(x.terms, (*x.shape[:-1], keys))
             return made
     return x.settled()[index]
 
@@ -286,7 +286,7 @@ for harmless in UNCHANGED:
 @weight_rule(torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm)
 def weigh(weights: Any, values: Any) -> Tensor:
     """P (1c^T + V)."""
-    if not isinstance(weights, Weights) or isinstance(values, Lazy):
+    if not isinstance(weights, LazyWeights) or isinstance(values, Lazy):
         return torch.matmul(settled(weights), settled(values))
     terms = weights.terms
     if terms.beside is None and rows_meet(terms):

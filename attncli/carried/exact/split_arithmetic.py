@@ -10,7 +10,7 @@ from torch import Tensor
 from attncli.carried.exact.scores import scores_of
 from attncli.carried.exact.split_attention import mixed_by_numbers
 from attncli.carried.exact.split_tensor import SplitTensor, centred, no_rule, rule
-from attncli.carried.exact.terms import HIDDEN, Terms, terms_of
+from attncli.carried.exact.terms import HIDDEN, SplitTerms, terms_of
 from attncli.maths.scaled import Array, Scaled, plus, product, scaled, times
 
 
@@ -32,7 +32,7 @@ def matmul(x: Any, y: Any) -> Any:
         if not isinstance(y, SplitTensor) and y.dim() == 2:
             return affine(x, numbers(y), None)
         if x.axis == x.dim() - 2:
-            return scores_of(Terms(snapshot(x), snapshot(torch.transpose(y, -1, -2))))
+            return scores_of(SplitTerms(snapshot(x), snapshot(torch.transpose(y, -1, -2))))
     elif y.axis == y.dim() - 2:
         return mixed_by_numbers(x, y)
     elif y.axis == y.dim() - 1 and x.dim() == 2:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from attncli.carried.exact.split_tensor import SplitTensor, centred, no_rule, split_of
-from attncli.carried.exact.terms import HIDDEN, Terms
+from attncli.carried.exact.terms import HIDDEN, SplitTerms
 from attncli.errors import Unresolved
 from attncli.maths.logits import Logits
 from attncli.maths.scaled import Array, Scaled, plus, product, scaled, times
@@ -22,7 +22,7 @@ SUMS = 1e-12
 """How far rows of thousands of float64 weights may sum from 1 by rounding."""
 
 
-def rows_meet(terms: Terms) -> bool:
+def rows_meet(terms: SplitTerms) -> bool:
     """Whether nothing but the queries' contents tells the rows of these scores apart."""
     if not isinstance(terms.query, SplitTensor) or terms.beside is not None:
         return False
@@ -39,7 +39,7 @@ def rows_meet(terms: Terms) -> bool:
     return alike and bool((terms.bias == row).all())
 
 
-def content_attention(terms: Terms, values: Tensor) -> SplitTensor:
+def content_attention(terms: SplitTerms, values: Tensor) -> SplitTensor:
     """π^T V and (P - 1π^T) V, the reference row π that of the last token's query."""
     lead = np.broadcast_shapes(terms.lead, tuple(values.shape[:-2]))
     seen, bias = seen_keys(terms, lead)
@@ -74,7 +74,7 @@ def content_attention(terms: Terms, values: Tensor) -> SplitTensor:
     return out_of_maps(plus(v_common, shared), varying, lead)
 
 
-def seen_keys(terms: Terms, lead: tuple[int, ...]) -> tuple[Any, Array | None]:
+def seen_keys(terms: SplitTerms, lead: tuple[int, ...]) -> tuple[Any, Array | None]:
     """Which keys no mask hides, and what is added to their scores [map, key]."""
     if terms.bias is None:
         return slice(None), None

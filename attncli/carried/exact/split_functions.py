@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attncli.carried.exact.scores import Weights
+from attncli.carried.exact.scores import LazyWeights
 from attncli.carried.exact.split_arithmetic import (
     add,
     inverse,
@@ -33,13 +33,13 @@ from attncli.maths.scaled import (
     scaled,
     times,
 )
-from attncli.maths.split import Parts, Split, normalised
+from attncli.maths.split import Split, SplitParts, normalised
 
-Function = Callable[[Parts], Parts]
+Function = Callable[[SplitParts], SplitParts]
 
 
 def applied(function: Function, x: SplitTensor) -> SplitTensor:
-    common, varying = function(Parts(x.common, x.varying))
+    common, varying = function(SplitParts(x.common, x.varying))
     return centred(common, varying, x.axis)
 
 
@@ -212,7 +212,7 @@ def softmax(x: SplitTensor, dim: int | None = None, *_: Any, **__: Any) -> Tenso
     if dim is None or dim % x.dim() != x.dim() - 1 or x.axis != x.dim() - 2:
         return torch.softmax(x.plain(), dim if dim is not None else -1)
     terms = terms_of(x)
-    made: Tensor = Weights.of(terms, terms.shape)
+    made: Tensor = LazyWeights.of(terms, terms.shape)
     return made
 
 

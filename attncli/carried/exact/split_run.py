@@ -8,6 +8,16 @@ from typing import Any
 import torch
 from torch import nn
 
+from attncli.carried.exact import (  # noqa: F401  (they enter their rules)
+    choosing,
+    convolution,
+    einsum,
+    fused,
+    in_place,
+    split_arithmetic,
+    split_functions,
+    split_shapes,
+)
 from attncli.carried.exact.handwritten_norms import exact_norms
 from attncli.carried.exact.split_tensor import SplitTensor, no_rule, split_of
 from attncli.errors import InputError, Unresolved
@@ -51,7 +61,7 @@ def run_exactly(
 
     `stacks`: all of the model's, to tell which run of a block that several share is this one's.
     """
-    passage = Passage(stack, stacks or (stack,), observe)
+    passage = SplitPassage(stack, stacks or (stack,), observe)
     try:
         with torch.no_grad(), around_forwards(blocks_of(passage.stacks), passage.around):
             model(**inputs)
@@ -76,7 +86,7 @@ def where_raised(error: Exception) -> str:
     return places[-1] if places else "no line of transformers"
 
 
-class Passage:
+class SplitPassage:
     """From the first block's input to the last one's output, the stream is a split tensor."""
 
     def __init__(self, stack: Stack, stacks: tuple[Stack, ...], observe: Observe) -> None:

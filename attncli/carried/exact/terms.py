@@ -13,7 +13,7 @@ HIDDEN = -1e30
 """Scores below this are masked."""
 
 
-class Terms(NamedTuple):
+class SplitTerms(NamedTuple):
     """scale · query key^T + bias, with columns of no key beside it, all up to what is constant along a row."""
 
     query: Tensor
@@ -40,7 +40,7 @@ class Terms(NamedTuple):
     def shape(self) -> tuple[int, ...]:
         return (*self.lead, self.query.shape[-2], self.key.shape[-2] + self.columns)
 
-    def times(self, factor: float) -> "Terms":
+    def times(self, factor: float) -> "SplitTerms":
         bias, shift, beside = (
             None if part is None else part * factor for part in (self.bias, self.shift, self.beside)
         )
@@ -57,7 +57,7 @@ class Terms(NamedTuple):
         return scores if self.shift is None else scores + self.shift
 
 
-def with_lead(terms: Terms, lead: Sequence[int]) -> Terms:
+def with_lead(terms: SplitTerms, lead: Sequence[int]) -> SplitTerms:
     """The same scores under other leading axes."""
 
     def there(part: Tensor | None) -> Any:
@@ -74,6 +74,6 @@ def with_lead(terms: Terms, lead: Sequence[int]) -> Terms:
     )
 
 
-def terms_of(scores: Tensor) -> Terms:
+def terms_of(scores: Tensor) -> SplitTerms:
     """Scores that were computed before, as products of themselves with one key for each column."""
-    return Terms(scores, torch.eye(scores.shape[-1], dtype=torch.float64))
+    return SplitTerms(scores, torch.eye(scores.shape[-1], dtype=torch.float64))

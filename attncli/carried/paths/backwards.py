@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from attncli.carried.paths.path_run import (
-    Found,
-    Passage,
+    FoundPaths,
+    PathPassage,
     frozen_code,
     passed,
     refuse_several_attentions,
@@ -40,7 +40,7 @@ class Block(NamedTuple):
     """The full stream at its input [1, token, feature]; a copy, as some blocks write to theirs."""
 
 
-class RecordedPassage(Passage):
+class RecordedPassage(PathPassage):
     """Keeps what is needed to run the blocks again."""
 
     def __init__(self, stack: Stack, streams: Streams) -> None:
@@ -76,7 +76,7 @@ def run_by_head(
 
 def forwards(
     model: nn.Module, passage: RecordedPassage, inputs: Mapping[str, Any]
-) -> tuple[Found, list[Block]]:
+) -> tuple[FoundPaths, list[Block]]:
     """Up to the last block's output; what is not a chain of blocks is refused."""
     stack = passage.stack
     if not all(call.joined for call in stack.calls):

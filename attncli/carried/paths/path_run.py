@@ -23,7 +23,7 @@ GoOn = Callable[[Tensor], Tensor]
 """From the partial streams [length, token, feature] to what the rest of the model is given in their place [batch, token, feature]."""
 
 
-class Found(NamedTuple):
+class FoundPaths(NamedTuple):
     """The last block's output, as it is in the full pass and in its parts."""
 
     output: Tensor
@@ -40,22 +40,22 @@ def run_by_length(
     inputs: Mapping[str, Any],
     count_attention: bool,
     go_on: GoOn | None = None,
-) -> tuple[Found, Any]:
+) -> tuple[FoundPaths, Any]:
     """One forward pass of the stack; with `go_on`, the rest of the model too, whose output comes second."""
     steps = sum(call.attention for call in stack.calls) if count_attention else len(stack.calls)
     streams = ByLength(attentions=steps) if count_attention else ByLength(mlps=steps)
     with torch.no_grad(), frozen_code(model):
-        found, output = passed(model, Passage(stack, streams, go_on), inputs)
+        found, output = passed(model, PathPassage(stack, streams, go_on), inputs)
     check_steps(found, stack, steps, count_attention)
     return found, output
 
 
-def run_by_both_lengths(model: nn.Module, stack: Stack, inputs: Mapping[str, Any]) -> Found:
+def run_by_both_lengths(model: nn.Module, stack: Stack, inputs: Mapping[str, Any]) -> FoundPaths:
     """With terms [attentions, MLPs, token, feature] for how many of each a path went through."""
     attentions = sum(call.attention for call in stack.calls)
     streams = ByLength(attentions, len(stack.calls))
     with torch.no_grad(), frozen_code(model):
-        found, _ = passed(model, Passage(stack, streams), inputs)
+        found, _ = passed(model, PathPassage(stack, streams), inputs)
     terms = found.terms.reshape(1 + attentions, 1 + len(stack.calls), *found.output.shape)
     check_steps(found._replace(terms=terms.sum(dim=1)), stack, attentions, count_attention=True)
     check_steps(found._replace(terms=terms.sum(dim=0)), stack, len(stack.calls), False)
@@ -64,10 +64,10 @@ def run_by_both_lengths(model: nn.Module, stack: Stack, inputs: Mapping[str, Any
 
 def run_along(
     model: nn.Module, stack: Stack, inputs: Mapping[str, Any], paths: Sequence[Sequence[int]]
-) -> Found:
+) -> FoundPaths:
     """What single paths bring to the last block's output; a path chooses 0 or a head from 1 on at every attention."""
     with torch.no_grad(), frozen_code(model):
-        found, _ = passed(model, Passage(stack, AlongPaths(paths)), inputs)
+        found, _ = passed(model, PathPassage(stack, AlongPaths(paths)), inputs)
     refuse_several_attentions(found, stack)
     return found
 
@@ -79,7 +79,9 @@ def frozen_code(model: nn.Module) -> Iterator[None]:
         yield
 
 
-def passed(model: nn.Module, passage: "Passage", inputs: Mapping[str, Any]) -> tuple[Found, Any]:
+def passed(
+    model: nn.Module, passage: "PathPassage", inputs: Mapping[str, Any]
+) -> tuple[FoundPaths, Any]:
     """One forward pass, with the stream of the passage in the model's own code."""
     blocks = {call.module for call in passage.stack.calls}
     output = None
@@ -101,7 +103,7 @@ def passed(model: nn.Module, passage: "Passage", inputs: Mapping[str, Any]) -> t
     return passage.found, output
 
 
-def check_steps(found: Found, stack: Stack, steps: int, count_attention: bool) -> None:
+def check_steps(found: FoundPaths, stack: Stack, steps: int, count_attention: bool) -> None:
     """As many steps were seen as there are blocks to make them, so that no length is another one's."""
     seen = len(found.heads) if count_attention else steps
     if seen != steps or not bool(found.terms[-1].any()):
@@ -117,12 +119,12 @@ def as_many(value: Any, stream: PathTensor) -> Any:
     return value.expand(stream.streams.number, -1, -1) if states and len(value) == 1 else value
 
 
-def refuse_several_attentions(found: Found, stack: Stack) -> None:
+def refuse_several_attentions(found: FoundPaths, stack: Stack) -> None:
     if len(found.heads) != sum(call.attention for call in stack.calls):
         raise InputError(f"stack {stack.name}: a block attends more than once, or not as expected.")
 
 
-class Passage:
+class PathPassage:
     """From the first block's input to the last one's output, the stream is a path tensor."""
 
     def __init__(self, stack: Stack, streams: Streams, go_on: GoOn | None = None) -> None:
@@ -130,7 +132,7 @@ class Passage:
         self.streams = streams
         self.go_on = go_on
         self.done = 0
-        self.found: Found | None = None
+        self.found: FoundPaths | None = None
 
     def around(self, forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
         stream = taken(args, kwargs)
@@ -147,7 +149,7 @@ class Passage:
         state = given(output)
         if not isinstance(state, PathTensor) or state.dim() != 3:
             raise InputError(f"the stream of tokens is lost in {type(module).__name__}.")
-        self.found = Found(state.numbers[0], state.numbers[1:], tuple(self.streams.heads))
+        self.found = FoundPaths(state.numbers[0], state.numbers[1:], tuple(self.streams.heads))
         if self.go_on is None:
             raise Arrived
         rest = self.go_on(self.found.terms)

@@ -9,7 +9,7 @@ from attncli.cli.terminal import grouped
 from attncli.options.declared import Argument
 
 if TYPE_CHECKING:
-    from attncli.cli.config.settings import Setting
+    from attncli.cli.config.settings import OptionSetting
 
 EXAMPLES = """
 attn config show
@@ -60,7 +60,7 @@ def show(
     return 0
 
 
-def of_run(words: list[str], found: "list[Setting]") -> list[str]:
+def of_run(words: list[str], found: "list[OptionSetting]") -> list[str]:
     """The settings of the words' command, each with what becomes of it."""
     from attncli.cli.config.defaults import rehearse
 

@@ -13,7 +13,7 @@ from attncli.options.shared import OutputOptions
 if TYPE_CHECKING:
     from attncli.cli.config.fingerprint import Options
     from attncli.records import Report
-    from attncli.studies.reports.model_sweep import Item, Shown
+    from attncli.studies.reports.model_sweep import Item, ShownNumber
 
 CHANGED = "its files changed while it was measured: run the same command again"
 EXAMPLES = """
@@ -171,19 +171,19 @@ def remove_leftovers(path: Path) -> None:
         leftover.unlink(missing_ok=True)
 
 
-def chosen(text: str) -> "Shown":
+def chosen(text: str) -> "ShownNumber":
     from attncli import gates
-    from attncli.studies.reports.model_sweep import Shown
+    from attncli.studies.reports.model_sweep import ShownNumber
 
     selection, aggregate = gates.parse_subject(text)
     if aggregate not in gates.AGGREGATES:
         raise UsageError(f"--show '{text}': a table needs one number: min(), max() or mean().")
     choose = partial(gates.select, wanted=selection)
     combine = gates.AGGREGATES[aggregate]
-    return Shown(selection.text, selection.metric, choose, aggregate, combine)
+    return ShownNumber(selection.text, selection.metric, choose, aggregate, combine)
 
 
-def default_shown(items: "Sequence[Item]") -> "Shown":
+def default_shown(items: "Sequence[Item]") -> "ShownNumber":
     """Of the first report the first metric of its states, after the last layer; where it has none, its first metric."""
     report: Report | None = next((item.report for item in items if item.report), None)
     if report is None or not report.rows:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from attncli.cli.root import root
 from attncli.errors import AttnError, NoBaseline
 from attncli.records import Report, Verdict
 
@@ -118,12 +119,9 @@ def gates_of(check: "Check") -> list[str]:
 
 
 def default_gates(command: str) -> list[str]:
-    import typer
-
-    from attncli.cli.app import app
     from attncli.cli.config.settings import settings
 
-    found = settings(typer.main.get_command(app))
+    found = settings(root())
     return [
         str(gate)
         for one in found

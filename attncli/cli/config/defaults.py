@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from attncli.api.rehearsal import STAGE, Rehearsed
+from attncli.cli.root import root
 from attncli.errors import AttnError, UsageError
 
 RUNNABLE = ("rank-collapse", "approximate", "inspect-model", "paths")
@@ -119,11 +120,9 @@ def note_overruled(context: Any) -> None:
 
 def rehearse(words: list[str]) -> Rehearsal:
     """The command line up to where its work would begin; its own refusals are raised."""
-    from attncli.cli.app import app
-
     STAGE.rehearsing, REHEARSAL.left_out, REHEARSAL.overruled = True, {}, set()
     try:
-        app(words, prog_name="attn", standalone_mode=False)
+        root()(words, prog_name="attn", standalone_mode=False)
     except Rehearsed:
         pass
     finally:

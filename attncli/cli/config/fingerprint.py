@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from attncli.api.provenance import LIBRARIES
-from attncli.cli.main import with_plot_target
+from attncli.cli.arguments import with_plot_target
+from attncli.cli.root import root
 from attncli.errors import AttnError
 from attncli.models.files.weight_files import NOT_WEIGHTS
 from attncli.models.inputs.id_lists import FILE
@@ -32,15 +33,12 @@ Options = Mapping[str, Any]
 
 def options_of(words: Sequence[str]) -> dict[str, Any]:
     """Every option of a command line with its value: given there, set in the environment or a file, or the default."""
-    import typer
-
-    from attncli.cli.app import app
     from attncli.cli.config.settings import default_map
 
-    root: Any = typer.main.get_command(app)
+    whole = root()
     name, *rest = words
-    defaults = default_map(root).get(name, {})
-    context = root.commands[name].make_context(
+    defaults = default_map(whole).get(name, {})
+    context = whole.commands[name].make_context(
         f"attn {name}", with_plot_target(rest), default_map=defaults
     )
     return dict(context.params)

@@ -11,9 +11,9 @@ from typing import Any
 
 import typer
 
+from attncli.cli.arguments import PARSER_WORDS
 from attncli.cli.config.config_file import ConfigFile, config_file
 from attncli.cli.config.foreign_code import refuse_setting
-from attncli.cli.main import PARSER_WORDS
 from attncli.errors import UsageError, unknown_name
 
 PREFIX = "ATTN_"
@@ -26,7 +26,7 @@ Path = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class OptionSetting:
     """One value for one option of one command."""
 
     command: Path
@@ -44,7 +44,7 @@ def current_file() -> ConfigFile | None:
     return config_file(os.environ.get(CONFIG))
 
 
-def settings(root: Any) -> list[Setting]:
+def settings(root: Any) -> list[OptionSetting]:
     """Every setting in force; what the environment says replaces what the file says."""
     file = current_file()
     commands = dict(leaves(root, ()))
@@ -67,7 +67,7 @@ def default_map(root: Any) -> dict[str, Any]:
     return result
 
 
-def require_value(setting: Setting) -> None:
+def require_value(setting: OptionSetting) -> None:
     context = typer.Context(typer.core.TyperCommand(setting.command[-1]))
     try:
         setting.option.process_value(context, setting.value)
@@ -88,7 +88,7 @@ def leaves(command: Any, path: Path) -> Iterator[tuple[Path, Any]]:
         yield from leaves(member, (*path, name))
 
 
-def from_file(file: ConfigFile, table: Any, command: Any, path: Path) -> Iterator[Setting]:
+def from_file(file: ConfigFile, table: Any, command: Any, path: Path) -> Iterator[OptionSetting]:
     """The tables of a file follow the commands; whatever is neither is refused by its line."""
     if not isinstance(table, Mapping):
         raise UsageError(f"{file.where(*path)}: '{'.'.join(path)}' must be a table of options.")
@@ -103,7 +103,7 @@ def from_file(file: ConfigFile, table: Any, command: Any, path: Path) -> Iterato
         else:
             where = file.where(*path, key)
             option = option_named(command, key, where)
-            yield Setting(path, option, listed(option, value), where)
+            yield OptionSetting(path, option, listed(option, value), where)
 
 
 def option_named(command: Any, key: str, where: str) -> Any:
@@ -126,7 +126,7 @@ def listed(option: Any, value: Any) -> Any:
     return [value] if option.multiple and not isinstance(value, list) else value
 
 
-def from_environment(environment: Mapping[str, str], commands: Mapping[Path, Any]) -> Iterator[Setting]:  # fmt: skip
+def from_environment(environment: Mapping[str, str], commands: Mapping[Path, Any]) -> Iterator[OptionSetting]:  # fmt: skip
     """Variables of commands; one that begins like a command and names no option of it is a misprint."""
     for variable in sorted(name for name in environment if name.startswith(PREFIX)):
         for path, command in commands.items():
@@ -136,7 +136,7 @@ def from_environment(environment: Mapping[str, str], commands: Mapping[Path, Any
                 option = option_named(command, key, variable)
                 text = environment[variable]
                 value = text.splitlines() if option.multiple else text
-                yield Setting(path, option, value, variable)
+                yield OptionSetting(path, option, value, variable)
 
 
 def variable_name(name: str) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.errors import InputError
-from attncli.stored.headers import Place
+from attncli.stored.headers import TensorPlace
 
 CHUNK = 1 << 22
 """Bytes looked at at a time; a multiple of every width."""
@@ -75,7 +75,7 @@ def refuse_what_is_not_finite(weight: Weight, chunk: NDArray[np.uint8], start: i
     )
 
 
-def stored(places: Mapping[str, Place]) -> Iterator[Weight]:
+def stored(places: Mapping[str, TensorPlace]) -> Iterator[Weight]:
     """The tensors of safetensors files through memory maps, one file mapped at a time or more, none read whole."""
     maps: dict[str, NDArray[np.uint8]] = {}
     for name, place in sorted(places.items()):

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from attncli.errors import InputError
-from attncli.stored.headers import Place, header
+from attncli.stored.headers import TensorPlace, header
 from attncli.stored.json_files import read_json
 
 ONE_FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -79,9 +79,9 @@ def weight_map(index: Path) -> Mapping[str, str]:
     return said
 
 
-def read_headers(files: Sequence[Path]) -> dict[str, Place]:
+def read_headers(files: Sequence[Path]) -> dict[str, TensorPlace]:
     """All tensors by name; one that two shards hold, or that the index puts elsewhere, is refused."""
-    places: dict[str, Place] = {}
+    places: dict[str, TensorPlace] = {}
     for path in files:
         found = header(path)
         for name in places.keys() & found.keys():
@@ -93,7 +93,7 @@ def read_headers(files: Sequence[Path]) -> dict[str, Place]:
     return places
 
 
-def refuse_another_index(index: Path, places: Mapping[str, Place]) -> None:
+def refuse_another_index(index: Path, places: Mapping[str, TensorPlace]) -> None:
     """The index and the shards must tell the same story about every tensor."""
     said = weight_map(index)
     for name in sorted(said.keys() | places.keys()):

@@ -28,7 +28,7 @@ DEFAULT_LENGTH = 128
 
 
 @dataclass(frozen=True, slots=True)
-class InputOptions:
+class WantedInput:
     """What the user wants the model to read; nothing at all means the text that ships with the package."""
 
     texts: tuple[str, ...] = ()
@@ -59,7 +59,7 @@ class ModelInput:
     """The tokens' strings, where they are known."""
 
 
-def inputs_of(checkpoint: Checkpoint, options: InputOptions) -> list[ModelInput]:
+def inputs_of(checkpoint: Checkpoint, options: WantedInput) -> list[ModelInput]:
     """Every input that the options name, in their order."""
     refuse_two_kinds(options)
     model = checkpoint.model
@@ -86,7 +86,7 @@ def inputs_of(checkpoint: Checkpoint, options: InputOptions) -> list[ModelInput]
     ]
 
 
-def refuse_two_kinds(options: InputOptions) -> None:
+def refuse_two_kinds(options: WantedInput) -> None:
     given = {
         "--text": bool(options.texts),
         "--text-file": options.text_file is not None,
@@ -105,7 +105,7 @@ def refuse_two_kinds(options: InputOptions) -> None:
             raise UsageError(f"{name} {size}: it must be at least 1.")
 
 
-def named_texts(options: InputOptions) -> list[tuple[str, str]]:
+def named_texts(options: WantedInput) -> list[tuple[str, str]]:
     """Texts of the command line, then those of the file, else the package's own."""
     found = [(f"--text {n}", text) for n, text in enumerate(options.texts, start=1)]
     if options.text_file is not None:
@@ -149,7 +149,7 @@ def refuse_too_long(model: Any, name: str, length: int) -> None:
 
 
 def random_inputs(
-    checkpoint: Checkpoint, options: InputOptions, length: int | None
+    checkpoint: Checkpoint, options: WantedInput, length: int | None
 ) -> list[ModelInput]:
     """Random tokens, images or sounds, whatever the model reads; each sample from its own seed."""
     model = checkpoint.model

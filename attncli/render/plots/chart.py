@@ -13,7 +13,7 @@ NO_CURVES = ("head", ACROSS)
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class ChartPoint:
     x: float
     y: float
     spread: float
@@ -24,14 +24,14 @@ class Chart:
     title: str
     metric: str
     x_label: str
-    series: Mapping[str, list[Point]]
+    series: Mapping[str, list[ChartPoint]]
     levels: Mapping[str, float] = field(default_factory=dict)
     """Numbers of the same metric that have no place along the axis: what the curves are held against."""
     gaps: tuple[float, ...] = ()
     """Places where a number was lost and no curve has one."""
 
     @property
-    def points(self) -> list[Point]:
+    def points(self) -> list[ChartPoint]:
         return [point for points in self.series.values() for point in points]
 
     @property
@@ -66,7 +66,7 @@ def alike(view: View, first: View) -> bool:
 
 def chart_of(report: Report, view: View) -> Chart | None:
     last = max((row.layer for row in report.rows if row.layer is not None), default=None)
-    series: dict[str, list[Point]] = {}
+    series: dict[str, list[ChartPoint]] = {}
     levels: dict[str, float] = {}
     for row in report.rows:
         x = row.axis(view.down)
@@ -75,7 +75,7 @@ def chart_of(report: Report, view: View) -> Chart | None:
             continue
         name = str(row.axis(view.across or "variant"))
         if isinstance(x, int | float):
-            point = Point(float(x), row.value, row.spread or 0.0)
+            point = ChartPoint(float(x), row.value, row.spread or 0.0)
             series.setdefault(name, []).append(point)
         elif set(row.coordinates) == {view.across}:
             levels[name] = row.value
@@ -85,7 +85,9 @@ def chart_of(report: Report, view: View) -> Chart | None:
     return Chart(title, named, view.down, series, levels, gaps) if series else None
 
 
-def gaps_of(report: Report, view: View, series: Mapping[str, Sequence[Point]]) -> tuple[float, ...]:
+def gaps_of(
+    report: Report, view: View, series: Mapping[str, Sequence[ChartPoint]]
+) -> tuple[float, ...]:
     known = {point.x for points in series.values() for point in points}
     lost = [row.axis(view.down) for row in report.rows if row.lost and drawn_in(view, row)]
     places = {float(x) for x in lost if isinstance(x, int | float)}

@@ -29,7 +29,7 @@ QUIET = 1e15
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownPattern:
     """One pattern on the head in one dtype."""
 
     dtype: str
@@ -38,13 +38,13 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundInputs:
     """One pattern: how its queries and keys were made, and what the head makes of its inputs in every dtype."""
 
     pattern: str
     target: csr_array
     attempt: Attempt
-    shown: tuple[Shown, ...]
+    shown: tuple[ShownPattern, ...]
 
 
 def found_inputs(
@@ -54,9 +54,9 @@ def found_inputs(
     request: FitRequest,
     seeds: Sequence[int],
     progress: Progress = no_progress,
-) -> list[Found]:
+) -> list[FoundInputs]:
     """Inputs for every pattern; `request` has the head's width and mask."""
-    found: list[Found] = []
+    found: list[FoundInputs] = []
     for pattern, target in targets.items():
         progress(len(found), len(targets), "patterns")
         check_window(head, target)
@@ -66,7 +66,7 @@ def found_inputs(
         queries, keys = np.split(attempt.fit.x.astype(np.float64), 2, axis=1)
         wanted = wanted_projections(head, queries, keys)
         shown = tuple(show(head, wanted, target, dtype) for dtype in DTYPES)
-        found.append(Found(pattern, target, attempt, shown))
+        found.append(FoundInputs(pattern, target, attempt, shown))
     progress(len(targets), len(targets), "patterns")
     return found
 
@@ -93,11 +93,11 @@ def wanted_fit(
     return best_of(attempts)
 
 
-def show(head: Head, wanted: Array, target: csr_array, dtype: str) -> Shown:
+def show(head: Head, wanted: Array, target: csr_array, dtype: str) -> ShownPattern:
     """Round the weights, solve for x, round x, and compute the map as the model would."""
     x = balanced_inputs(head, wanted, inverse(head, dtype), dtype)
     queries, keys = projected(head, x, dtype)
-    return Shown(dtype, x, measure(queries, keys, target, dtype, head.causal, head.scale))
+    return ShownPattern(dtype, x, measure(queries, keys, target, dtype, head.causal, head.scale))
 
 
 def require_plain(head: Head) -> None:
@@ -109,7 +109,7 @@ def require_plain(head: Head) -> None:
         )
 
 
-def as_files(head: Head, found: Sequence[Found]) -> list[SavedFit]:
+def as_files(head: Head, found: Sequence[FoundInputs]) -> list[SavedFit]:
     """The float64 inputs as modules that anybody can check: biases as the weights of a constant feature, scale in w_q."""
     require_plain(head)
     w_q = np.concatenate([head.w_q, head.b_q[None]]) * head.scale

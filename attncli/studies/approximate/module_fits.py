@@ -19,7 +19,7 @@ from attncli.studies.approximate.fit_rows import (
     fit_views,
     size_values,
 )
-from attncli.studies.approximate.solutions import Solution, Solved
+from attncli.studies.approximate.solutions import Solution, SolvedPattern
 
 
 def approximate(solution: Solution, timing: bool = False) -> Report:
@@ -95,7 +95,7 @@ def headline(solution: Solution) -> str:
     )
 
 
-def variation(one: Solved) -> float:
+def variation(one: SolvedPattern) -> float:
     return one.chosen.evidence.total_variation if one.chosen.evidence else 0.0
 
 

@@ -26,7 +26,7 @@ WIDEST = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Solved:
+class SolvedPattern:
     """One pattern, every method that was tried on it, and the narrowest fit that meets the request (or the nearest)."""
 
     pattern: str
@@ -40,7 +40,7 @@ class Solved:
 class Solution:
     """All patterns of a run, served by one module."""
 
-    solved: tuple[Solved, ...]
+    solved: tuple[SolvedPattern, ...]
     request: FitRequest
     """At the shared width."""
     searched: bool
@@ -64,7 +64,7 @@ def solve(
         tokens = target.shape[0]
         require_finishable(len(methods) * tokens**2 * VERIFICATIONS, pattern, "lower --length")
     total = len(targets) * len(methods)
-    solved: list[Solved] = []
+    solved: list[SolvedPattern] = []
     for pattern, target in targets.items():
         attempts: list[Attempt] = []
         seconds: list[float] = []
@@ -77,7 +77,9 @@ def solve(
                 continue  # `auto` chose a method that was asked for by name too
             attempts.append(attempt)
             seconds.append(time.process_time() - began)
-        solved.append(Solved(pattern, target, tuple(attempts), best_of(attempts), tuple(seconds)))
+        solved.append(
+            SolvedPattern(pattern, target, tuple(attempts), best_of(attempts), tuple(seconds))
+        )
     progress(total, total, "fits")
     return share(tuple(solved), request, search, tuple(seeds))
 
@@ -99,7 +101,7 @@ def attempt_one(
 
 
 def share(
-    solved: tuple[Solved, ...], request: FitRequest, searched: bool, seeds: tuple[int, ...]
+    solved: tuple[SolvedPattern, ...], request: FitRequest, searched: bool, seeds: tuple[int, ...]
 ) -> Solution:
     """Bring the chosen fits to one width, where they have the same w_q and w_k."""
     fitted = [(one, one.chosen.fit) for one in solved if one.chosen.fit]

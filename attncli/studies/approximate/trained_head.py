@@ -20,7 +20,7 @@ from attncli.studies.approximate.fit_rows import (
     WORDS_VIEW,
     dense_warnings,
 )
-from attncli.studies.approximate.found_inputs import Found, Shown
+from attncli.studies.approximate.found_inputs import FoundInputs, ShownPattern
 
 HEAD_METRICS = {name: FIT_METRICS[name] for name in ("meets", *MEASURED)} | {
     "condition": Definition("1", "Largest over smallest singular value of [W_Q W_K]: how much rounding errors can grow; 1 at best."),
@@ -37,7 +37,7 @@ VIEWS = (
 
 
 def trained_head(
-    head: Head, found: Sequence[Found], request: FitRequest, seeds: Sequence[int]
+    head: Head, found: Sequence[FoundInputs], request: FitRequest, seeds: Sequence[int]
 ) -> Report:
     """The report: per pattern and dtype what is left of the pattern."""
     return Report(
@@ -65,7 +65,7 @@ def describe(head: Head, request: FitRequest) -> dict[str, Any]:
     return {"kind": "trained head", "request": limits, "module": {**module, "rotary": rotary}}
 
 
-def headline(head: Head, found: Sequence[Found]) -> str:
+def headline(head: Head, found: Sequence[FoundInputs]) -> str:
     """The worst pattern in every dtype."""
     name = "{folder}:{layer}.{head} ({family}, d = {d})".format(**head.described, d=head.d)
     worst = {
@@ -77,7 +77,7 @@ def headline(head: Head, found: Sequence[Found]) -> str:
     return f"{name} shows {count} by inputs alone: total variation at most {said}."
 
 
-def keys_of(one: Found, shown: Shown) -> dict[str, Scalar]:
+def keys_of(one: FoundInputs, shown: ShownPattern) -> dict[str, Scalar]:
     return {
         "fit": f"{one.pattern} {shown.dtype}",
         "pattern": one.pattern,
@@ -86,7 +86,7 @@ def keys_of(one: Found, shown: Shown) -> dict[str, Scalar]:
     }
 
 
-def all_rows(head: Head, found: Sequence[Found], request: FitRequest) -> Iterator[Row]:
+def all_rows(head: Head, found: Sequence[FoundInputs], request: FitRequest) -> Iterator[Row]:
     for one in found:
         for shown in one.shown:
             keys = keys_of(one, shown)
@@ -108,13 +108,13 @@ def finite_row(metric: str, value: float | None, why: str, keys: Mapping[str, Sc
     return Row(metric, value, unit, keys=keys)
 
 
-def in_words(shown: Shown, request: FitRequest) -> str:
+def in_words(shown: ShownPattern, request: FitRequest) -> str:
     wanted = replace(request, dtype=shown.dtype)
     met = shown.evidence.meets(wanted)
     return "meets the request" if met else shortfall(shown.evidence, wanted)
 
 
-def warnings(head: Head, found: Sequence[Found]) -> Iterator[str]:
+def warnings(head: Head, found: Sequence[FoundInputs]) -> Iterator[str]:
     yield from head.warnings
     far = [one.pattern for one in found if (reach(head, one.shown[0].x) or 0.0) > 1.0]
     if far:

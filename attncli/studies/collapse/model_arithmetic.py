@@ -13,7 +13,7 @@ from typing import Any
 from attncli.errors import InputError
 from attncli.models.inputs.texts import ModelInput
 from attncli.networks.variants import Switches
-from attncli.studies.model_runs import Curves, Run, Subject, without_advice
+from attncli.studies.model_runs import CollapseSubject, Curves, Run, without_advice
 from attncli.studies.trajectories import RESIDUAL, Trajectory
 
 AGREEMENT = 1e-6
@@ -21,7 +21,10 @@ AGREEMENT = 1e-6
 
 
 def reasons_for_plain(
-    subject: Subject, inputs: Mapping[str, Any], variants: Mapping[str, Switches], cheap: bool
+    subject: CollapseSubject,
+    inputs: Mapping[str, Any],
+    variants: Mapping[str, Switches],
+    cheap: bool,
 ) -> dict[str, str]:
     """The variants that are not to be run exactly, and why; `cheap`: the inputs are short.
 
@@ -40,7 +43,7 @@ def to_try(variants: Mapping[str, Switches], cheap: bool) -> list[str]:
     return list(dict.fromkeys([by_parts[-1], by_parts[0]] if cheap else by_parts[-1:]))
 
 
-def reason(subject: Subject, text: ModelInput, switches: Switches) -> str:
+def reason(subject: CollapseSubject, text: ModelInput, switches: Switches) -> str:
     """Why a variant is not exact; empty where it is."""
     asked = replace(subject, exact=True, why_plain=None)
     run = Run(asked, text, switches, [RESIDUAL], sub_blocks=False, where=text.name)

@@ -21,7 +21,7 @@ from attncli.studies.collapse.network_collapse import (
     order_rows,
 )
 from attncli.studies.collapse.regimes import at_the_end, mean_curves, support, with_order
-from attncli.studies.model_runs import Curves, Place, Subject, run_text
+from attncli.studies.model_runs import CollapseSubject, Curves, StatePlace, run_text
 from attncli.studies.over_texts import over_texts
 from attncli.studies.trajectories import EXACT, RESIDUAL, Ensemble, Trajectory
 from attncli.watching.traits import Traits
@@ -32,7 +32,7 @@ RANDOM_SUFFIX = "@random"
 
 def model_collapse(
     checkpoint: Checkpoint,
-    subjects: Mapping[str, Subject],
+    subjects: Mapping[str, CollapseSubject],
     traits: Mapping[str, Traits],
     texts: Sequence[ModelInput],
     variants: Mapping[str, Switches],
@@ -62,14 +62,14 @@ def model_collapse(
 
 
 def measure(
-    subjects: Mapping[str, Subject],
+    subjects: Mapping[str, CollapseSubject],
     identity: Mapping[str, Any],
     texts: Sequence[ModelInput],
     variants: Mapping[str, Switches],
     metrics: Sequence[str],
     sub_blocks: bool,
     progress: Progress,
-) -> dict[Place, Ensemble]:
+) -> dict[StatePlace, Ensemble]:
     """Per place and variant, one trajectory for each text."""
     total, done = len(subjects) * len(own_share(texts)) * len(variants), 0
 
@@ -78,13 +78,15 @@ def measure(
         done += 1
         progress(done, total, "forward passes")
 
-    found: dict[Place, dict[str, list[Trajectory]]] = {}
+    found: dict[StatePlace, dict[str, list[Trajectory]]] = {}
     for suffix, subject in subjects.items():
 
-        def work(place: int, text: ModelInput, subject: Subject = subject) -> dict[str, Curves]:
+        def work(
+            place: int, text: ModelInput, subject: CollapseSubject = subject
+        ) -> dict[str, Curves]:
             return run_text(subject, text, variants, metrics, tick, sub_blocks)
 
-        made_of = (Place, Trajectory)
+        made_of = (StatePlace, Trajectory)
         for ran in over_texts(texts, work, identity, f"collapse {suffix}", made_of):
             for variant, curves in ran.items():
                 for place, trajectory in curves.items():
@@ -161,7 +163,7 @@ def end_in_words(curve: Sequence[float], arithmetic: str) -> str:
     return f"{at_the_end(curve[:layer])} and {unknown}" if layer else unknown
 
 
-def all_rows(everywhere: Mapping[Place, Ensemble], several_stacks: bool) -> Iterator[Row]:
+def all_rows(everywhere: Mapping[StatePlace, Ensemble], several_stacks: bool) -> Iterator[Row]:
     for place, ensemble in everywhere.items():
         for variant, trajectories in ensemble.items():
             keys = keys_of(place, several_stacks) | {ARITHMETIC: arithmetic_of(trajectories)}
@@ -172,7 +174,7 @@ def all_rows(everywhere: Mapping[Place, Ensemble], several_stacks: bool) -> Iter
                 yield from order_rows(variant, trajectories, keys)
 
 
-def keys_of(place: Place, several_stacks: bool) -> dict[str, Scalar]:
+def keys_of(place: StatePlace, several_stacks: bool) -> dict[str, Scalar]:
     """What tells a place's rows from others': nothing, where there is only one."""
     stack: dict[str, Scalar] = {"stack": place.stack} if several_stacks else {}
     return stack | ({"after": place.after} if place.after else {})
@@ -218,7 +220,7 @@ def whys_of(ensembles: Mapping[str, Ensemble]) -> Iterator[str]:
 
 def describe_source(
     checkpoint: Checkpoint,
-    subjects: Mapping[str, Subject],
+    subjects: Mapping[str, CollapseSubject],
     variants: Mapping[str, Switches],
     arithmetics: Mapping[str, str],
 ) -> dict[str, Any]:
@@ -250,7 +252,7 @@ def arithmetic_in_words(arithmetics: Mapping[str, str]) -> str:
 
 
 def views(
-    everywhere: Mapping[Place, Ensemble],
+    everywhere: Mapping[StatePlace, Ensemble],
     metrics: Sequence[str],
     texts: int,
     arithmetics: Mapping[str, str],

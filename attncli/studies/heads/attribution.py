@@ -10,7 +10,7 @@ from attncli.studies import Progress, no_progress
 from attncli.studies.heads.attribution_rows import (
     METRICS,
     Attributed,
-    Chosen,
+    ChosenToken,
     headline,
     marked,
     token_rows,
@@ -93,9 +93,9 @@ def as_numbers(origin: Origin, position: int, of_constants: float, error: float)
     )
 
 
-def chosen_token(found: Attributed, texts: Sequence[ModelInput]) -> Chosen:
+def chosen_token(found: Attributed, texts: Sequence[ModelInput]) -> ChosenToken:
     """With the tokens that it sees, directly or through others; they have names where there is one text."""
     labels = texts[0].labels if len(texts) == 1 else ()
     named = len(labels) == len(found.shares)
     seen = [place for place, even in enumerate(found.even) if even > 0.0]
-    return Chosen(found.position, {place: labels[place] if named else "" for place in seen})
+    return ChosenToken(found.position, {place: labels[place] if named else "" for place in seen})

@@ -56,7 +56,7 @@ class Attributed(NamedTuple):
     completeness: float
 
 
-class Chosen(NamedTuple):
+class ChosenToken(NamedTuple):
     """The token that is asked about, and the input tokens that it sees."""
 
     position: int
@@ -74,7 +74,7 @@ class Chosen(NamedTuple):
         return "itself" if place == self.position else self.named(place)
 
 
-def token_rows(chosen: Chosen, found: Sequence[Attributed]) -> Iterator[Row]:
+def token_rows(chosen: ChosenToken, found: Sequence[Attributed]) -> Iterator[Row]:
     """Of every visible token; the others are 0 by construction."""
     for place, word in chosen.words.items():
         keys: dict[str, Scalar] = {"position": place, **({"word": word} if word else {})}
@@ -106,7 +106,7 @@ def by_size(rows: Sequence[Row]) -> list[Scalar]:
     return sorted(sizes, key=lambda place: -sizes[place])
 
 
-def whole_rows(chosen: Chosen, found: Sequence[Attributed]) -> Iterator[Row]:
+def whole_rows(chosen: ChosenToken, found: Sequence[Attributed]) -> Iterator[Row]:
     for metric, values in (
         (OF_CONSTANTS, [one.of_constants for one in found]),
         (COMPLETENESS, [one.completeness for one in found]),
@@ -114,7 +114,7 @@ def whole_rows(chosen: Chosen, found: Sequence[Attributed]) -> Iterator[Row]:
         yield summary_row(metric, "1", values, "", variant=chosen.name)
 
 
-def headline(chosen: Chosen, rows: Sequence[Row], blocks: int) -> str:
+def headline(chosen: ChosenToken, rows: Sequence[Row], blocks: int) -> str:
     """Where the state comes from, the largest parts first."""
     shares = {row.keys.get("position"): row.value or 0.0 for row in rows if row.metric == SHARE}
     (constants,) = [row.value or 0.0 for row in rows if row.metric == OF_CONSTANTS]
@@ -130,7 +130,7 @@ def headline(chosen: Chosen, rows: Sequence[Row], blocks: int) -> str:
     )
 
 
-def views(chosen: Chosen, rows: Sequence[Row], texts: int) -> Iterator[View]:
+def views(chosen: ChosenToken, rows: Sequence[Row], texts: int) -> Iterator[View]:
     over = f", mean ± standard deviation over {texts} texts" if texts > 1 else ""
     few = sum(row.keys.get(MARK) == LARGE for row in rows if row.metric == SHARE)
     which = f"the {few} input tokens with the largest shares" if few else "input tokens"

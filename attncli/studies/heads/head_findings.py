@@ -6,7 +6,7 @@ from typing import NamedTuple
 from attncli.maths.digits import number
 from attncli.metrics.activations._state import MASSIVE, RATIO
 from attncli.records import Finding, Row
-from attncli.studies.heads.head_roles import Head
+from attncli.studies.heads.head_roles import PlayedHead
 from attncli.studies.heads.head_rows import NULLS, UNIFORM
 from attncli.studies.heads.layer_census import in_words
 from attncli.studies.heads.roles import DUPLICATE, INDUCTION, OWN, PREVIOUS, SINK, Role
@@ -37,7 +37,7 @@ class Weighed(NamedTuple):
 
 def findings(
     rows: Sequence[Row],
-    heads: Sequence[Head],
+    heads: Sequence[PlayedHead],
     labels: Sequence[Sequence[str]],
     unseen: str = "",
 ) -> tuple[Finding, ...]:
@@ -56,7 +56,7 @@ def findings(
     return tuple(weighed.finding for weighed in ordered) or tuple(nothing(rows, heads, unseen))
 
 
-def nothing(rows: Sequence[Row], heads: Sequence[Head], unseen: str) -> Iterator[Finding]:
+def nothing(rows: Sequence[Row], heads: Sequence[PlayedHead], unseen: str) -> Iterator[Finding]:
     """What was looked for and is not there, and where; not what was never measured."""
     measured = {row.metric: row.head is not None for row in rows if row.value is not None}
     in_heads = [words for metric, words in SOUGHT.items() if measured.get(metric) is True]
@@ -129,32 +129,32 @@ def smoothed(states: Sequence[Row]) -> Iterator[Weighed]:
             )
 
 
-def is_clear(role: Role, head: Head) -> bool:
+def is_clear(role: Role, head: PlayedHead) -> bool:
     """Whether a head's own number shows the role, whatever else it does."""
     return shows(role, head, head.numbers)
 
 
-def shows(role: Role, head: Head, numbers: Mapping[str, float]) -> bool:
+def shows(role: Role, head: PlayedHead, numbers: Mapping[str, float]) -> bool:
     """Whether these numbers, the head's own or those of a null, would show the role."""
     metric = role.evidence
     return metric in numbers and role.is_clear(numbers[metric], head.even.get(metric))
 
 
 def chosen(
-    heads: Sequence[Head], metric: str, above: Callable[[Head], bool]
-) -> tuple[list[Head], int]:
+    heads: Sequence[PlayedHead], metric: str, above: Callable[[PlayedHead], bool]
+) -> tuple[list[PlayedHead], int]:
     """The heads above, strongest first, and how many have the number at all."""
     known = [head for head in heads if metric in head.numbers]
     found = sorted(filter(above, known), key=lambda head: -head.numbers[metric])
     return found, len(known)
 
 
-def named(found: Sequence[Head], metric: str) -> str:
+def named(found: Sequence[PlayedHead], metric: str) -> str:
     """The strongest, with their numbers."""
     return ", ".join(f"{head.name} ({head.numbers[metric]:.2f})" for head in found[:NAMED])
 
 
-def nulls_in_words(found: Sequence[Head], heads: Sequence[Head], role: Role) -> str:
+def nulls_in_words(found: Sequence[PlayedHead], heads: Sequence[PlayedHead], role: Role) -> str:
     """The number of even attention beside the strongest head, and how many heads show the same for nothing."""
     even = found[0].even.get(role.evidence)
     words = [] if even is None else [f"; {NULLS[UNIFORM]}: {number(even)}"]
@@ -170,11 +170,11 @@ def count_of(heads: int) -> str:
     return f"{heads} head{'' if heads == 1 else 's'}"
 
 
-def count(found: Sequence[Head], known: int) -> str:
+def count(found: Sequence[PlayedHead], known: int) -> str:
     return f"{len(found)} of {known} heads"
 
 
-def sinks(heads: Sequence[Head]) -> Iterator[Weighed]:
+def sinks(heads: Sequence[PlayedHead]) -> Iterator[Weighed]:
     """Heads that rest on one token."""
     found, known = chosen(heads, "sink_max", lambda head: is_clear(SINK, head))
     if not found:
@@ -191,7 +191,7 @@ def sinks(heads: Sequence[Head]) -> Iterator[Weighed]:
     )
 
 
-def evenly(heads: Sequence[Head]) -> Iterator[Weighed]:
+def evenly(heads: Sequence[PlayedHead]) -> Iterator[Weighed]:
     """Heads that hardly choose."""
     metric = EVEN.evidence
     found, known = chosen(heads, metric, lambda head: is_clear(EVEN, head))
@@ -206,7 +206,7 @@ def evenly(heads: Sequence[Head]) -> Iterator[Weighed]:
         )
 
 
-def idle(heads: Sequence[Head]) -> Iterator[Weighed]:
+def idle(heads: Sequence[PlayedHead]) -> Iterator[Weighed]:
     """Heads that write next to nothing."""
     metric = "head_contribution"
     known = [head for head in heads if metric in head.numbers and metric in head.even]
@@ -224,7 +224,7 @@ def idle(heads: Sequence[Head]) -> Iterator[Weighed]:
         )
 
 
-def virtual(heads: Sequence[Head]) -> Iterator[Weighed]:
+def virtual(heads: Sequence[PlayedHead]) -> Iterator[Weighed]:
     """What learned sinks take."""
     known = [head for head in heads if "virtual_sink" in head.numbers]
     if known:
@@ -240,7 +240,7 @@ def virtual(heads: Sequence[Head]) -> Iterator[Weighed]:
         )
 
 
-def players(heads: Sequence[Head]) -> Iterator[Weighed]:
+def players(heads: Sequence[PlayedHead]) -> Iterator[Weighed]:
     """Who plays the roles that are about tokens."""
     for role in (INDUCTION, PREVIOUS, DUPLICATE, OWN):
         found = plays(heads, role)
@@ -255,6 +255,6 @@ def players(heads: Sequence[Head]) -> Iterator[Weighed]:
             )
 
 
-def plays(heads: Sequence[Head], role: Role) -> list[Head]:
+def plays(heads: Sequence[PlayedHead], role: Role) -> list[PlayedHead]:
     found = [head for head in heads if head.played is not None and head.played.role is role]
     return sorted(found, key=lambda head: -head.numbers[role.evidence])

@@ -18,7 +18,7 @@ PLACE = ("stack", "kind", "span")
 
 
 @dataclass
-class Head:
+class PlayedHead:
     """One head, with its numbers and what they would be for nothing."""
 
     layer: int
@@ -41,12 +41,12 @@ class Head:
         return " ".join([*words, f"{self.layer}.{self.head}"])
 
 
-def heads_of(rows: Iterable[Row]) -> list[Head]:
+def heads_of(rows: Iterable[Row]) -> list[PlayedHead]:
     """Every head that has a number, with the role that its numbers give it.
 
     What differential attention applies has no heads of its own: it is made of two.
     """
-    found: dict[tuple[object, ...], Head] = {}
+    found: dict[tuple[object, ...], PlayedHead] = {}
     for row in rows:
         if row.head is None or row.layer is None or row.value is None:
             continue
@@ -54,7 +54,7 @@ def heads_of(rows: Iterable[Row]) -> list[Head]:
             continue
         keys = {key: row.keys[key] for key in PLACE if key in row.keys}
         place = (row.layer, row.head, *keys.items())
-        head = found.setdefault(place, Head(row.layer, row.head, keys))
+        head = found.setdefault(place, PlayedHead(row.layer, row.head, keys))
         head.numbers[row.metric] = row.value
         for null, numbers in head.nulls.items():
             value = row.keys.get(null)
@@ -65,7 +65,7 @@ def heads_of(rows: Iterable[Row]) -> list[Head]:
     return list(found.values())
 
 
-def role_rows(heads: Iterable[Head]) -> Iterator[Row]:
+def role_rows(heads: Iterable[PlayedHead]) -> Iterator[Row]:
     """One row for each head; a mixed one has no number, and says which role it comes nearest to."""
     for head in heads:
         if head.played is None:

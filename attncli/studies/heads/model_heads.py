@@ -20,7 +20,7 @@ from attncli.studies.heads.beyond_maps import Beyond, is_beyond
 from attncli.studies.heads.chosen_heads import Chosen
 from attncli.studies.heads.head_findings import findings
 from attncli.studies.heads.head_metrics import Metrics, choose
-from attncli.studies.heads.head_roles import ROLE, Head, heads_of, role_rows
+from attncli.studies.heads.head_roles import ROLE, PlayedHead, heads_of, role_rows
 from attncli.studies.heads.head_rows import (
     ON_REPEATS,
     RANDOM,
@@ -53,7 +53,7 @@ def everything(layer: int, head: int) -> bool:
 
 
 @dataclass(frozen=True)
-class Subject:
+class HeadSubject:
     """A model whose attention has been proved."""
 
     body: PreTrainedModel
@@ -70,7 +70,7 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Plan:
+class HeadPlan:
     """What is to be found out."""
 
     metrics: Metrics
@@ -105,10 +105,10 @@ class Runs:
 
 def inspect_model(
     checkpoint: Checkpoint,
-    subject: Subject,
-    twin: Subject | None,
+    subject: HeadSubject,
+    twin: HeadSubject | None,
     texts: Sequence[ModelInput],
-    plan: Plan,
+    plan: HeadPlan,
     also: Look | None = None,
     progress: Progress = no_progress,
     beyond: Callable[[Beyond, Mapping[Site, Mapping[str, Scalar]]], None] | None = None,
@@ -151,11 +151,11 @@ def inspect_model(
 
 
 def observe(
-    subject: Subject,
-    twin: Subject | None,
+    subject: HeadSubject,
+    twin: HeadSubject | None,
     identity: Mapping[str, Any],
     texts: Sequence[ModelInput],
-    plan: Plan,
+    plan: HeadPlan,
     also: Look | None,
     progress: Progress,
 ) -> Runs:
@@ -173,11 +173,11 @@ def observe(
 
 
 def observe_model(
-    subject: Subject,
+    subject: HeadSubject,
     identity: Mapping[str, Any],
     what: str,
     texts: Sequence[ModelInput],
-    plan: Plan,
+    plan: HeadPlan,
     null: UniformNull,
     meter: Meter,
     also: Look | None = None,
@@ -208,7 +208,7 @@ def observe_model(
     return found
 
 
-def observe_repeats(subject: Subject, plan: Plan, null: UniformNull) -> list[Seen]:
+def observe_repeats(subject: HeadSubject, plan: HeadPlan, null: UniformNull) -> list[Seen]:
     """The roles' own input, where the model reads tokens."""
     names = plan.metrics.on_repeats
     repeated = repeated_tokens(subject.body, plan.seed) if names else None
@@ -233,8 +233,8 @@ def observe_repeats(subject: Subject, plan: Plan, null: UniformNull) -> list[See
 def beyond_maps(
     rows: Sequence[Row],
     layers: LayerCensus,
-    subject: Subject,
-    plan: Plan,
+    subject: HeadSubject,
+    plan: HeadPlan,
     keys: Mapping[Site, dict[str, Scalar]],
     texts: int,
 ) -> Beyond:
@@ -254,7 +254,7 @@ def roles_on(own: Observed) -> str:
     return "random tokens repeated twice" if own.repeated else "texts"
 
 
-def rows_of(runs: Runs, subject: Subject, plan: Plan) -> tuple[list[Row], list[Head]]:
+def rows_of(runs: Runs, subject: HeadSubject, plan: HeadPlan) -> tuple[list[Row], list[PlayedHead]]:
     """All rows, and the heads as they are gathered from them."""
     metrics = plan.metrics
     keys = site_keys(runs.own.sites, subject.stacks)
@@ -265,7 +265,7 @@ def rows_of(runs: Runs, subject: Subject, plan: Plan) -> tuple[list[Row], list[H
     return [*rows, *state_rows(metrics.states, units, runs.own, runs.nulls)], heads
 
 
-def chosen_of(subject: Subject, plan: Plan) -> Chosen:
+def chosen_of(subject: HeadSubject, plan: HeadPlan) -> Chosen:
     heads = {site: range(shape.heads) for site, shape in subject.shapes.items()}
     return Chosen.of(heads, plan.layers, plan.keeps)
 
@@ -273,7 +273,7 @@ def chosen_of(subject: Subject, plan: Plan) -> Chosen:
 def headline(
     identity: Mapping[str, Any],
     own: Observed,
-    heads: Sequence[Head],
+    heads: Sequence[PlayedHead],
     about: Sequence[str],
     chosen: Chosen,
     layers: LayerCensus | None,
@@ -316,7 +316,7 @@ def described(texts: Sequence[ModelInput], own: Observed) -> dict[str, Any]:
     return {"texts": read, "roles_on": roles_on(own)}
 
 
-def warned(runs: Runs, plan: Plan) -> Iterator[str]:
+def warned(runs: Runs, plan: HeadPlan) -> Iterator[str]:
     if plan.shuffle and SHUFFLED not in runs.nulls:
         yield "the model reads no tokens, so there is no shuffled text to compare with."
     yield from unsettled_spectra(runs.own.texts)

@@ -15,14 +15,14 @@ from attncli.studies.heads.head_roles import heads_of, role_rows
 from attncli.studies.heads.head_rows import Observed, head_rows, site_keys, unsettled_spectra
 from attncli.studies.heads.head_runs import Observer, Seen, Wanted
 from attncli.studies.heads.head_views import ranked, views
-from attncli.studies.heads.model_heads import Plan, census, headline
+from attncli.studies.heads.model_heads import HeadPlan, census, headline
 from attncli.studies.heads.uniform_null import UniformNull
 from attncli.watching import Site, in_rounds
 from attncli.watching.float64 import in_float64
 from attncli.watching.map_files import MapFile, SavedMap
 
 
-def inspect_maps(file: MapFile, plan: Plan, progress: Progress = no_progress) -> Report:
+def inspect_maps(file: MapFile, plan: HeadPlan, progress: Progress = no_progress) -> Report:
     """What maps show, and what the run that saved them has kept beside them."""
     beyond = kept_beyond(file)
     maps = [saved for saved in file.maps if plan.layers is None or saved.site.layer in plan.layers]
@@ -65,7 +65,7 @@ def kept_beyond(file: MapFile) -> Beyond:
         raise InputError(f"{file.path}: {error}") from None
 
 
-def warned(plan: Plan, beyond: Beyond) -> Iterator[str]:
+def warned(plan: HeadPlan, beyond: Beyond) -> Iterator[str]:
     if plan.metrics.roles and not beyond.roles_on:
         yield (
             "roles are told from these maps alone, and a model's from random tokens repeated twice: heads may play others."
@@ -89,7 +89,9 @@ def observe(
     return observer.seen
 
 
-def rows_of(own: Observed, plan: Plan, beyond: Beyond, names: Mapping[Site, str]) -> Iterator[Row]:
+def rows_of(
+    own: Observed, plan: HeadPlan, beyond: Beyond, names: Mapping[Site, str]
+) -> Iterator[Row]:
     """In the order of the metrics; of each what the run has kept, or else what the maps show."""
     keys = {
         site: dict(beyond.keys.get(names[site], found))

@@ -25,7 +25,7 @@ Head = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredWeights:
     """One metric over all heads, and its null."""
 
     values: Mapping[Head, float]
@@ -34,7 +34,7 @@ class Measured:
     null: float | None
 
     @classmethod
-    def of(cls, metric: str, rows: Sequence[Row], nulls: Sequence[Row]) -> "Measured":
+    def of(cls, metric: str, rows: Sequence[Row], nulls: Sequence[Row]) -> "MeasuredWeights":
         own = {head_of(row): row for row in rows if row.metric == metric}
         return cls(
             {head: row.value for head, row in own.items() if row.value is not None},
@@ -56,7 +56,7 @@ def headline(kind: str, heads: str, rows: Sequence[Row], nulls: Sequence[Row]) -
     """
     parts = []
     for product, symbol in PRODUCTS.items():
-        found = Measured.of(f"{product}_stable_rank", rows, nulls)
+        found = MeasuredWeights.of(f"{product}_stable_rank", rows, nulls)
         if found.values and found.null is not None:
             middle = number(median(found.values.values()))
             parts.append(f"{symbol} {middle} (random weights: {number(found.null)})")
@@ -78,7 +78,7 @@ def findings(rows: Sequence[Row], nulls: Sequence[Row], counts: Census) -> Itera
 
 
 def dead(product: str, rows: Sequence[Row], nulls: Sequence[Row]) -> Iterator[Finding]:
-    zero = Measured.of(f"{product}_stable_rank", rows, nulls).zero
+    zero = MeasuredWeights.of(f"{product}_stable_rank", rows, nulls).zero
     if zero:
         what = {"qk": "they attend to all keys alike", "ov": "they write nothing"}[product]
         yield Finding(PRODUCTS[product], f"zero in {named(zero)}: {what}")
@@ -86,7 +86,7 @@ def dead(product: str, rows: Sequence[Row], nulls: Sequence[Row]) -> Iterator[Fi
 
 def narrow(product: str, rows: Sequence[Row], nulls: Sequence[Row]) -> Iterator[Finding]:
     """Heads of which one direction is most."""
-    found = Measured.of(f"{product}_stable_rank", rows, nulls)
+    found = MeasuredWeights.of(f"{product}_stable_rank", rows, nulls)
     if found.null is None or found.null < CHANCE_IS_WIDE:
         return
     few = sorted((value, head) for head, value in found.values.items() if value < ONE_DIRECTION)
@@ -99,7 +99,7 @@ def narrow(product: str, rows: Sequence[Row], nulls: Sequence[Row]) -> Iterator[
 
 
 def loud(product: str, rows: Sequence[Row], nulls: Sequence[Row]) -> Iterator[Finding]:
-    values = Measured.of(f"{product}_frobenius", rows, nulls).values
+    values = MeasuredWeights.of(f"{product}_frobenius", rows, nulls).values
     middle = median(values.values()) if values else 0.0
     far = sorted(((v, head) for head, v in values.items() if v > LOUD * middle > 0), reverse=True)
     if far:
@@ -109,18 +109,18 @@ def loud(product: str, rows: Sequence[Row], nulls: Sequence[Row]) -> Iterator[Fi
 
 
 def liking(rows: Sequence[Row], nulls: Sequence[Row]) -> Iterator[Finding]:
-    found = Measured.of("qk_positive_share", rows, nulls)
+    found = MeasuredWeights.of("qk_positive_share", rows, nulls)
     if found.values and found.null is not None:
         yield Finding("W_QK", shares(found, found.null, "tokens prefer keys like themselves"))
 
 
 def copying(rows: Sequence[Row], nulls: Sequence[Row]) -> Iterator[Finding]:
-    found = Measured.of("ov_positive_share", rows, nulls)
+    found = MeasuredWeights.of("ov_positive_share", rows, nulls)
     if found.values and found.null is not None:
         yield Finding("W_OV", shares(found, found.null, "heads copy what they read"))
 
 
-def shares(found: Measured, null: float, what: str) -> str:
+def shares(found: MeasuredWeights, null: float, what: str) -> str:
     values = found.values.values()
     most = sum(value > 0.5 for value in values)
     return (

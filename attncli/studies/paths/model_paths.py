@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attncli.carried.paths.path_run import Found, run_by_length
+from attncli.carried.paths.path_run import FoundPaths, run_by_length
 from attncli.maths.path_counts import counts_of_choices
 from attncli.maths.split import Split
 from attncli.models.inputs.texts import ModelInput
@@ -24,7 +24,7 @@ from attncli.studies.paths.network_paths import (
     finding_of,
     length_rows,
 )
-from attncli.studies.paths.path_measures import Measured, measured
+from attncli.studies.paths.path_measures import MeasuredTerms, measured
 from attncli.studies.paths.path_subject import PathSubject, plain_pass
 from attncli.studies.paths.path_terms import Decomposition
 from attncli.studies.paths.path_words import definitions, headline_of
@@ -46,7 +46,7 @@ LOSSES: Mapping[str, Definition] = {
 
 
 @dataclass(frozen=True)
-class Plan:
+class PathPlan:
     """What is wanted of every text."""
 
     steps: tuple[str, ...]
@@ -57,7 +57,7 @@ class Plan:
 class Text(NamedTuple):
     """What one text has shown, by the kind of step."""
 
-    measured: dict[str, Measured]
+    measured: dict[str, MeasuredTerms]
     counts: dict[str, dict[int, int]]
     losses: dict[str, list[float]]
     """Per kind of step, the loss when only lengths up to each are kept."""
@@ -67,7 +67,7 @@ class Text(NamedTuple):
 def model_paths(
     subject: PathSubject,
     texts: Sequence[ModelInput],
-    plan: Plan,
+    plan: PathPlan,
     progress: Progress = no_progress,
 ) -> Report:
     """One stack of a model, over texts."""
@@ -75,7 +75,7 @@ def model_paths(
     def work(place: int, text: ModelInput) -> tuple[Text, bool]:
         return subject.read(lambda model: read(model, text, plan))
 
-    made_of = (Text, Measured)
+    made_of = (Text, MeasuredTerms)
     identity = subject.checkpoint.identity
     done = over_texts(texts, counted(work, texts, progress), identity, "paths", made_of)
     found = [text for text, _ in done]
@@ -92,7 +92,7 @@ def model_paths(
     )
 
 
-def read(subject: PathSubject, text: ModelInput, plan: Plan) -> Text:
+def read(subject: PathSubject, text: ModelInput, plan: PathPlan) -> Text:
     """The plain forward pass, and one by length for each kind of step."""
     model = subject.checkpoint.model if plan.loss else subject.body
     found = Text({}, {}, {}, None)
@@ -117,12 +117,12 @@ def read(subject: PathSubject, text: ModelInput, plan: Plan) -> Text:
     return found._replace(full_loss=losses_of(output.logits, text)[0] if plan.loss else None)
 
 
-def choices(parts: Found, stack: Stack, step: str) -> Sequence[int]:
+def choices(parts: FoundPaths, stack: Stack, step: str) -> Sequence[int]:
     """What a path can go through in each layer beside the skip."""
     return parts.heads if step == "attention" else [1] * len(stack.calls)
 
 
-def decomposition(parts: Found, output: Tensor) -> Decomposition:
+def decomposition(parts: FoundPaths, output: Tensor) -> Decomposition:
     """As the states that are measured."""
     return Decomposition(
         split_of(output), {length: split_of(term) for length, term in enumerate(parts.terms)}
@@ -164,7 +164,7 @@ def finding_about(found: Sequence[Text], step: str) -> Finding:
     return finding_of(step, [one.measured[step] for one in found], found[0].counts[step])
 
 
-def views(plan: Plan, texts: int) -> Iterator[View]:
+def views(plan: PathPlan, texts: int) -> Iterator[View]:
     over = f", mean ± standard deviation over {texts} texts" if texts > 1 else ""
     columns = (*COLUMNS, *(("loss",) if plan.loss else ()), *plan.metrics)
     for step in plan.steps:

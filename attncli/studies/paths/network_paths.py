@@ -15,7 +15,7 @@ from attncli.studies.paths.path_measures import (
     ERROR,
     NORM_SHARE,
     OUTPUT_SHARE,
-    Measured,
+    MeasuredTerms,
     measured,
     running_sums,
 )
@@ -73,7 +73,7 @@ def paths(
 
 def measure_all(
     networks: Sequence[Network], variant: str, metrics: Sequence[str], progress: Progress
-) -> list[Measured]:
+) -> list[MeasuredTerms]:
     done, steps = 0, len(networks) * networks[0].spec.layers
 
     def tick() -> None:
@@ -89,7 +89,7 @@ def measure_all(
     return found
 
 
-def finding_of(about: str, found: Sequence[Measured], counts: dict[int, int]) -> Finding:
+def finding_of(about: str, found: Sequence[MeasuredTerms], counts: dict[int, int]) -> Finding:
     """The headline's sentence, from means over seeds or texts."""
     up_to = means(found, CUMULATIVE)
     by_count = running_sums(shares(counts))
@@ -99,7 +99,7 @@ def finding_of(about: str, found: Sequence[Measured], counts: dict[int, int]) ->
     return Finding(about, text + cancelling(cancellation))
 
 
-def means(found: Sequence[Measured], metric: str) -> dict[int, float]:
+def means(found: Sequence[MeasuredTerms], metric: str) -> dict[int, float]:
     lengths = found[0].by_length[metric]
     return {
         length: math.fsum(one.by_length[metric][length] for one in found) / len(found)
@@ -133,7 +133,7 @@ def count_row(count: int, at: dict[str, Any]) -> Row:
     )
 
 
-def length_rows(found: Sequence[Measured], variant: str) -> Iterator[Row]:
+def length_rows(found: Sequence[MeasuredTerms], variant: str) -> Iterator[Row]:
     for metric, by_length in found[0].by_length.items():
         unit = unit_of(metric)
         for length in by_length:
@@ -147,7 +147,7 @@ def unit_of(metric: str) -> str:
     return known.unit if known else definitions([metric])[metric].unit
 
 
-def completeness(found: Sequence[Measured], variant: str) -> Iterator[Row]:
+def completeness(found: Sequence[MeasuredTerms], variant: str) -> Iterator[Row]:
     for metric, values in (
         ("completeness_error", [one.completeness for one in found]),
         ("completeness_error_residual", [one.completeness_of_residual for one in found]),

@@ -90,13 +90,13 @@ def through_heads(
     )
 
 
-class Shares(NamedTuple):
+class DoorShares(NamedTuple):
     output: dict[Door, float]
     norm: dict[Door, float]
     completeness: float
 
 
-def shares_of(network: Network, variant: str, tick: Callable[[], None]) -> Shares:
+def shares_of(network: Network, variant: str, tick: Callable[[], None]) -> DoorShares:
     """Every door's part of the output, all carried to the end together."""
     spec = network.spec
     require_room(spec, streams=spec.layers * (spec.heads + 2))
@@ -118,7 +118,7 @@ def shares_of(network: Network, variant: str, tick: Callable[[], None]) -> Share
             f"{where}: the heads of a layer add up to the output within {error:.1g} only."
         )
     output = {door: inner_share(part, state) for door, part in parts.items()}
-    return Shares(
+    return DoorShares(
         output, {door: share for own in by_layer for door, share in sizes(own).items()}, error
     )
 
@@ -156,7 +156,7 @@ def onwards(parts: Mapping[Door, Split], frozen: FrozenLayer) -> dict[Door, Spli
     return moved
 
 
-def all_rows(found: Sequence[Shares], variant: str) -> Iterator[Row]:
+def all_rows(found: Sequence[DoorShares], variant: str) -> Iterator[Row]:
     for metric, shares in (
         (OUTPUT, [one.output for one in found]),
         (NORM, [one.norm for one in found]),

@@ -17,7 +17,7 @@ OF_TERMS = (NORM_SHARE, CUMULATIVE, OUTPUT_SHARE, ERROR)
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredTerms:
     """One decomposition: metric → length → number, and how far the terms are from adding up to the output."""
 
     by_length: dict[str, dict[int, float]]
@@ -30,7 +30,7 @@ class Measured:
 
 def measured(
     found: Decomposition, metrics: Sequence[str], where: str, tolerance: float, advice: str = ""
-) -> Measured:
+) -> MeasuredTerms:
     """All numbers of one decomposition, refused where its terms do not add up to the output."""
     rest = difference(found.output, total(found.terms))
     error = ratio(rest, found.output)
@@ -50,7 +50,7 @@ def measured(
         by_length[name] = {length: METRICS[name](term) for length, term in found.terms.items()}
     of_residual = log10_size(rest.residual) - log10_size(found.output.residual)
     cancellation = math.fsum(ratio(term, found.output) for term in found.terms.values())
-    return Measured(by_length, error, ten_to(of_residual), cancellation)
+    return MeasuredTerms(by_length, error, ten_to(of_residual), cancellation)
 
 
 def norm_shares(terms: Terms) -> dict[int, float]:

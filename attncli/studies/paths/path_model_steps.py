@@ -32,7 +32,7 @@ METRICS: Mapping[str, Definition] = {
 }
 
 
-class Shares(NamedTuple):
+class StepShares(NamedTuple):
     """Of one text, [attentions][MLPs]."""
 
     norm: list[list[float]]
@@ -45,11 +45,11 @@ def model_steps(
 ) -> Report:
     """The shares of every pair of lengths, over texts."""
 
-    def work(place: int, text: ModelInput) -> tuple[Shares, bool]:
+    def work(place: int, text: ModelInput) -> tuple[StepShares, bool]:
         return subject.read(lambda model: shares_of(model, text))
 
     identity = subject.checkpoint.identity
-    read = over_texts(texts, counted(work, texts, progress), identity, "steps", (Shares,))
+    read = over_texts(texts, counted(work, texts, progress), identity, "steps", (StepShares,))
     rows = tuple(all_rows([shares for shares, _ in read]))
     finding = Finding(STEP, largest(rows))
     over = f", mean ± standard deviation over {len(texts)} texts" if len(texts) > 1 else ""
@@ -75,7 +75,7 @@ def model_steps(
     )
 
 
-def shares_of(subject: PathSubject, text: ModelInput) -> Shares:
+def shares_of(subject: PathSubject, text: ModelInput) -> StepShares:
     """Held against the model's own output."""
     with own_precision(subject.body):
         plain, _ = plain_pass(subject.body, subject, text)
@@ -89,7 +89,7 @@ def shares_of(subject: PathSubject, text: ModelInput) -> Shares:
         )
     sizes = torch.linalg.norm(terms.double(), dim=(2, 3))
     along = (terms.double() * plain.double()).sum(dim=(2, 3)) / whole.square()
-    return Shares(numbers(sizes / sizes.sum()), numbers(along), error)
+    return StepShares(numbers(sizes / sizes.sum()), numbers(along), error)
 
 
 def numbers(grid: Tensor) -> list[list[float]]:
@@ -97,7 +97,7 @@ def numbers(grid: Tensor) -> list[list[float]]:
     return found
 
 
-def all_rows(found: Sequence[Shares]) -> Iterator[Row]:
+def all_rows(found: Sequence[StepShares]) -> Iterator[Row]:
     for metric, grids in (
         (NORM_SHARE, [one.norm for one in found]),
         (OUTPUT_SHARE, [one.output for one in found]),

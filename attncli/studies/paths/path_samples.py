@@ -45,7 +45,7 @@ class Single(NamedTuple):
     """None where only the attention product is known."""
 
 
-class Frozen(NamedTuple):
+class FrozenNetwork(NamedTuple):
     """A network after its full pass."""
 
     start: Split
@@ -53,16 +53,16 @@ class Frozen(NamedTuple):
     output: Split
 
 
-def frozen(network: Network, variant: str) -> Frozen:
+def frozen(network: Network, variant: str) -> FrozenNetwork:
     spec = network.spec
     require_room(spec, streams=2 + spec.tokens // spec.width, layers_held=spec.layers)
     where = f"{variant}, seed {network.seed}"
     passed = list(frozen_layers(network, VARIANTS[variant], where))
     start = Split.of(network.embeddings()).split()
-    return Frozen(start, [layer for _, layer in passed], passed[-1][0])
+    return FrozenNetwork(start, [layer for _, layer in passed], passed[-1][0])
 
 
-def follow(path: Path, network: Frozen) -> Single:
+def follow(path: Path, network: FrozenNetwork) -> Single:
     """One path from the embeddings to the output."""
     term, product = network.start, Split.of(np.eye(network.start.tokens)).split()
     for choice, layer in zip(path, network.layers, strict=True):

@@ -58,7 +58,7 @@ def drawn(
     )
 
 
-class Frozen(NamedTuple):
+class FrozenSums(NamedTuple):
     """What the frozen network's paths make of all sequences."""
 
     accuracies: dict[Sum, float]
@@ -71,7 +71,7 @@ class Frozen(NamedTuple):
 
 def frozen_accuracies(
     network: Labeller, inputs: Tensor, labels: Tensor, draws: Draws, tick: Callable[[], None]
-) -> Frozen:
+) -> FrozenSums:
     """Attention and norm denominators stay those of the full pass, so that terms of paths can be added as they are.
 
     The classifier is linear: logits are added in place of states.
@@ -86,7 +86,7 @@ def frozen_accuracies(
         errors.append(error)
         tick()
     by_path, by_length = torch.stack(of_paths, dim=1), torch.stack(of_lengths, dim=1)
-    return Frozen(
+    return FrozenSums(
         {wanted: accuracy(draws.of(wanted, by_path), labels) for wanted in draws.sums},
         [accuracy(logits, labels) for logits in by_length],
         [accuracy(logits, labels) for logits in by_length.cumsum(dim=0)],

@@ -23,7 +23,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownNumber:
     """What is looked at in every report."""
 
     text: str
@@ -34,7 +34,7 @@ class Shown:
     combine: Callable[[Sequence[float]], float]
 
 
-def model_sweep(items: Sequence[Item], shown: Shown) -> Report:
+def model_sweep(items: Sequence[Item], shown: ShownNumber) -> Report:
     """The metric at every item, by variant; items without a report are rows without a value."""
     measured = {item.name: tuple(points(item, shown)) for item in items}
     series = list(dict.fromkeys(row.keys["series"] for rows in measured.values() for row in rows))
@@ -68,13 +68,13 @@ def model_sweep(items: Sequence[Item], shown: Shown) -> Report:
     )
 
 
-def points(item: Item, shown: Shown) -> Iterator[Row]:
+def points(item: Item, shown: ShownNumber) -> Iterator[Row]:
     """One number for every variant, in the order of the report."""
     for series, rows in grouped(item, shown).items():
         yield combined(rows, shown, keys(item, series))
 
 
-def grouped(item: Item, shown: Shown) -> dict[str, list[Row]]:
+def grouped(item: Item, shown: ShownNumber) -> dict[str, list[Row]]:
     """The rows that are looked at, by their curve."""
     by_series: dict[str, list[Row]] = {}
     for row in shown.choose(item.report) if item.report else ():
@@ -82,7 +82,7 @@ def grouped(item: Item, shown: Shown) -> dict[str, list[Row]]:
     return by_series
 
 
-def name_of(shown: Shown, items: Sequence[Item]) -> str:
+def name_of(shown: ShownNumber, items: Sequence[Item]) -> str:
     """What the table's numbers are: a mean is called one where it is made of several numbers."""
     series = [grouped(item, shown) for item in items]
     several = any(len(rows) > 1 for found in series for rows in found.values())
@@ -94,7 +94,7 @@ def keys(item: Item, series: Scalar) -> dict[str, Scalar]:
     return {"item": item.name, "step": item.step, "series": series}
 
 
-def combined(rows: Sequence[Row], shown: Shown, keys: Mapping[str, Scalar]) -> Row:
+def combined(rows: Sequence[Row], shown: ShownNumber, keys: Mapping[str, Scalar]) -> Row:
     """The row itself, with its spread, where it is the only one."""
     first = rows[0]
     variant, unit = first.variant, first.unit

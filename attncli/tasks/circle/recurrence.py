@@ -11,7 +11,7 @@ import numpy as np
 
 from attncli.errors import Unresolved
 from attncli.maths.scaled import Array, product, scaled
-from attncli.maths.split import Parts, Split, normalised, together, with_bias
+from attncli.maths.split import Split, SplitParts, normalised, together, with_bias
 from attncli.networks.layer import attention, mlp, sub_block
 from attncli.networks.weights import Layer
 from attncli.tasks.circle.arcs import places
@@ -47,7 +47,7 @@ def united(state: Split) -> Split:
     return Split(common, scaled(np.zeros_like(varying.mantissa)), plain=False)
 
 
-def prediction(given: Split, design: Design, weights: Weights) -> Parts:
+def prediction(given: Split, design: Design, weights: Weights) -> SplitParts:
     """The network, in the form of what it is given."""
     layer, switches, spec = layer_of(weights), design.switches, design.spec
     hidden = Split(*with_bias(given.parts @ weights["w_embed"], weights["b_embed"]), given.plain)
@@ -60,7 +60,7 @@ def prediction(given: Split, design: Design, weights: Weights) -> Parts:
     return with_bias(hidden.parts @ weights["w_readout"], weights["b_readout"])
 
 
-def joined(hidden: Split, update: Parts, skip: bool) -> Split:
+def joined(hidden: Split, update: SplitParts, skip: bool) -> Split:
     return together(hidden, update) if skip else Split(*update, hidden.plain)
 
 
@@ -68,7 +68,7 @@ def normed(state: Split, name: str, weights: Weights) -> Split:
     """Layer norm with its gain and shift."""
     gain = scaled(weights[f"{name}_gain"])
     common, varying = normalised(state, NORM_EPSILON, centre=True).parts
-    grown = Parts(product(common, gain), product(varying, gain))
+    grown = SplitParts(product(common, gain), product(varying, gain))
     return Split(*with_bias(grown, weights[f"{name}_shift"]), state.plain)
 
 

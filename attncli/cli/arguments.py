@@ -1,0 +1,49 @@
+"""Command lines before typer reads them, and what its complaints are called here."""
+
+from collections.abc import Sequence
+
+PICTURES = (
+    ".png",
+    ".svg",
+    ".pdf",
+    ".jpg",
+    ".jpeg",
+    ".gif",
+    ".webp",
+    ".eps",
+    ".ps",
+    ".bmp",
+    ".tif",
+    ".tiff",
+)
+PAGES = (".html", ".htm", ".xml", ".yaml", ".yml", ".txt", ".md", ".csv")
+"""Endings that make the word after --plot its target; the writer says which of them it can draw."""
+
+PARSER_WORDS = {
+    "Input should be a valid integer, unable to parse string as an integer": "it must be a whole number",
+    "Input should be a valid number, unable to parse string as a number": "it must be a number",
+}
+
+
+def with_plot_target(arguments: Sequence[str]) -> list[str]:
+    """`--plot FILE.png` draws to a file, a bare `--plot` in the terminal: an optional value, which typer lacks."""
+    result: list[str] = []
+    for part in arguments:
+        if result and result[-1] == "--plot=terminal" and part.lower().endswith(PICTURES + PAGES):
+            result[-1] = f"--plot={part}"
+        else:
+            result.append("--plot=terminal" if part == "--plot" else part)
+    return result
+
+
+def with_config_first(arguments: Sequence[str]) -> list[str]:
+    """`--config FILE` may stand anywhere: it belongs to the whole program, whose options come before the command."""
+    first: list[str] = []
+    rest: list[str] = []
+    for part in arguments:
+        if first and first[-1] == "--config":
+            first[-1] = f"--config={part}"
+        else:
+            is_config = part == "--config" or part.startswith("--config=")
+            (first if is_config else rest).append(part)
+    return first + rest

@@ -1,6 +1,6 @@
 """attn: measures attention matrices exactly, says what the numbers mean, and fails the build when they go wrong.
 
-The way of the data; a command wires it and does nothing else:
+The way of the data; a question of `api` wires it, and a command is a shell around a question:
 
     source              →  observations      →  measures         →  Report  →  renderer  →  stdout / file
     synthetic network      states (c, R)        pure functions,     flat       table json
@@ -10,25 +10,36 @@ The way of the data; a command wires it and does nothing else:
 Rooms, top to bottom; a room imports only from rooms above it, and `tests/test_house.py` says so:
 
     errors       the error tree with its exit codes
-    visible      text of others made harmless to show: on one line, no control characters, no commands of CI systems
+    visible      text from anywhere, made safe to show
     records      Row, Report, provenance: the only types that travel between rooms
-    reports      finished reports: read back from JSON, put side by side
     registry     one mechanism for whatever is extended by adding a file
     limits       what the machine can hold
     stored       files that others wrote: JSON objects, safetensors without torch
-    ranks        several processes that run one command: shares, and results put together
+    processes    several processes that run one command, and runs of attn by attn
+    writing      files written whole or not at all
+    reports      finished reports: read back from JSON, put side by side
     maths        numpy only, no input or output: the c+R arithmetic, bounds, orders
     networks     synthetic transformers in c+R form: specification, weights, files, one layer's step
     maps         synthetic attention maps, one kind per file
     patterns     sparse target patterns, one per file, and pattern files
     fits         one fixed attention module fitted to patterns: one method per file
-    checkpoints  models: files, loading, streamed attention, parts off, exact residuals; alone knows torch and transformers
     tasks        small networks trained here on the paper's tasks, one task per file
+    watching     where a model's blocks and attention are; hands strips and states on
+    models       a name or a live module → a loaded, understood model and its input
+    heads        single heads from files, without torch
+    surgery      parts of a model's blocks switched off, on its own code
+    carried      tensors that go through model code: exact residuals, paths
     metrics      one measurement per file: of states, attention maps, activations, weights
-    studies      what a command answers: source → observations → measures → Report, no printing
+    options      what can be asked, each option once, for Python and the command line
+    studies      what a question answers: source → observations → measures → Report, no printing
     gates        Report × conditions, or two reports × limits → verdicts → exit code
     render       one format per file: Report → text or a rich renderable; writes nothing
-    cli          thin commands, shared options, the one writer, the one error exit
+    api          the front door: every question as a function that returns a report
+    guides       how to use it and how to read its numbers, one topic per file
+    cli          parse → one question → gates → write; imports no torch
+
+Sub-rooms are drawn in the docstring of their room, which names every file in it. torch and transformers are imported in
+watching, models, surgery, carried, metrics, tasks, studies, api and processes alone, and only once a model is named or trained.
 
 `attn --help` and all synthetic work import neither torch nor transformers.
 """

@@ -50,6 +50,103 @@ def test_arrows_point_upwards(path: Path) -> None:
     assert imported_rooms(path) <= allowed
 
 
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(
+        ".__init__"
+    )
+
+
+MODULES = {module_of(path): path for path in PACKAGE.rglob("*.py")}
+
+
+def imported_modules(path: Path, typing_too: bool = True) -> set[str]:
+    """Modules of the package, and libraries, that a file imports, at its top or inside its functions."""
+    tree = ast.parse(path.read_text())
+    typing_alone = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    found = set()
+    for node in ast.walk(tree):
+        if id(node) in typing_alone and not typing_too:
+            continue
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {name if name in MODULES else node.module for name in names}
+    return found
+
+
+def test_no_two_files_import_each_other() -> None:
+    """Neither at once nor around others."""
+    needs = {name: imported_modules(path) & set(MODULES) - {name} for name, path in MODULES.items()}
+    while free := [name for name, others in needs.items() if not others & set(needs)]:
+        for name in free:
+            del needs[name]
+    assert not needs
+
+
+def test_torch_is_imported_in_the_rooms_that_the_drawing_names() -> None:
+    drawn = (attncli.__doc__ or "").partition("transformers are imported in")[2].partition(" alone")[0]  # fmt: skip
+    named = set(re.findall(r"\w+", drawn)) - {"and"}
+    heavy = {"torch", "transformers", "accelerate", "tokenizers", "huggingface_hub"}
+    importing = {
+        room(path)
+        for path in SOURCES
+        if {name.partition(".")[0] for name in imported_modules(path, typing_too=False)} & heavy
+    }
+    assert importing == named
+
+
+def listed(path: Path) -> set[str]:
+    """The first words of a docstring's lists."""
+    said = ast.get_docstring(ast.parse(path.read_text())) or ""
+    return set(re.findall(r"^([a-z_0-9]+)(?: {2,}\S.*)?$", said, re.MULTILINE))
+
+
+def files_beside(path: Path) -> set[str]:
+    return {
+        each.stem
+        for each in path.parent.iterdir()
+        if each.name != "__init__.py" and (each.suffix == ".py" or (each / "__init__.py").exists())
+    }
+
+
+LISTS = [
+    path
+    for path in sorted(PACKAGE.rglob("__init__.py"))
+    if path.parent != PACKAGE and listed(path) & files_beside(path)
+]
+
+
+@pytest.mark.parametrize("path", LISTS, ids=lambda path: str(path.relative_to(PACKAGE).parent))
+def test_a_room_that_lists_its_files_lists_them_all(path: Path) -> None:
+    assert listed(path) == files_beside(path)
+
+
+def test_every_room_of_more_than_a_few_files_says_what_they_are() -> None:
+    """But those whose files are entries of a registry, which says it."""
+    registries = {"maps", "patterns", "fits", "render", "metrics", "commands", "labelling", "plots", "attention", "activations", "weights", "makers"}  # fmt: skip
+    silent = {
+        str(each.parent.relative_to(PACKAGE))
+        for each in PACKAGE.rglob("__init__.py")
+        if each not in LISTS and len(list(each.parent.glob("*.py"))) > 5
+    }
+    assert {Path(name).name for name in silent} - registries - {""} <= {"maths", "gates", "networks", "tasks", "circle"}  # fmt: skip
+
+
+def test_class_names_are_unique() -> None:
+    known: dict[str, list[str]] = {}
+    for name, path in MODULES.items():
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                known.setdefault(node.name, []).append(name)
+    assert {name: where for name, where in known.items() if len(where) > 1} == {}
+
+
 HEAVY = "import sys; sys.exit(', '.join(sorted({'torch', 'transformers', 'scipy', 'pandas'} & set(sys.modules))) or 0)"
 
 
@@ -83,12 +180,16 @@ def test_help_does_not_even_import_numpy() -> None:
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_functions_can_be_taken_in_at_a_glance(path: Path) -> None:
-    """Sixty lines at most, signature and docstring included; commands, whose options are their signature, may be longer."""
+    """Sixty lines at most, signature and docstring included; where options are the signature, it may be longer."""
     if room(path) == "cli":
         return
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.FunctionDef):
+        if isinstance(node, ast.FunctionDef) and "question(" not in map_of(node.decorator_list):
             assert (node.end_lineno or 0) - node.lineno < 60, node.name
+
+
+def map_of(decorators: list[ast.expr]) -> str:
+    return " ".join(map(ast.unparse, decorators))
 
 
 def readme_table(title: str) -> dict[str, str]:

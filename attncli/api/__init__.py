@@ -1,1 +1,29 @@
-"""TO WRITE."""
+"""The front door: every question as a function that takes Python's own things and returns a report.
+
+Nothing here prints, and every error is one of `attncli.errors`. `attncli/__init__.py` looks names up here when they
+are asked for, so that importing the package costs nothing; a command is a shell around one of these.
+
+question              one declaration for Python and for the command line
+answers               a report with what one does next: check, save, to_pandas, pictures in notebooks
+rank_collapse         the questions, one file each
+inspect_model
+paths
+approximate
+generate
+saved_reports         finished reports: read, compared
+rehearsal             where the work begins
+progress              a bar on a terminal
+provenance            the call and the versions that can change a number
+network_sources       from options to networks; what each question takes
+opened_models         from options to a model, loaded and proved
+circle_studies        from options to a study, one file for each kind of answer
+head_studies
+weight_studies
+attribution_studies
+network_path_studies
+model_path_studies
+path_count_studies
+task_path_studies
+fit_studies
+chosen_patterns       patterns, with the forward passes that some of them need
+"""

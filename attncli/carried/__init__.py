@@ -1,1 +1,5 @@
-"""TO WRITE."""
+"""Tensors that go through a model's own code in place of its stream.
+
+exact  the common row carried apart from the residual: no float floor
+paths  the full stream with parts of it side by side: the output taken apart
+"""

@@ -1,10 +1,10 @@
 """Single heads, read from a checkpoint's files without torch.
 
-families       per model type: tensor names, layout, norm, positions; others are refused by name
-configs        what config.json says about the attention
-projections    one head's part of any layout
-head           W_Q, W_K and biases of one head, and what stands between its input and its logits
-head_inputs    the inputs that make a head show wanted queries and keys
-head_products  W_QK and W_OV of every head
-census         layer types, grouped queries, gates, as the config has them
+families           per model type: tensor names, layout, norm, positions; others are refused by name
+configs            what config.json says about the attention
+head_projections   one head's part of any layout
+head               W_Q, W_K and biases of one head, and what stands between its input and its logits
+inputs_for_scores  the inputs that make a head show wanted queries and keys
+head_products      W_QK and W_OV of every head
+census             layer types, grouped queries, gates, as the config has them
 """

@@ -1,1 +1,12 @@
-"""TO WRITE."""
+"""What can be asked, each option once, for Python and the command line: its name, its type, its default, one sentence.
+
+declared         what stands beside an option's type
+groups           options that several questions share, as dataclasses
+shared           networks, variants, seeds, outputs
+model_options    which model, how it is loaded, what it reads
+head_options     which layers and heads
+path_options     what is asked of paths
+pattern_options  patterns, methods, precision
+task_options     trainings
+size_ranges      the grammar of ranges: `tokens=16:1024`
+"""

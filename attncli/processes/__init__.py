@@ -1,10 +1,12 @@
 """One command in several processes, as torchrun starts them: each takes its share, all end with the same result.
 
-launch    who this process is among the others, from the environment alone: no torch
-exchange  what every rank hands to all others; a rank that fails or is lost ends the others too
-ended     what is said where torchrun ends the processes
-sharing   a loop whose items are divided over the ranks and whose results come back in order
-parts     results of a loop that was not finished, kept beside the report that it was for
+launch          who this process is among the others, from the environment alone: no torch
+exchange        what every rank hands to all others; a rank that fails or is lost ends the others too
+ended           what is said where torchrun ends the processes
+sharing         a loop whose items are divided over the ranks and whose results come back in order
+finished_parts  results of a loop that was not finished, kept beside the report that it was for
+runs            attn run by attn, each in a process of its own
+saying          sentences for people, on stderr
 
 Every rank runs the same command on the same files. Only the first one is heard: it alone prints and writes.
 """

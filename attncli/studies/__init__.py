@@ -1,4 +1,16 @@
-"""What each command answers: source → observations → measures → Report. Nothing here prints."""
+"""What each question answers: source → observations → measures → Report. Nothing here prints.
+
+collapse      how fast attention loses rank
+circle        one layer applied again and again
+heads         what each head does
+paths         how the output travels
+approximate   what one fixed module can show
+reports       what moved between reports
+statistics    means and spreads over seeds and texts
+over_texts    texts, divided over processes
+trajectories  a network followed through its layers
+model_runs    variants of a model over texts
+"""
 
 from collections.abc import Callable
 

@@ -1,14 +1,34 @@
-"""Attention of unmodified models, as strips of rows that are handed on and dropped; the same for any architecture.
+"""What a model does while it runs, on its own unmodified code, found by watching and not by names.
 
-sites       which attention is which: stack, layer, kind
-masks       masks that are evaluated a strip of rows at a time
-interface   models on transformers' attention interface: strips of their own eager function
-watching    all others: their softmax or sdpa calls, one layer at a time
-split_heads heads that are divided over processes, put together again
-differential attention whose maps are one softmax less a part of another
-capture     the context that puts both around a model
-projections the linear layers that take the heads' outputs
-proof       that what was captured is the model's own attention
+Its blocks, and what runs through them:
+
+wrapping            standing around the forward of modules for a while
+attention_calls     which torch functions are attention
+probe               one watched forward
+blocks              stacks of blocks, and their states as they pass
+stack_names         what the stacks are called
+stream_places       where a block takes its stream in and gives it out
+positions           how many of them an image or a sound becomes
+token_layout        any state as [batch, token, feature]
+carried             tensors that go through a model's code in place of its stream
+mixers              what mixes tokens beside attention
+disturbed           blocks that compute with disturbed last bits
+float64             models in float64 that stay there
+traits              causal or not, positions in the attention or not
+
+Its attention, as strips of rows that are handed on and dropped; the same for any architecture:
+
+attention_sites     which attention is which: stack, layer, kind
+masks               masks that are evaluated a strip of rows at a time
+interface           models on transformers' attention interface: strips of their own eager function
+watching            all others: their softmax or sdpa calls, one layer at a time
+scores              what the softmax was given, where the very tensor that it gave is handed on
+split_heads         heads that are divided over processes, put together again
+differential        attention whose maps are one softmax less a part of another
+capture             the context that puts these around a model
+output_projections  the linear layers that take the heads' outputs
+proof               that what was captured is the model's own attention
+map_files           saved maps, read a strip at a time
 """
 
 from attncli.watching.attention_sites import Shape, Site

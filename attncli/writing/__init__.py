@@ -1,1 +1,5 @@
-"""TO WRITE."""
+"""Files written whole or not at all.
+
+whole_files   any file
+tensor_files  safetensors, the same bytes every time
+"""

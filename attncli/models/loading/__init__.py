@@ -9,5 +9,7 @@ placing        models over several devices
 split_layers   models over several processes
 room_needed    what the model and its run take of the memory
 twins          the same architecture with random weights
-quiet          transformers has nothing to say to the user
+body           which part of a model is run
+live           a module of the caller's own, measured in place and left as it was
+model_classes  the class that runs a config
 """

@@ -1,7 +1,6 @@
 """Any model type of transformers with seeded random weights, and inputs under which it runs.
 
 random_models   random:ARCH → model
-model_classes   the class that runs a config
 size_words      layers, width, heads … as each config calls them
 tiny_configs    a small config of any type
 tiny_sizes      its sizes, by the names of attributes

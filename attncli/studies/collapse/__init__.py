@@ -1,1 +1,9 @@
-"""TO WRITE."""
+"""How fast does the residual to rank 1 decay, and what holds it up?
+
+network_collapse  synthetic networks over their layers
+size_sweep        synthetic networks over a size
+model_collapse    any model, its parts switched off
+model_arithmetic  which variants of a model can be computed exactly
+known_digits      what rounding has left of a number
+regimes           what all of them say in words
+"""

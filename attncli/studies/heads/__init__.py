@@ -1,1 +1,22 @@
-"""TO WRITE."""
+"""What does each head do?
+
+model_heads       a model while it runs
+saved_maps        maps in a file
+head_runs         one forward pass, looked at as it runs
+head_metrics      which metrics are measured
+head_rows         the numbers as rows
+uniform_null      the same of even attention
+roles             what a head's numbers make it
+head_roles        the heads by their roles
+head_findings     what stands out
+head_views        how it is shown
+chosen_heads      how much of the model was looked at
+layer_census      what mixes tokens in each layer
+kept_maps         maps that are kept
+beyond_maps       what maps do not show, kept beside them
+attribution       which input tokens a state comes from
+attribution_rows  its rows
+token_choices     the token that is asked about
+weights_only      heads without an input
+weight_findings   what stands out in weights
+"""

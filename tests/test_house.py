@@ -184,11 +184,11 @@ def test_functions_can_be_taken_in_at_a_glance(path: Path) -> None:
     if room(path) == "cli":
         return
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.FunctionDef) and "question(" not in map_of(node.decorator_list):
+        if isinstance(node, ast.FunctionDef) and "question(" not in source_of(node.decorator_list):
             assert (node.end_lineno or 0) - node.lineno < 60, node.name
 
 
-def map_of(decorators: list[ast.expr]) -> str:
+def source_of(decorators: list[ast.expr]) -> str:
     return " ".join(map(ast.unparse, decorators))
 
 

@@ -105,7 +105,8 @@ def inspect_model(
     from attncli.api.opened_models import refuse_at_once
 
     asker = "attn inspect-model --weights-only" if weights_only else "attn inspect-model"
-    subject = sources.named(source, asker, how.output, save_maps)
+    because = ["--weights-only"] * weights_only
+    subject = sources.named(source, asker, how.output, save_maps, because=because)
     if not weights_only:
         refuse_at_once(subject)
     if attribute is not None:

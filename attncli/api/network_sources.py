@@ -57,10 +57,12 @@ def generated(spec: NetworkSpec, run: RunOptions) -> "Sequence[GeneratedNetwork]
     return [GeneratedNetwork(spec, seed) for seed in run.all_seeds()]
 
 
-def named(text: str | None, asker: str, *outputs: Path | None) -> Source:
+def named(
+    text: str | None, asker: str, *outputs: Path | None, because: Sequence[str] = ()
+) -> Source:
     """What SOURCE is, refused where this command cannot take it, or would write over it."""
     source = parse(text)
-    require(source, TAKES[asker], asker)
+    require(source, TAKES[asker], asker, because)
     for output in outputs:
         if source.is_file and output is not None and output.resolve() == source.path.resolve():
             raise UsageError(f"{output} is what is read: name another file to write to.")

@@ -52,7 +52,7 @@ def refuse_metrics_of_runs(metric: Sequence[str]) -> None:
     """What heads do, rather than what their weights are."""
     from attncli.studies.heads.head_metrics import GROUPS, members
 
-    of_runs = {*GROUPS, *(name for group in members().values() for name in group)}
+    of_runs = {*GROUPS, *(name for group in members().values() for name in group)} - {GROUP}
     found = [name for name in metric if name in of_runs]
     if found:
         raise UsageError(

@@ -6,7 +6,7 @@ from attncli.render import renderer
 from attncli.render._cells import Grid, grids
 from attncli.visible import all_visible
 
-SPECIAL = re.compile(r"[\\`*<>&|~$\[\]]|(?<!\w)_|_(?!\w)")
+SPECIAL = re.compile(r"[\\`*<>&|~$\[\]]|(?<![^\W_])_|_(?![^\W_])")
 """What Markdown, or HTML within it, would take for its own; an underscore within a word is one."""
 
 

@@ -78,6 +78,8 @@ class MapFile:
         except (ValueError, RecursionError) as error:
             raise InputError(f"{path} cannot be read as saved maps: {error}.") from None
         self.maps = [each for each in maps if each is not None]
+        self.double = any(each.double for each in self.maps)
+        """Whether any map is in float64: then all are measured in it."""
         self.refuse_one_name_for_two()
         if not self.maps:
             raise InputError(
@@ -158,6 +160,7 @@ class MapFile:
         for start in range(0, queries, step):
             stop = min(start + step, queries)
             weights = as_tensor(self.file.block(saved.name, start, stop, axis=1))
+            weights = weights.double() if self.double else weights  # one type for all that follows
             if start == 0 and saved.site.is_difference:
                 total = float(weights[0, 0].sum())
             self.check(saved, weights, start, total)

@@ -294,7 +294,7 @@ LIES: dict[str, tuple[dict[str, Any], int, str]] = {
     "overflow": (
         {"a": {"dtype": "F32", "shape": [2**32, 2**32], "data_offsets": [0, 0]}},
         0,
-        "do not agree",
+        "beyond any memory",
     ),
     "negative": (
         {"a": {"dtype": "F32", "shape": [-2, -2], "data_offsets": [0, 16]}},
@@ -304,7 +304,7 @@ LIES: dict[str, tuple[dict[str, Any], int, str]] = {
     "backwards": ({"a": {"dtype": "F32", "shape": [1], "data_offsets": [8, 4]}}, 8, "outside"),
     "fraction": ({"a": {"dtype": "F32", "shape": [1.0], "data_offsets": [0, 4]}}, 4, "no size"),
     "no entry": ({"a": 3}, 0, "cannot be read"),
-    "half an entry": ({"a": {"dtype": "F32", "shape": [1]}}, 4, "data_offsets"),
+    "half an entry": ({"a": {"dtype": "F32", "shape": [1]}}, 4, "not described in full"),
 }
 
 

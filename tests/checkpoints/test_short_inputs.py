@@ -11,6 +11,7 @@ from attncli.models.loading.body import body_of
 from attncli.models.loading.load import LoadOptions, load
 from attncli.models.random.dummy_inputs import example_inputs
 from attncli.models.random.short_inputs import short_inputs
+from attncli.models.sources import parse
 from attncli.networks.variants import by_names
 from attncli.options.model_options import InputOptions, ModelOptions
 from attncli.studies.model_runs import own_precision
@@ -72,7 +73,7 @@ def test_four_variants_of_an_image_model_cost_no_proofs_of_its_size(
     monkeypatch.setattr(Dinov2Layer, "forward", counted)
     source = f"random:dinov2?{SIZES}&image_size=518"
     asked = (by_names(["paper"]), ModelOptions(), InputOptions(), None, 0, how, False, False)
-    report = collapse_study(source, *asked)(metrics=["log10_residual"])
+    report = collapse_study(parse(source), *asked)(metrics=["log10_residual"])
     assert len({row.variant for row in report.rows}) == 4
     assert max(seen) == 1370
     assert seen[1370] == passes * 2  # layers

@@ -126,7 +126,7 @@ def test_whole_numbers() -> None:
     [
         ["rank-collapse", "--tokens", "1000000"],
         ["rank-collapse", "--sweep", "tokens=1:1000000"],
-        ["rank-collapse", *ONE[:-2], "--seeds", "100000", "--tokens", "9999"],
+        ["rank-collapse", *ONE[:2], *ONE[4:-2], "--seeds", "100000", "--tokens", "9999"],
         ["rank-collapse", "--layers", "1000000000", "--tokens", "1"],
         ["paths", "--tokens", "1000000", "--width", "4", "--heads", "1"],
         ["paths", "--count", "--layers", "1000000", "--heads", "1000000"],

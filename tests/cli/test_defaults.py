@@ -71,6 +71,7 @@ SAMPLES: Mapping[str, Any] = {
     "variants": "SAN",
     "revision": "main",
     "dtype": "float64",
+    "arithmetic": "float64",
     "device": "cpu",
     "device_map": "auto",
     "text": "One.",

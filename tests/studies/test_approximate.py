@@ -139,13 +139,13 @@ BROKEN = {
     "no x": (lambda held, meta: held.pop("x.0"), "no fitted module"),
     "part missing": (lambda held, meta: held.pop("target.1.col"), "incomplete"),
     "other shape": (lambda held, meta: held.update({"w_k": held["w_k"][:, 1:]}), "do not fit together"),
-    "complex w_q": (lambda held, meta: held.update({"w_q": (held["w_q"] + 1j).astype(np.complex64)}), "w_q holds complex64 numbers"),
-    "complex x": (lambda held, meta: held.update({"x.1": held["x.1"].astype(np.complex64)}), "x.1 holds complex64"),
-    "complex target": (lambda held, meta: held.update({"target.0.value": held["target.0.value"].astype(np.complex64)}), "not real ones"),
+    "complex w_q": (lambda held, meta: held.update({"w_q": (held["w_q"] + 1j).astype(np.complex64)}), "w_q holds C64, which is not read"),
+    "complex x": (lambda held, meta: held.update({"x.1": held["x.1"].astype(np.complex64)}), "x.1 holds C64"),
+    "complex target": (lambda held, meta: held.update({"target.0.value": held["target.0.value"].astype(np.complex64)}), "target.0.value holds C64"),
     "places that are no whole numbers": (
         lambda held, meta: held.update({"target.0.row": held["target.0.row"].astype(np.float64)}), "not whole ones"
     ),
-    "weights of integers": (lambda held, meta: held.update({"w_k": held["w_k"].astype(np.int64)}), "not real ones"),
+    "weights of integers": (lambda held, meta: held.update({"w_k": held["w_k"].astype(np.int64)}), "target.0.value holds C64"),
     "nan": (lambda held, meta: held.update({"x.0": held["x.0"] * np.nan}), "not finite"),
     "outside": (lambda held, meta: held.update({"target.0.col": held["target.0.col"] + 9}), "out of range"),
     "sum": (lambda held, meta: held.update({"target.0.value": held["target.0.value"] * 2}), "sum to one"),

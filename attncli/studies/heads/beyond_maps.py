@@ -16,7 +16,7 @@ from attncli.reports.typed import typed
 from attncli.studies.heads.head_rows import Keeps
 from attncli.studies.heads.layer_census import LayerCensus
 
-ROLES_ON, ROWS, KEYS, LAYERS = "roles_on", "rows", "keys", "layers"
+ROLES_ON, ROWS, KEYS, LAYERS, WHOLE = "roles_on", "rows", "keys", "layers", "whole"
 """In a file's metadata."""
 
 
@@ -30,6 +30,9 @@ class Beyond:
     keys: Mapping[str, Mapping[str, Scalar]] = field(default_factory=dict)
     """By the name of a tensor: what its heads are told apart by."""
     rows: tuple[Row, ...] = ()
+    of_layers: int | None = None
+    """How many layers of the whole model attend, whatever part of it was kept."""
+    of_heads: int | None = None
 
     @classmethod
     def read(cls, metadata: Mapping[str, str]) -> "Beyond":
@@ -43,6 +46,7 @@ class Beyond:
                 metadata[ROLES_ON],
                 typed(Mapping[str, Mapping[str, Scalar]], json.loads(metadata[KEYS]), KEYS),
                 tuple(typed(Row, row, ROWS) for row in rows),
+                *typed(tuple[int, ...], json.loads(metadata[WHOLE]), WHOLE)[:2],
             )
         except (ValueError, KeyError, TypeError, RecursionError, InputError) as error:
             raise InputError(
@@ -57,6 +61,7 @@ class Beyond:
             LAYERS: json.dumps(asdict(self.layers)),
             KEYS: json.dumps(self.keys),
             ROWS: json.dumps([row.flat() for row in self.rows], allow_nan=False),
+            WHOLE: json.dumps([self.of_layers, self.of_heads]),
         }
 
     def of(self, metric: str, layers: Collection[int] | None, keeps: Keeps) -> Sequence[Row]:

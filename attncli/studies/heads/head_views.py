@@ -58,8 +58,8 @@ def views(
         return
     if metrics.roles:
         for index, where in enumerate(places(rows, ROLE)):
-            title = ", ".join(map(str, where.values())) + ("\n" if where and not index else "")
-            title += "" if index else LEGEND
+            kind = ", ".join(map(str, where.values()))
+            title = kind if index else ": ".join(filter(None, (kind, LEGEND)))
             yield View(title, "layer", (ROLE,), "head", where, heat="mark")
     elif len(heads) <= FEW:
         for name in heads:

@@ -1,8 +1,9 @@
 """What each layer of a model does with its tokens: which attend, which mix them otherwise, and what of it is looked at."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import groupby
+from typing import Any
 
 from attncli.studies.heads.head_rows import stack_name
 from attncli.watching import Site
@@ -47,6 +48,11 @@ class LayerCensus:
         seen = [(stack_name(site, stacks), site.kind, site.layer, True) for site in sites]
         seen += [(mixer.stack, mixer.kind, mixer.layer, False) for mixer in mixers]
         return cls(len(calls), sum(attends), sum(idle), gathered(seen))
+
+    def described(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        mixers = [{**asdict(each), "layers": list(each.layers)} for each in self.mixers]
+        return {**asdict(self), "mixers": mixers}
 
     @property
     def others(self) -> dict[str, list[Mixing]]:

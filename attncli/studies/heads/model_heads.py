@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -140,7 +140,7 @@ def inspect_model(
         source={
             **checkpoint.identity,
             "attention": census(runs.own),
-            "layers": asdict(layers),
+            "layers": layers.described(),
         },
         input=described(texts, runs.own),
         seeds=(plan.seed,),
@@ -247,7 +247,14 @@ def beyond_maps(
     own = Observed(repeated, repeated)
     roles = head_rows(asked.metrics.on_repeats if repeated else (), own, {}, keys, plan.keeps)
     others = [row for row in rows if texts == 1 and row.metric != ROLE and is_beyond(row.metric)]
-    return Beyond(layers, roles_on(own), rows=(*roles, *others))
+    whole = chosen_of(subject, plan)
+    return Beyond(
+        layers,
+        roles_on(own),
+        rows=(*roles, *others),
+        of_layers=whole.of_layers,
+        of_heads=whole.of_heads,
+    )
 
 
 def roles_on(own: Observed) -> str:

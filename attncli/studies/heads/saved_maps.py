@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import asdict
+from dataclasses import replace
 from typing import Any
 
 from attncli.errors import InputError
@@ -44,18 +44,26 @@ def inspect_maps(file: MapFile, plan: HeadPlan, progress: Progress = no_progress
             own,
             heads,
             about,
-            Chosen.of({saved.site: saved.heads for saved in file.maps}, plan.layers, plan.keeps),
+            chosen_in(file, plan, beyond),
             beyond.layers,
         ),
         rows=tuple(ranked(rows, plan.ranking)),
         metrics=plan.metrics.definitions(),
         source={**identity, "attention": census(own)}
-        | ({} if beyond.layers is None else {"layers": asdict(beyond.layers)}),
+        | ({} if beyond.layers is None else {"layers": beyond.layers.described()}),
         input={"tokens": seen.tokens, "roles_on": beyond.roles_on or "these maps"},
         views=tuple(views(rows, plan.metrics, plan.ranking, 1)),
         findings=told,
         warnings=(*warned(plan, beyond), *unsettled_spectra([seen])),
     )
+
+
+def chosen_in(file: MapFile, plan: HeadPlan, beyond: Beyond) -> Chosen:
+    """Of the whole model, where the file says how much of it was kept."""
+    found = Chosen.of({saved.site: saved.heads for saved in file.maps}, plan.layers, plan.keeps)
+    if beyond.of_heads is None or beyond.of_layers is None:
+        return found
+    return replace(found, of_layers=beyond.of_layers, of_heads=beyond.of_heads)
 
 
 def kept_beyond(file: MapFile) -> Beyond:
@@ -78,7 +86,7 @@ def observe(
     """Every map in strips; what asks for another round is read again."""
     wanted = Wanted(metrics)
     observer = Observer(wanted, UniformNull(), str(file.path), lambda share: None)
-    with in_float64() if any(saved.double for saved in maps) else nullcontext():
+    with in_float64() if file.double else nullcontext():
         for done, saved in enumerate(maps):
             in_rounds(
                 lambda _, saved=saved: file.strips(saved),  # type: ignore[misc]

@@ -145,7 +145,7 @@ BROKEN = {
     "places that are no whole numbers": (
         lambda held, meta: held.update({"target.0.row": held["target.0.row"].astype(np.float64)}), "not whole ones"
     ),
-    "weights of integers": (lambda held, meta: held.update({"w_k": held["w_k"].astype(np.int64)}), "target.0.value holds C64"),
+    "weights of integers": (lambda held, meta: held.update({"w_k": held["w_k"].astype(np.int64)}), "not real ones"),
     "nan": (lambda held, meta: held.update({"x.0": held["x.0"] * np.nan}), "not finite"),
     "outside": (lambda held, meta: held.update({"target.0.col": held["target.0.col"] + 9}), "out of range"),
     "sum": (lambda held, meta: held.update({"target.0.value": held["target.0.value"] * 2}), "sum to one"),

@@ -10,6 +10,7 @@ inspect_model
 paths
 approximate
 generate
+measured              maps that the caller has
 saved_reports         finished reports: read, compared
 rehearsal             where the work begins
 progress              a bar on a terminal

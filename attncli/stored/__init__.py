@@ -3,4 +3,5 @@
 json_files  config.json and the like
 headers     what the safetensors headers say
 arrays      the tensors of a safetensors file, read and never mapped
+held        arrays of the caller, read likewise
 """

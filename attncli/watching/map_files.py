@@ -22,6 +22,7 @@ from torch import Tensor
 
 from attncli.errors import InputError
 from attncli.stored.arrays import StoredArrays
+from attncli.stored.held import HeldArrays
 from attncli.watching import Site, Strip
 from attncli.watching.attention_sites import SELF
 
@@ -66,9 +67,10 @@ class SavedMap:
 class MapFile:
     """A file of maps, read a strip at a time."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | str, held: HeldArrays | None = None) -> None:
+        """`held`: the same from the caller's own arrays; `path` is then what they are called."""
         self.path = path
-        self.file = StoredArrays(path)
+        self.file = StoredArrays(Path(path)) if held is None else held
         self.metadata: Mapping[str, str] = self.file.metadata
         self.names = set(self.file.names())
         try:
@@ -208,7 +210,7 @@ def as_tensor(weights: NDArray[Any]) -> Tensor:
     return torch.from_numpy(weights if wide else weights.astype(np.float32))
 
 
-def looks_back(file: StoredArrays, name: str, shape: tuple[int, ...]) -> bool:
+def looks_back(file: StoredArrays | HeldArrays, name: str, shape: tuple[int, ...]) -> bool:
     """Whether no weight lies above the diagonal of a square map of several tokens."""
     _, queries, keys = shape
     if queries != keys or keys < 2:

@@ -186,3 +186,27 @@ def test_files_are_written_as_the_commands_write_them(tmp_path: Path) -> None:
     assert attn.generate_network(mine, layers=2, width=8, heads=2) == mine
     assert command("generate", "network", "-o", str(theirs), "--layers", "2", "--width", "8", "--heads", "2").code == 0  # fmt: skip
     assert mine.read_bytes() == theirs.read_bytes()
+
+
+def test_editors_know_every_keyword() -> None:
+    from stub import TARGET, stub
+
+    assert TARGET.read_text() == stub(), "run python tests/api/stub.py"
+
+
+def test_python_in_the_documents_names_what_there_is() -> None:
+    """Every block parses, and asks for public names and keywords that exist."""
+    import ast
+    import re
+
+    root = Path(attn.__file__).parent
+    texts = [*(root / "guides").glob("*.md"), root.parent / "README.md"]
+    blocks = [block for text in texts for block in re.findall(r"```python\n(.*?)```", text.read_text(), re.DOTALL)]  # fmt: skip
+    calls = [node for block in blocks for node in ast.walk(ast.parse(block)) if isinstance(node, ast.Call)]  # fmt: skip
+    asked = 0
+    for call in calls:
+        if isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == "attn":
+            known = inspect.signature(getattr(attn, call.func.attr)).parameters
+            assert {keyword.arg for keyword in call.keywords} <= set(known), ast.unparse(call)
+            asked += 1
+    assert asked > 5

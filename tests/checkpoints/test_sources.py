@@ -128,7 +128,7 @@ def test_what_a_file_is_its_content_says(text: str, kind: Kind, here: Path) -> N
 
 
 def test_no_kind_was_forgotten() -> None:
-    assert {"synthetic", *KINDS.values()} == set(WORDS)
+    assert {"synthetic", "live", *KINDS.values()} == set(WORDS)
 
 
 def test_a_file_that_is_not_there_or_cannot_be_read_is_refused(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from commands import attn
 from small_checkpoints import saved
 
 from attncli.cli.app import app
-from attncli.cli.commands.config import fingerprint as module
+from attncli.cli.config import fingerprint as module
 from attncli.cli.config.fingerprint import WITHOUT_EFFECT, WRITTEN, fingerprint, options_of
 from attncli.cli.config.foreign_code import SWITCHES
 from attncli.processes.runs import OF_MODELS

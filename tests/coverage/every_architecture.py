@@ -39,7 +39,7 @@ from attncli.watching.float64 import in_float64
 from attncli.watching.mixers import mixers_of
 from attncli.watching.proof import floats
 
-TABLE = Path(__file__).parents[2] / "attncli" / "checkpoints" / "random" / "architectures.tsv"
+TABLE = Path(__file__).parents[2] / "attncli" / "models" / "random" / "architectures.tsv"
 SECONDS = 120
 MEMORY = 8 * 2**30
 LONGEST = 200

@@ -11,7 +11,7 @@ from small_checkpoints import saved
 
 from attncli.errors import UsageError
 from attncli.studies.heads.token_choices import position_of
-from attncli.studies.paths.network_paths import path_subject
+from attncli.studies.paths import path_subject
 
 torch.set_num_threads(1)
 

@@ -12,6 +12,7 @@ from attncli.maths.scaled import scaled
 from attncli.maths.split import Split
 from attncli.records import Report, Row
 from attncli.render import FORMATS
+from attncli.studies.circle import circle_runs
 from attncli.studies.circle.circle_rows import (
     OWN_METRICS,
     all_rows,
@@ -21,7 +22,7 @@ from attncli.studies.circle.circle_rows import (
     told_steps,
 )
 from attncli.studies.circle.circle_runs import CircleRun, follow, settled
-from attncli.studies.circle.learned_circle import circle, circle_runs
+from attncli.studies.circle.learned_circle import circle
 from attncli.tasks.circle.arcs import PAIRS, RADIUS, STEP, places
 from attncli.tasks.circle.design import Design, as_named, as_published
 from attncli.tasks.circle.experiment import Experiment

@@ -10,8 +10,8 @@ from attncli.fits import _verify as blocks
 from attncli.fits._files import SavedFit, StoredModule
 from attncli.fits._search import one_fit
 from attncli.patterns import build
+from attncli.studies.approximate import fit_pictures
 from attncli.studies.approximate.fit_pictures import picture
-from attncli.studies.approximate.module_fits import fit_pictures
 
 
 @pytest.mark.parametrize("causal", [False, True])

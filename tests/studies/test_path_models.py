@@ -12,7 +12,7 @@ from commands import attn
 from small_checkpoints import saved
 
 from attncli.carried.paths.path_run import run_along
-from attncli.studies.paths.network_paths import path_subject
+from attncli.studies.paths import path_subject
 from attncli.watching.blocks import find_stacks
 
 torch.set_num_threads(1)

@@ -11,7 +11,7 @@ import torch
 from attncli.carried.paths.path_run import run_along
 from attncli.errors import InputError
 from attncli.records import Report, Row
-from attncli.studies.paths.network_paths import task_path_sums
+from attncli.studies.paths import task_path_sums
 from attncli.studies.paths.task_path_sums import Draws, drawn, frozen_accuracies, rerun_accuracies
 from attncli.studies.paths.task_path_words import headline, short_minus_long
 from attncli.studies.paths.task_paths import Questions, task_paths, without_looking

@@ -32,7 +32,8 @@ def generate_network(
     from attncli.limits import require_memory
     from attncli.networks.files import metadata, tensors
     from attncli.networks.weights import GeneratedNetwork
-    from attncli.writing.tensor_files import require_tensor_file, save_tensors
+    from attncli.writing.tensor_files import save_tensors
+    from attncli.writing.tensor_names import require_tensor_file
 
     source = GeneratedNetwork(spec_from(network), checked_seed(seed))
     variant = next(iter(switches.chosen())) if switches.given else "paper"
@@ -67,7 +68,8 @@ def generate_maps(
     from attncli.limits import require_memory
     from attncli.maps import MAPS
     from attncli.registry import call_spec
-    from attncli.writing.tensor_files import require_tensor_file, save_tensors
+    from attncli.writing.tensor_files import save_tensors
+    from attncli.writing.tensor_names import require_tensor_file
 
     if tokens < 1 or heads < 1:
         raise UsageError("--tokens and --heads must be at least 1.")

@@ -74,7 +74,7 @@ def module_file(
     asked: Callable[..., Any], output: OutputOptions
 ) -> tuple[OutputOptions, Path | None]:
     """-o FILE.safetensors of a fit is for the module, and the report goes to stdout then."""
-    from attncli.writing.tensor_files import TENSORS
+    from attncli.writing.tensor_names import TENSORS
 
     path = output.output
     if asked.__name__ != "approximate" or path is None or path.suffix != TENSORS:

@@ -15,7 +15,7 @@ from attncli.processes.launch import first
 from attncli.processes.saying import say
 from attncli.records import Report
 from attncli.render import FORMATS, endings, manner
-from attncli.writing.tensor_files import TENSORS, require_tensor_file
+from attncli.writing.tensor_names import TENSORS, require_tensor_file
 from attncli.writing.whole_files import (
     explained,
     needs_no_ending,

@@ -2,4 +2,5 @@
 
 whole_files   any file
 tensor_files  safetensors, the same bytes every time
+tensor_names  what they are called
 """

@@ -10,10 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from attncli.errors import UsageError
-from attncli.writing.whole_files import needs_no_ending, require_writable, write_whole
+from attncli.writing.whole_files import write_whole
 
-TENSORS = ".safetensors"
 DTYPES = {"float64": "F64", "float32": "F32", "int64": "I64", "uint8": "U8"}
 
 
@@ -37,13 +35,6 @@ def write_tensors(
         file.write(len(text).to_bytes(8, "little") + text)
         for array in tensors.values():
             file.write(np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<")).data)
-
-
-def require_tensor_file(path: Path) -> None:
-    """Readers tell safetensors by the ending."""
-    require_writable(path)
-    if path.suffix.lower() != TENSORS and not needs_no_ending(path):
-        raise UsageError(f"cannot write {path}: it holds tensors, so it must end in {TENSORS}.")
 
 
 def save_tensors(

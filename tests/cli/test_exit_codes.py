@@ -204,13 +204,13 @@ def test_odd_sizes_are_sizes(sizes: list[str], format: str) -> None:
 
 TELLING = """
 import signal
-from attncli.studies import rank_collapse
+from attncli.studies.collapse import network_collapse
 
 def measure(*given):
     print("at work", flush=True)
     signal.pause()
 
-rank_collapse.measure = measure
+network_collapse.measure = measure
 from attncli.cli.main import main
 main()
 """

@@ -246,7 +246,7 @@ def test_a_report_of_files_that_changed_meanwhile_is_not_kept(runs: Path, monkey
 
     whole = running.run_to_file
 
-    def slow(command: list[str], path: Path) -> running.Run:
+    def slow(command: list[str], path: Path) -> running.ProcessRun:
         done = whole(command, path)
         if "900" in command[1]:
             shutil.copy("net-100.safetensors", "net-900.safetensors")

@@ -70,7 +70,7 @@ def in_one_process(*arguments: str) -> bytes:
 
 HELD = """
 import signal
-from attncli.processes import parts
+from attncli.processes import finished_parts as parts
 
 def write(path, result, write=parts.write):
     write(path, result)

@@ -281,7 +281,7 @@ def test_synthetic_work_imports_no_torch() -> None:
         "from attncli.patterns import build\n"
         "from attncli.studies.approximate.module_fits import approximate\n"
         "from attncli.studies.approximate.solutions import solve\n"
-        "from attncli.studies import frontier, scale_growth, verify_fit, width_growth\n"
+        "from attncli.studies.approximate import frontier, scale_growth, verify_fit, width_growth\n"
         "targets = {'window': build('window', 16, np.random.default_rng(0))}\n"
         "approximate(solve(targets, ['auto', *FITS.names()], FitRequest(d=1), [0], widest=8))\n"
         "assert not {'torch', 'transformers'} & sys.modules.keys()\n"

@@ -43,22 +43,23 @@ def width_one(target: csr_array, request: FitRequest) -> WidthOne:
     best: tuple[FittedModule, Evidence] | None = None
     for fit in line_modules(asked, answer, request):
         evidence = verify(fit, target)
-        if evidence.meets(request) and (
-            best is None or evidence.logit_scale < best[1].logit_scale
-        ):
+        if evidence.meets(request) and (best is None or evidence.logit_scale < best[1].logit_scale):
             best = fit, evidence
     return WidthOne(answer, *(best or (None, None)))
 
 
 def tolerances(request: FitRequest) -> Tolerances:
-    return Tolerances(request.log_ratio, float(np.log(request.off_support)), request.total_variation)
+    return Tolerances(
+        request.log_ratio, float(np.log(request.off_support)), request.total_variation
+    )
 
 
 def line_modules(asked: Asked, answer: OnLine, request: FitRequest) -> Iterator[FittedModule]:
     """From places that leave room for what rounding and many small leaks add."""
     assert answer.sign is not None
     if not len(asked.rows):
-        yield module(*np.zeros((2, asked.target.shape[0], 1)), request.dtype, request.causal)
+        nothing = np.zeros((asked.target.shape[0], 1))
+        yield module(nothing, nothing, request.dtype, request.causal)
         return
     limit = min(request.logit_budget, LARGEST[request.dtype])
     for share in SHARES:

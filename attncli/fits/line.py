@@ -17,5 +17,5 @@ def line(target: csr_array, request: FitRequest, rng: np.random.Generator) -> Fi
     if found.module is not None:
         return found.module.padded(request.d)
     if found.answer.possible is False:
-        return Cannot(f"width 1 is impossible: {found.answer.reason} (attn approximate --decide shows the proof)")
+        return Cannot(f"width 1 is impossible: {found.answer.reason}", proved=request.d == 1)
     return Cannot(f"width 1 is not decided: {found.answer.reason}")

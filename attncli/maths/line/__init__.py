@@ -12,4 +12,5 @@ signs      which rows pull the same way, and what contradicts itself
 chain      equal weights and no mask: the least gaps between the keys, in closed form
 steps      all else: a linear programme that holds the differences which bite
 proofs     a contradiction as whole numbers, and its check
+decided    yes, no, or not decided, and the least logits
 """

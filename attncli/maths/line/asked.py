@@ -76,7 +76,8 @@ class Asked:
     def even(self) -> bool:
         """Whether every row that asks for anything has equal weights, and every bound off the support forces an order."""
         return all(
-            np.ptp(self.target.data[self.part(row)]) < 1e-12 and self.off[self.part(row)].max() < 0.0
+            np.ptp(self.target.data[self.part(row)]) < 1e-12
+            and self.off[self.part(row)].max() < 0.0
             for row in self.rows
         )
 

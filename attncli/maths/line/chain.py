@@ -220,7 +220,9 @@ def circle_weights(chain: Chain, policy: Policy) -> Array:
     return weights
 
 
-def as_steps(chain: Chain, policy: Policy, weights: Array, budget: float | None) -> tuple[Step, ...]:
+def as_steps(
+    chain: Chain, policy: Policy, weights: Array, budget: float | None
+) -> tuple[Step, ...]:
     """Rows with their supports wide or their logits large, and the drop of every gap as often as those cross it."""
     first = np.unique(chain.cell, return_index=True)[1]
     share = policy.steep if budget is None else policy.steep + policy.budget / (2.0 * budget)
@@ -232,8 +234,10 @@ def as_steps(chain: Chain, policy: Policy, weights: Array, budget: float | None)
 
     def add(gap: int, x: int | None, y: int | None, bound: float, weight: int) -> None:
         number = policy.row[gap]
-        keys = (None if place is None else int(first[place]) for place in (x, y))
-        made.append(Step(int(chain.rows[number]), int(chain.sign[number]), *keys, bound, weight))
+        keys = [None if place is None else int(first[place]) for place in (x, y)]
+        made.append(
+            Step(int(chain.rows[number]), int(chain.sign[number]), keys[0], keys[1], bound, weight)
+        )
 
     for gap in range(chain.gaps):
         number, top, amount = policy.row[gap], chain.gaps, whole[gap]

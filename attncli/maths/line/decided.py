@@ -97,7 +97,10 @@ def by_programme(asked: Asked, found: Signs, budget: float) -> OnLine:
     exact = True
     for count, flips in enumerate(choices(len(trees))):
         if count >= SEARCHED:
-            return OnLine(None, f"{SEARCHED} of {2.0 ** (len(trees) - 1):.4g} sign choices were tried: not exact")
+            return OnLine(
+                None,
+                f"{SEARCHED} of {2.0 ** (len(trees) - 1):.4g} sign choices were tried: not exact",
+            )
         sign = found.sign.copy()
         for tree, flip in zip(trees, flips, strict=True):
             sign[found.component == tree] *= flip
@@ -115,7 +118,9 @@ def by_programme(asked: Asked, found: Signs, budget: float) -> OnLine:
     if len(trees) == 1:
         return OnLine(False, why(cases[0]), cases[0])
     rows = {row for case in cases for row in case.rows}
-    return refused(asked, Proof(tree_links(asked, found, rows), cases=tuple(cases)), "no choice of signs works")
+    return refused(
+        asked, Proof(tree_links(asked, found, rows), cases=tuple(cases)), "no choice of signs works"
+    )
 
 
 def choices(trees: int) -> Iterator[tuple[int, ...]]:
@@ -128,7 +133,11 @@ def choices(trees: int) -> Iterator[tuple[int, ...]]:
 
 
 def why(proof: Proof) -> str:
-    return "the conditions contradict one another" if proof.budget is None else f"logits above {proof.budget:.4g} are needed"
+    return (
+        "the conditions contradict one another"
+        if proof.budget is None
+        else f"logits above {proof.budget:.4g} are needed"
+    )
 
 
 def one_choice(asked: Asked, found: Signs, budget: float, alone: bool) -> OnLine:
@@ -136,16 +145,29 @@ def one_choice(asked: Asked, found: Signs, budget: float, alone: bool) -> OnLine
     programme = LineProgramme(asked, found.sign)
     placed = programme.solved(None)
     if placed.room < SMALLEST or not placed.finished:
-        proof = proof_of(asked, found, placed, None, alone) or proof_of_few(asked, found, None, alone)
+        proof = proof_of(asked, found, placed, None, alone) or proof_of_few(
+            asked, found, None, alone
+        )
         return OnLine(False if proof else None, "", proof)
     best, low, proof = least_budget(programme, asked, found, placed, budget, alone)
     if best is None:
         limited = proof if proof is not None and proof.budget == budget else None
         return OnLine(False if limited else None, "", limited)
-    return OnLine(True, "a linear programme places the keys", None, low, proof, best.keys, best.reach, found.sign)
+    return OnLine(
+        True,
+        "a linear programme places the keys",
+        None,
+        low,
+        proof,
+        best.keys,
+        best.reach,
+        found.sign,
+    )
 
 
-def proof_of(asked: Asked, found: Signs, placed: Placed, budget: float | None, alone: bool) -> Proof | None:
+def proof_of(
+    asked: Asked, found: Signs, placed: Placed, budget: float | None, alone: bool
+) -> Proof | None:
     """What the dual solution says, if it holds; with open signs it is one case and is checked among all."""
     if not placed.steps:
         return None
@@ -202,9 +224,9 @@ def scale(asked: Asked, placed: Placed) -> float:
     return float((largest / placed.reach).max())
 
 
-
-
-def placed_on(asked: Asked, sign: NDArray[np.int64], budget: float) -> tuple[Array, Array] | tuple[None, None]:
+def placed_on(
+    asked: Asked, sign: NDArray[np.int64], budget: float
+) -> tuple[Array, Array] | tuple[None, None]:
     """Keys and reaches with small logits for these bounds and signs, without proofs; None where none were found."""
     found = Signs(sign, np.zeros_like(sign), np.full(len(sign), -1), ())
     if asked.even and not asked.masked:

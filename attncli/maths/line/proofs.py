@@ -68,7 +68,9 @@ def holds(proof: Proof, asked: Asked) -> bool:
         return every_choice(proof, asked)
     if not proof.steps:
         walk = proof.links or (SignLink((0, 0), (0, 0), True),)
-        closed = all(a.rows[1] == b.rows[0] for a, b in zip(walk, [*walk[1:], walk[0]], strict=True))
+        closed = all(
+            a.rows[1] == b.rows[0] for a, b in zip(walk, [*walk[1:], walk[0]], strict=True)
+        )
         both = {link.rows for link in walk}
         return (closed or len(both) == 1) and sum(not link.same for link in walk) % 2 == 1
     return len(set(sides(proof, proof.links).values())) == 1 and adds_up(proof, asked)
@@ -104,7 +106,9 @@ def every_choice(proof: Proof, asked: Asked) -> bool:
         return False
     return all(
         any(len({flip * way[tree] for tree, flip in case.items()}) == 1 for case in chosen)
-        for way in (dict(zip(trees, flips, strict=True)) for flips in product((1, -1), repeat=len(trees)))
+        for way in (
+            dict(zip(trees, flips, strict=True)) for flips in product((1, -1), repeat=len(trees))
+        )
     )
 
 

@@ -54,15 +54,15 @@ def signs(asked: Asked) -> Signs:
 def links(asked: Asked) -> tuple[Flags, Flags]:
     """[row, row]: whether some two keys force equal signs, and whether some force opposite ones."""
     length = asked.target.shape[0]
-    if length <= PAIRWISE_LIMIT and not asked.even:
+    same, opposite = by_counting(asked)
+    crossing = bool((same & opposite).any())
+    if length <= PAIRWISE_LIMIT and not asked.even and not crossing:
         wanted = np.zeros((length, length, length), dtype=np.float32)
         for row in asked.rows:
             count = asked.seen[row]
             wanted[row, :count, :count] = asked.demanded(row)
         flat, turned = wanted.reshape(length, -1), wanted.swapaxes(1, 2).reshape(length, -1)
         same, opposite = flat @ flat.T > 0.0, flat @ turned.T > 0.0
-    else:
-        same, opposite = by_counting(asked)
     np.fill_diagonal(same, False)
     return same, opposite
 

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import coo_array, csr_array
 
-from attncli.maths.line.asked import Array, Asked, Index
+from attncli.maths.line.asked import Array, Asked
 from attncli.maths.line.proofs import Step, Weighed, balanced_steps
+from attncli.maths.line.signs import PAIRWISE_LIMIT
 
 ROUNDS = 60
 BROKEN = 1e-7
@@ -116,7 +117,11 @@ class LineProgramme:
             yield None, int(np.argmin(logit)), budget
 
     def exactly(self, number: int, x: int | None, y: int | None, bound: float) -> Condition:
-        exact = self.asked.bound(int(self.asked.rows[number]), x, y) if x is not None and y is not None else bound
+        exact = (
+            self.asked.bound(int(self.asked.rows[number]), x, y)
+            if x is not None and y is not None
+            else bound
+        )
         return Condition(number, x, y, exact)
 
     def relaxed(self) -> Placed:
@@ -143,7 +148,11 @@ class LineProgramme:
         for place, each in enumerate(self.held):
             size = max(1.0, abs(each.bound))
             sign = float(self.sign[each.number]) / size
-            entries += [(place, key, way * sign) for key, way in ((each.x, 1.0), (each.y, -1.0)) if key is not None]
+            entries += [
+                (place, key, way * sign)
+                for key, way in ((each.x, 1.0), (each.y, -1.0))
+                if key is not None
+            ]
             relaxed = each.bound + RELAXED * abs(each.bound)
             entries.append((place, length + each.number, -relaxed / size))
         for number in range(count):
@@ -167,7 +176,7 @@ def ranks(asked: Asked, sign: NDArray[np.int64]) -> Array | None:
     above = demands(asked, sign)
     length = len(above)
     waiting = above.sum(axis=0)
-    rank, free = np.full(length, -1.0), list(np.flatnonzero(waiting == 0))
+    rank, free = np.full(length, -1.0), np.flatnonzero(waiting == 0).tolist()
     for place in range(length):
         if not free:
             return None
@@ -184,10 +193,7 @@ def demands(asked: Asked, sign: NDArray[np.int64]) -> NDArray[np.bool_]:
     above = np.zeros((length, length), dtype=bool)
     for number, row in enumerate(asked.rows):
         count, part, keys = int(asked.seen[row]), asked.part(row), asked.keys(row)
-        if length <= 256:
-            wanted = asked.demanded(row)
-        else:
-            wanted = None
+        wanted = asked.demanded(row) if length <= PAIRWISE_LIMIT else None
         if wanted is None:
             off = np.ones(count, dtype=bool)
             off[keys] = False

@@ -1,12 +1,15 @@
 """From the numbers of several seeds or texts to one row."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from attncli.records import Row, Scalar
 
 NOTHING: Mapping[str, Scalar] = {}
+
+EXTREMES: Mapping[str, Callable[[Sequence[float]], float]] = {"max": max, "min": min}
+"""Of metrics whose worst text counts."""
 
 UNRESOLVED = "not resolved: tokens coincide to the last bit, or one of them is zero"
 
@@ -17,17 +20,19 @@ def summary_row(
     values: Sequence[float | None],
     why_null: str,
     keys: Mapping[str, Scalar] = NOTHING,
+    take: str = "mean",
     **coordinates: Any,
 ) -> Row:
-    """Mean and spread; null with the reason where a value is missing, not resolved or infinite, or there is none."""
+    """Mean (or what `take` says) and spread; null with the reason where a value is missing, not resolved or infinite, or there is none."""
     numbers = [value for value in values if value is not None]
     if any(map(math.isnan, numbers)):
         why_null = UNRESOLVED
     if not numbers or len(numbers) < len(values) or not all(map(math.isfinite, numbers)):
         return Row(metric, None, unit, n=len(values), note=why_null, keys=keys, **coordinates)
     mean = math.fsum(numbers) / len(numbers)
+    value = mean if take == "mean" else EXTREMES[take](numbers)
     return Row(
-        metric, mean, unit, spread=spread(numbers, mean), n=len(numbers), keys=keys, **coordinates
+        metric, value, unit, spread=spread(numbers, mean), n=len(numbers), keys=keys, **coordinates
     )
 
 

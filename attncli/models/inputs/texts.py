@@ -20,7 +20,7 @@ from attncli.models.inputs.token_ranges import longest, vocabulary
 from attncli.models.inputs.tokenizing import Encoded, encode, shown, tokenizer_of
 from attncli.models.loading.load import Checkpoint
 from attncli.models.random.dummy_inputs import example_inputs
-from attncli.watching.positions import positions
+from attncli.watching.position_counts import positions
 
 WORDS = "input_ids"
 DEFAULT_LENGTH = 128

@@ -14,7 +14,7 @@ from attncli.metrics.activations import ACTIVATIONS
 from attncli.metrics.activations._state import Peak, State
 from attncli.metrics.attention import nature
 from attncli.metrics.attention._outputs import Outputs
-from attncli.metrics.attention._rows import Rows
+from attncli.metrics.attention._strip_rows import Rows
 from attncli.metrics.attention._totals import Totals, Values
 from attncli.studies.heads.strongest_pairs import Pairs, StrongestQueries
 from attncli.studies.heads.uniform_null import Spans, UniformNull

@@ -16,7 +16,7 @@ from attncli.metrics.attention import nature
 from attncli.metrics.attention._outputs import Outputs
 from attncli.metrics.attention._strip_rows import Rows
 from attncli.metrics.attention._totals import Totals, Values
-from attncli.studies.heads.strongest_pairs import Pairs, StrongestQueries
+from attncli.studies.heads.strongest_pairs import HeadPairs, StrongestQueries
 from attncli.studies.heads.uniform_null import Spans, UniformNull
 from attncli.studies.model_runs import own_precision
 from attncli.watching import (
@@ -60,7 +60,7 @@ class Seen:
     """The same of even attention over the same visible keys."""
     short: dict[Site, Tensor] = field(default_factory=dict)
     """[head]: by how much of themselves the singular values may be too small."""
-    pairs: dict[Site, Pairs] = field(default_factory=dict)
+    pairs: dict[Site, HeadPairs] = field(default_factory=dict)
     """The strongest pairs of tokens of each head."""
     states: dict[tuple[str, int], dict[str, float]] = field(default_factory=dict)
     """By stack and state; 0 is the first block's input."""

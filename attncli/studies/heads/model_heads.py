@@ -35,7 +35,7 @@ from attncli.studies.heads.head_rows import (
 from attncli.studies.heads.head_runs import Look, Seen, Wanted, look
 from attncli.studies.heads.head_views import Ranking, ranked, views
 from attncli.studies.heads.layer_census import LayerCensus
-from attncli.studies.heads.strongest_pairs import Pairs
+from attncli.studies.heads.strongest_pairs import HeadPairs
 from attncli.studies.heads.token_names import TokenNames
 from attncli.studies.heads.token_pairs import pair_rows, strongest_in_words
 from attncli.studies.heads.uniform_null import UniformNull
@@ -208,7 +208,7 @@ def observe_model(
             subject.shapes,
         )
 
-    made_of = (Seen, Site, Peak, Pairs) if also is None else None  # what is shown is not kept
+    made_of = (Seen, Site, Peak, HeadPairs) if also is None else None  # what is shown is not kept
     found.texts += over_texts(texts, work, identity, what, made_of)
     return found
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from attncli.watching import Strip
 
 
-class Pairs(NamedTuple):
+class HeadPairs(NamedTuple):
     """The strongest pairs of the heads of one attention, strongest first."""
 
     weights: Tensor
@@ -57,13 +57,13 @@ class StrongestQueries:
         ):
             held[:, part] = torch.where(better, new, held[:, part])
 
-    def pairs(self, most: int) -> Pairs:
+    def pairs(self, most: int) -> HeadPairs:
         """The keys in their order; of equals the first."""
         above = self.weights - self.even
         keys = above.argsort(dim=1, descending=True, stable=True)[:, :most]
         held = (self.weights, self.even, self.queries)
         weights, even, queries = (values.gather(1, keys) for values in held)
-        return Pairs(weights, even, queries, keys, self.shape)
+        return HeadPairs(weights, even, queries, keys, self.shape)
 
 
 def even_weights(strip: Strip) -> Tensor:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from attncli.records import NOT_APPLICABLE, Definition, Row, Scalar, View
 from attncli.studies.heads.head_rows import UNIFORM, Keeps, Observed
-from attncli.studies.heads.strongest_pairs import Pairs
+from attncli.studies.heads.strongest_pairs import HeadPairs
 from attncli.studies.heads.token_names import TokenNames
 from attncli.watching import Site
 
@@ -62,7 +62,7 @@ class FoundPair(NamedTuple):
 
 
 def ranked(
-    own: Sequence[Pairs], words: Sequence[tuple[Sequence[str], Sequence[str]]], head: int
+    own: Sequence[HeadPairs], words: Sequence[tuple[Sequence[str], Sequence[str]]], head: int
 ) -> list[FoundPair]:
     """A head's pairs in all texts, the strongest first; what was hidden is left out."""
     found = []

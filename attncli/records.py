@@ -26,11 +26,12 @@ FOUND_KEYS = frozenset(
         *("uniform", "random_init", "shuffled"),
         *("token", "feature", "over_median", "largest", "text"),
         *("role", "mark", "word"),
+        *("query", "key", "query_token", "key_token"),
     }
 )
 """Keys that say what was found at a row's place, where all others say which place it is: the same number under even
-attention, with random weights or on shuffled text; where a maximum lies; a head's role and its letter; a token's word; how it
-was computed."""
+attention, with random weights or on shuffled text; where a maximum lies; a head's role and its letter; a token's word; the two
+tokens of a pair; how it was computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +130,8 @@ class View:
     """Show shades instead of numbers, with the letter that stands under this key of the row."""
     names: str = ""
     """Beside each place on the axis that goes down, show what stands under this key of its rows."""
+    pair: tuple[str, ...] = ()
+    """Before the number, what stands under these two keys of the row, and behind it even attention's: `fox ← quick`."""
     measure: str = ""
     """What the numbers across are called on a plot's axis, where that is not the metric itself: `max(sink)`."""
 

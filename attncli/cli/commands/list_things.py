@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from itertools import zip_longest
 from typing import Annotated
 
-from attncli.cli.terminal import grouped
+from attncli.cli.typer_options import grouped
 from attncli.errors import unknown_name
 from attncli.networks.variants import SETS, VARIANTS
 from attncli.options.declared import Argument

@@ -4,7 +4,7 @@ No attention mask is handed over: in a batch of one without padding it would be 
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -21,7 +21,7 @@ from attncli.models.inputs.token_ranges import longest, vocabulary
 from attncli.models.inputs.tokenizing import Encoded, encode, shown, tokenizer_of
 from attncli.models.loading.load import Checkpoint
 from attncli.models.random.dummy_inputs import example_inputs
-from attncli.watching.positions import positions
+from attncli.watching.position_counts import positions
 
 WORDS = "input_ids"
 DEFAULT_LENGTH = 128
@@ -58,6 +58,8 @@ class ModelInput:
     tokens: int
     labels: tuple[str, ...] = ()
     """The tokens' strings, where they are known."""
+    decoder_labels: tuple[str, ...] = ()
+    """Those that the decoder of an encoder-decoder reads."""
 
     @property
     def sha256(self) -> str:
@@ -157,7 +159,23 @@ def words(checkpoint: Checkpoint, name: str, kind: str, encoded: Encoded) -> Mod
     if model.config.is_encoder_decoder:
         kwargs["decoder_input_ids"] = shifted(model, ids)
     placed = {key: tensor.to(model.device) for key, tensor in kwargs.items()}
-    return ModelInput(name, kind, placed, len(encoded.ids), tuple(encoded.labels))
+    return ModelInput(
+        name,
+        kind,
+        placed,
+        len(encoded.ids),
+        tuple(encoded.labels),
+        labels_of_decoder(placed, encoded.labels),
+    )
+
+
+def labels_of_decoder(kwargs: Mapping[str, Any], labels: Sequence[str]) -> tuple[str, ...]:
+    """The encoder's labels by their ids; what begins a decoder's text has its id alone."""
+    moved, ids = kwargs.get("decoder_input_ids"), kwargs.get(WORDS)
+    if moved is None or ids is None:
+        return ()
+    known = dict(zip(ids[0].tolist(), labels, strict=True))
+    return tuple(known.get(each, str(each)) for each in moved[0].tolist())
 
 
 def refuse_too_long(model: Any, name: str, length: int) -> None:
@@ -197,4 +215,6 @@ def random_input(
     if ids is None:
         return ModelInput(name, kind, placed, positions(body, placed) or length)
     labels = shown(ids[0].tolist())
-    return ModelInput(name, kind, placed, len(labels), tuple(labels))
+    return ModelInput(
+        name, kind, placed, len(labels), tuple(labels), labels_of_decoder(placed, labels)
+    )

@@ -76,8 +76,12 @@ def test_the_largest_logit_is_the_maximum_of_the_full_score_matrix(arch: str) ->
     assert len(found) == 2 * sum(map(len, scores))
     for layer, heads in enumerate(scores):
         for head, largest in enumerate(heads.amax(dim=(1, 2)).tolist()):
-            assert found["max_logit", layer, head] == pytest.approx(largest, rel=1e-9 if double else 1e-5)
-            assert found["qk_clip", layer, head] == pytest.approx(min(1, 100 / max(largest, 1e-9)), rel=1e-5)
+            assert found["max_logit", layer, head] == pytest.approx(
+                largest, rel=1e-9 if double else 1e-5
+            )
+            assert found["qk_clip", layer, head] == pytest.approx(
+                min(1, 100 / max(largest, 1e-9)), rel=1e-5
+            )
 
 
 @pytest.mark.parametrize("arch", ["bloom", "t5", "mpt"])

@@ -1,11 +1,11 @@
 """The numbers of one step of a training as a report, like that of any other model."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from attncli.errors import AttnError
-from attncli.records import Finding, Report, Row
+from attncli.records import Finding, Report, Row, View
 from attncli.studies.heads.head_metrics import Metrics
 from attncli.studies.heads.head_roles import heads_of, role_rows
 from attncli.studies.heads.head_rows import Observed, head_rows, site_keys, state_rows
@@ -63,7 +63,7 @@ class StepReports:
             rows=(*rows, *grown),
             source={**self.identity, "step": step, "attention": census(own)},
             input={**self.read, "read": len(own.texts)},
-            views=tuple(views(rows, self.metrics, None, len(own.texts))),
+            views=(*views(rows, self.metrics, None, len(own.texts)), *growth_views(grown)),
         )
 
     def measured(self, own: Observed) -> list[Row]:
@@ -97,6 +97,13 @@ class StepReports:
             source={**self.identity, "step": step},
             input=self.read,
         )
+
+
+def growth_views(rows: Sequence[Row]) -> Iterator[View]:
+    """One table, once there are slopes."""
+    known = dict.fromkeys(row.metric for row in rows if row.value is not None)
+    if known:
+        yield View("growth over the last looks", "layer.head", tuple(known))
 
 
 def place_keys(row: Row) -> dict[str, Any]:

@@ -75,6 +75,7 @@ def rank_collapse(
 def approximate(
     *,
     module: str | int | None = None,
+    heads: str | int | None = None,
     sweep: str | int | None = None,
     frontier: str | int | None = None,
     verify: str | PathLike[str] | None = None,

@@ -28,6 +28,14 @@ def approximate(
             help="A trained head: the inputs that make it show the patterns, and what rounding leaves of them.",
         ),
     ] = None,
+    heads: Annotated[
+        str | None,
+        Option(
+            metavar="MODEL",
+            help="All heads of a model: how wide their own maps need a module to be, what they could show, how far the "
+            "input moves them.",
+        ),
+    ] = None,
     sweep: Annotated[
         str | None,
         Option(
@@ -64,11 +72,15 @@ def approximate(
     from attncli.api.chosen_patterns import choose
 
     check_gates([condition.metric for condition in how.conditions])
-    refuse_contradictions(module, sweep, frontier, verify, how.save_module, search)
+    refuse_contradictions(module, heads, sweep, frontier, verify, how.save_module, search)
     if verify is not None:
         before_the_work()
         return runs.verified(verify, how)
     request = request_of(patterns, search, precision)
+    if heads is not None:
+        from attncli.api.head_surveys import surveyed
+
+        return surveyed(heads, patterns, inputs, search, request, run, offline, how)
     head = None if module is None else runs.head_of(module, offline, how)
     runs.refuse_maps_of_other_lengths(patterns, sweep)
     before_the_work()
@@ -84,6 +96,7 @@ def approximate(
 
 def refuse_contradictions(
     module: str | None,
+    heads: str | None,
     sweep: str | None,
     frontier: str | None,
     verify: Path | None,
@@ -91,15 +104,21 @@ def refuse_contradictions(
     search: SearchOptions,
 ) -> None:
     """One run answers one question."""
-    asked = {"--verify": verify, "--module": module, "--sweep": sweep, "--frontier": frontier}
+    asked = {
+        "--verify": verify,
+        "--module": module,
+        "--heads": heads,
+        "--sweep": sweep,
+        "--frontier": frontier,
+    }
     given = [name for name, value in asked.items() if value is not None]
     varied = sweep is not None or frontier is not None
-    if sum((verify is not None, module is not None, varied)) > 1:
+    if sum((verify is not None, module is not None, heads is not None, varied)) > 1:
         raise UsageError(
-            "--verify, --module, and --sweep or --frontier exclude each other: ask one at a time.",
+            "--verify, --module, --heads, and --sweep or --frontier exclude each other: ask one at a time.",
             rivals=given,
         )
-    if save and (verify is not None or varied):
+    if save and (verify is not None or heads is not None or varied):
         raise UsageError(
             "-o FILE.safetensors goes with a plain run or --module: only those make a module to write.",
             because=given,
@@ -123,10 +142,18 @@ def check_gates(names: list[str]) -> None:
     from attncli.studies.approximate.fit_rows import FIT_METRICS
     from attncli.studies.approximate.frontier import FRONTIER_METRICS
     from attncli.studies.approximate.scale_growth import SCALE_METRICS
+    from attncli.studies.approximate.survey_rows import SURVEY_METRICS
     from attncli.studies.approximate.trained_head import HEAD_METRICS
     from attncli.studies.approximate.width_growth import GROWTH_METRICS
 
-    tables = (FIT_METRICS, GROWTH_METRICS, FRONTIER_METRICS, SCALE_METRICS, HEAD_METRICS)
+    tables = (
+        FIT_METRICS,
+        GROWTH_METRICS,
+        FRONTIER_METRICS,
+        SCALE_METRICS,
+        HEAD_METRICS,
+        SURVEY_METRICS,
+    )
     known = {name for table in tables for name in table}
     for name in names:
         if name not in known:

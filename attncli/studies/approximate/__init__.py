@@ -11,4 +11,9 @@ scale_growth    both
 trained_head    a head of a model
 found_inputs    the inputs that make it show the patterns
 model_patterns  maps of models as patterns
+head_survey     all heads of a model
+survey_rows     its rows and words
+own_maps        what a head's own map asks of a module
+random_patterns what a head's weights can show
+layer_maps      whole maps of a few layers at a time
 """

@@ -1,7 +1,7 @@
 """The question of `attn approximate`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from attncli.api.question import How, question
 from attncli.api.rehearsal import before_the_work
@@ -17,6 +17,13 @@ from attncli.options.pattern_options import (
 )
 from attncli.records import Report
 
+if TYPE_CHECKING:
+    from attncli.api.fit_studies import RealInputs
+    from attncli.heads.head import Head
+
+FREE, EMBEDDINGS = "free", "embeddings"
+"""What inputs are made of."""
+
 
 @question(own=("save_module",))
 def approximate(
@@ -28,6 +35,13 @@ def approximate(
             help="A trained head: the inputs that make it show the patterns, and what rounding leaves of them.",
         ),
     ] = None,
+    inputs: Annotated[
+        str,
+        Option(
+            metavar="free|embeddings",
+            help="Of a head of layer 0: any vectors, or also those that the model's own tokens have. [default: free]",
+        ),
+    ] = FREE,
     heads: Annotated[
         str | None,
         Option(
@@ -56,7 +70,7 @@ def approximate(
         bool, Option("--offline", help="Models from the cache and from folders alone.")
     ] = False,
     patterns: PatternOptions,
-    inputs: InputOptions,
+    texts: InputOptions,
     search: SearchOptions,
     precision: PrecisionOptions,
     run: DrawOptions,
@@ -80,18 +94,37 @@ def approximate(
     if heads is not None:
         from attncli.api.head_surveys import surveyed
 
-        return surveyed(heads, patterns, inputs, search, request, run, offline, how)
+        return surveyed(heads, patterns, texts, search, request, run, offline, how)
     head = None if module is None else runs.head_of(module, offline, how)
+    real = real_inputs_of(inputs, module, head, offline)
     runs.refuse_maps_of_other_lengths(patterns, sweep)
     before_the_work()
-    chosen = choose(patterns, inputs, offline, run.all_seeds()[0])
+    chosen = choose(patterns, texts, offline, run.all_seeds()[0])
     if head is not None:
-        report = runs.on_head(head, chosen, search, request, run, how)
+        report = runs.on_head(head, chosen, search, request, run, how, real)
     elif sweep is not None or frontier is not None:
         report = runs.varied(sweep, frontier, chosen, search, request, run, how.progress)
     else:
         report = runs.solved(chosen, search, request, run, timing, how)
     return chosen.noted(report)
+
+
+def real_inputs_of(
+    inputs: str, module: str | None, head: "Head | None", offline: bool
+) -> "RealInputs | None":
+    """The model whose tokens are to be tried, loaded when the free inputs are known."""
+    if inputs not in (FREE, EMBEDDINGS):
+        raise unknown_name("--inputs", inputs, (FREE, EMBEDDINGS))
+    if inputs == FREE:
+        return None
+    if module is None or head is None:
+        raise UsageError(
+            "--inputs embeddings goes with --module MODEL:0.HEAD.",
+            idle=["--inputs"],
+        )
+    from attncli.api.real_tokens import real_tokens
+
+    return real_tokens(module, head, offline)
 
 
 def refuse_contradictions(
@@ -143,7 +176,7 @@ def check_gates(names: list[str]) -> None:
     from attncli.studies.approximate.frontier import FRONTIER_METRICS
     from attncli.studies.approximate.scale_growth import SCALE_METRICS
     from attncli.studies.approximate.survey_rows import SURVEY_METRICS
-    from attncli.studies.approximate.trained_head import HEAD_METRICS
+    from attncli.studies.approximate.trained_head import HEAD_METRICS, REAL_METRICS
     from attncli.studies.approximate.width_growth import GROWTH_METRICS
 
     tables = (
@@ -152,6 +185,7 @@ def check_gates(names: list[str]) -> None:
         FRONTIER_METRICS,
         SCALE_METRICS,
         HEAD_METRICS,
+        REAL_METRICS,
         SURVEY_METRICS,
     )
     known = {name for table in tables for name in table}

@@ -7,7 +7,7 @@ from attncli.records import SCHEMA_VERSION, Report, Verdict, View
 from attncli.render import renderer
 from attncli.visible import in_json
 
-ADDED_TO_VIEWS = ("names", "lowest_drawn", "measure")
+ADDED_TO_VIEWS = ("names", "lowest_drawn", "measure", "pair")
 """Fields that the first reports did not have: left out where they are empty, so that those stay as they were."""
 
 
@@ -44,7 +44,7 @@ def fields_of(view: View) -> dict[str, Any]:
     return {
         name: value
         for name, value in every.items()
-        if value not in ("", None) or name not in ADDED_TO_VIEWS
+        if value not in ("", None, ()) or name not in ADDED_TO_VIEWS
     }
 
 

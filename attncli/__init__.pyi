@@ -75,6 +75,7 @@ def rank_collapse(
 def approximate(
     *,
     module: str | int | None = None,
+    inputs: str | int = "free",
     heads: str | int | None = None,
     sweep: str | int | None = None,
     frontier: str | int | None = None,

@@ -1,14 +1,13 @@
 """A question's command: parse → one call → gates → write. Nothing else happens between a terminal and an answer."""
 
 import functools
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from attncli.api.question import How, Say
-from attncli.cli.typer_options import for_typer
+from attncli.cli.typer_options import with_options
 from attncli.options.declared import Option
 from attncli.options.groups import flat_parameters, gathered, group_parameters
 from attncli.options.shared import OutputOptions
@@ -47,10 +46,7 @@ def with_group(question: Callable[..., Any], group: type, run: Run) -> Callable[
         output = group(**{each.name: values.pop(each.name) for each in shared})
         return run(asked, gathered(asked, values), output)
 
-    parameters = [for_typer(parameter) for parameter in (*own, *shared)]
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return command
+    return with_options(command, (*own, *shared))
 
 
 def answered(asked: Callable[..., Any], options: dict[str, Any], output: OutputOptions) -> int:

@@ -16,10 +16,14 @@ METRICS = {
     "new": Definition("the metric's own", "The number in the second report."),
     "change": Definition("the metric's own", "new - old."),
     "change_in_spreads": Definition(
-        "spreads", "(new - old) / √(s_old² + s_new²), s the standard deviations of the two reports."
+        "spreads",
+        "(new - old) / √(s_old² + s_new²), s the standard deviations of the two reports.",
+        "change / spread",
     ),
     "relative_change": Definition(
-        "1", "(new - old) over the largest |number| that the metric has in either report."
+        "1",
+        "(new - old) over the largest |number| that the metric has in either report.",
+        "change / largest",
     ),
 }
 SHOWN = {"among": "largest"}

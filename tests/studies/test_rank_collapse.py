@@ -44,7 +44,7 @@ def test_pure_attention_is_cubic(default: Report) -> None:
 def test_skips_hold_the_residual_up(default: Report, variant: str) -> None:
     assert (value(default, "log10_residual", variant, 12).value or -9) > -3
     finding = next(finding.text for finding in default.findings if finding.about == variant)
-    assert finding.startswith("does not collapse: the skip keeps")
+    assert finding.startswith("does not collapse: the skip")
 
 
 def test_the_published_size_reaches_the_known_depth() -> None:

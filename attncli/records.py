@@ -7,7 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""Of the reports that are written. 2: rows have `each`, texts have `sha256`."""
+READ_VERSIONS = (1, 2)
+"""Of those that are read; what a version does not have is empty."""
 
 NOT_APPLICABLE = "n/a: "
 """How the note of a null begins where there is no such number, rather than one that could not be had."""
@@ -37,7 +40,7 @@ class Row:
 
     metric: str
     value: float | None
-    """The mean over the n seeds or texts; `None` only together with a `note` that says why."""
+    """The mean over the n seeds or texts, the largest or least where the metric's definition says so; `None` only together with a `note` that says why."""
     unit: str
     variant: str | None = None
     layer: int | None = None
@@ -49,6 +52,9 @@ class Row:
     note: str | None = None
     keys: Mapping[str, Scalar] = field(default_factory=dict)
     """Further axes that a study needs, such as `tokens` in a sweep."""
+    each: tuple[float, ...] = ()
+    """The n numbers that `value` is the mean of, in the order of the seeds or texts: what two reports of the same texts
+    are paired by. Empty where n is 1, or too large to keep them."""
 
     @property
     def lost(self) -> bool:
@@ -77,9 +83,9 @@ class Row:
         return ", ".join(str(v) if name == "variant" else f"{name} {v}" for name, v in named)
 
     def flat(self) -> dict[str, Any]:
-        """The row as one flat mapping, in the column order of the report contract."""
+        """The row as one flat mapping, in the column order of the report contract; `each` only where it is kept."""
         own = {name: getattr(self, name) for name in ROW_COLUMNS}
-        return {**own, **self.keys}
+        return {**own, **({"each": list(self.each)} if self.each else {}), **self.keys}
 
 
 ROW_COLUMNS = ("metric", "variant", "layer", "head", "value", "spread", "n", "unit", "note")

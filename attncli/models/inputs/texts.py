@@ -3,6 +3,7 @@
 No attention mask is handed over: in a batch of one without padding it would be all ones.
 """
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -59,6 +60,25 @@ class ModelInput:
     """The tokens' strings, where they are known."""
     decoder_labels: tuple[str, ...] = ()
     """Those that the decoder of an encoder-decoder reads."""
+
+    @property
+    def sha256(self) -> str:
+        """Of all that the model is given."""
+        digest = hashlib.sha256()
+        for name, tensor in self.kwargs.items():
+            digest.update(name.encode() + as_bytes(tensor))
+        return digest.hexdigest()
+
+    def described(self) -> dict[str, Any]:
+        """For the report: which text it was, beyond its name."""
+        return {"name": self.name, "tokens": self.tokens, "sha256": self.sha256}
+
+
+def as_bytes(tensor: Tensor) -> bytes:
+    flat = tensor.detach().cpu().contiguous().reshape(-1)
+    return (
+        f"{tensor.dtype} {tuple(tensor.shape)}".encode() + flat.view(torch.uint8).numpy().tobytes()
+    )
 
 
 def inputs_of(checkpoint: Checkpoint, options: WantedInput) -> list[ModelInput]:

@@ -329,8 +329,7 @@ def census(own: Observed) -> list[dict[str, Any]]:
 
 
 def described(texts: Sequence[ModelInput], own: Observed) -> dict[str, Any]:
-    read = [{"name": text.name, "tokens": text.tokens} for text in texts]
-    return {"texts": read, "roles_on": roles_on(own)}
+    return {"texts": [text.described() for text in texts], "roles_on": roles_on(own)}
 
 
 def warned(runs: Runs, plan: HeadPlan) -> Iterator[str]:

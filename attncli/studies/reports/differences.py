@@ -18,7 +18,7 @@ METRICS = {
     "change": Definition("the metric's own", "new - old."),
     "change_in_spreads": Definition(
         "spreads",
-"(new - old) / s: where both reports hold the same texts or seeds, s is the standard deviation of the differences, "
+        "(new - old) / s: where both reports hold the same texts or seeds, s is the standard deviation of the differences, "
         "else √(s_old² + s_new²) of the two reports' own.",
         "change / spread",
     ),

@@ -140,7 +140,7 @@ def reading_on(command: Any, ctx: Any, brief: bool) -> Iterator[str]:
 
 def is_usual(command: Any, parameter: Any) -> bool:
     """Arguments always are."""
-    named = getattr(command.callback, "usual", frozenset())
+    named: frozenset[str] = getattr(command.callback, "usual", frozenset())
     return parameter.param_type_name == "argument" or parameter.name in named
 
 

@@ -15,6 +15,7 @@ from attncli.options.pattern_options import (
     SearchOptions,
     request_of,
 )
+from attncli.options.shared import completion
 from attncli.records import Report
 
 if TYPE_CHECKING:
@@ -28,10 +29,12 @@ FREE, EMBEDDINGS = "free", "embeddings"
 @question(own=("save_module",))
 def approximate(
     *,
+    patterns: PatternOptions,
     module: Annotated[
         str | None,
         Option(
             metavar="MODEL:LAYER.HEAD",
+            usual=True,
             help="A trained head: the inputs that make it show the patterns, and what rounding leaves of them.",
         ),
     ] = None,
@@ -39,6 +42,7 @@ def approximate(
         str,
         Option(
             metavar="free|embeddings",
+            complete=completion(lambda: [FREE, EMBEDDINGS]),
             help="Of a head of layer 0: any vectors, or also those that the model's own tokens have. [default: free]",
         ),
     ] = FREE,
@@ -46,6 +50,7 @@ def approximate(
         str | None,
         Option(
             metavar="MODEL",
+            usual=True,
             help="All heads of a model: how wide their own maps need a module to be, what they could show, how far the "
             "input moves them.",
         ),
@@ -53,15 +58,22 @@ def approximate(
     sweep: Annotated[
         str | None,
         Option(
-            metavar="length=FROM:TO", help="The smallest width against the length, and its law."
+            metavar="length=FROM:TO",
+            usual=True,
+            help="The smallest width against the length, and its law.",
         ),
     ] = None,
     frontier: Annotated[
         str | None,
-        Option(metavar="FROM:TO", help="The smallest logit scale at these widths, per dtype."),
+        Option(
+            metavar="FROM:TO",
+            usual=True,
+            help="The smallest logit scale at these widths, per dtype.",
+        ),
     ] = None,
     verify: Annotated[
-        Path | None, Option(metavar="FILE", help="Measure a saved fit again, and nothing else.")
+        Path | None,
+        Option(metavar="FILE", usual=True, help="Measure a saved fit again, and nothing else."),
     ] = None,
     timing: Annotated[
         bool, Option("--timing", help="Add CPU seconds, which differ from run to run.")
@@ -69,7 +81,6 @@ def approximate(
     offline: Annotated[
         bool, Option("--offline", help="Models from the cache and from folders alone.")
     ] = False,
-    patterns: PatternOptions,
     texts: InputOptions,
     search: SearchOptions,
     precision: PrecisionOptions,

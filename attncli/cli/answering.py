@@ -1,18 +1,17 @@
 """A question's command: parse → one call → gates → write. Nothing else happens between a terminal and an answer."""
 
 import functools
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from attncli.api.question import How, Say
-from attncli.cli.typer_options import for_typer
+from attncli.api.question import SOURCE, How, Say, silent
+from attncli.cli.typer_options import with_options
 from attncli.options.declared import Option
 from attncli.options.groups import flat_parameters, gathered, group_parameters
 from attncli.options.shared import OutputOptions
-from attncli.processes.saying import say
+from attncli.processes.saying import say as print_line
 
 Run = Callable[[Callable[..., Any], dict[str, Any], Any], int]
 """Of what is asked, its options, and the options of the output."""
@@ -47,15 +46,12 @@ def with_group(question: Callable[..., Any], group: type, run: Run) -> Callable[
         output = group(**{each.name: values.pop(each.name) for each in shared})
         return run(asked, gathered(asked, values), output)
 
-    parameters = [for_typer(parameter) for parameter in (*own, *shared)]
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return command
+    return with_options(command, (*own, *shared))
 
 
 def answered(asked: Callable[..., Any], options: dict[str, Any], output: OutputOptions) -> int:
     """Refuse what can be refused, ask, decide the gates, write."""
-    from attncli.api.progress import progress_bar
+    from attncli.api.progress import doing_of, progress_bar
     from attncli.api.provenance import with_provenance
     from attncli.cli.writer import emit, prepare
 
@@ -63,9 +59,10 @@ def answered(asked: Callable[..., Any], options: dict[str, Any], output: OutputO
     conditions = prepare(output, module, options.get("save_maps"))
     drawn = output.plot is not None
     with progress_bar(output.shows_progress) as progress:
-        how = How(
-            progress, say_unless(output.quiet), tuple(conditions), drawn, output.output, module
-        )
+        doing = doing_of(progress)
+        doing(f"loading {options[SOURCE]}" if options.get(SOURCE) else "working")
+        say = say_unless(output.quiet, doing)
+        how = How(progress, doing, say, tuple(conditions), drawn, output.output, module)
         report = asked(**options, how=how)
     return emit(with_provenance(report), output, conditions)
 
@@ -87,11 +84,12 @@ def written(asked: Callable[..., Any], options: dict[str, Any], output: QuietOpt
     return 0
 
 
-def say_unless(quiet: bool) -> Say:
-    """Sentences for people, on stderr, unless they ask for silence."""
+def say_unless(quiet: bool, doing: Say = silent) -> Say:
+    """Sentences for people, on stderr, unless they ask for silence; in the place of what is being done."""
 
     def tell(sentence: str) -> None:
         if not quiet:
-            say(sentence)
+            doing("")
+            print_line(sentence)
 
     return tell

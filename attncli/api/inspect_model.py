@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from attncli.api.question import How, question
+from attncli.api.question import MEASURING, How, question
 from attncli.api.rehearsal import before_the_work
 from attncli.errors import UsageError
 from attncli.options.declared import Argument, Option
@@ -153,6 +153,7 @@ def inspect_model(
         )
         study = study_of(asked, heads, model, inputs, how.say)
     before_the_work()
+    how.doing(MEASURING)
     report: Report = study(progress=how.progress)
     return report
 

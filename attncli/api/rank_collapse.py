@@ -10,7 +10,7 @@ from attncli.api.circle_studies import (
     refuse_with_the_task,
     refuse_without_a_task,
 )
-from attncli.api.question import How, question
+from attncli.api.question import MEASURING, How, question
 from attncli.api.rehearsal import before_the_work
 from attncli.errors import UsageError, unknown_name
 from attncli.gates import Condition
@@ -152,6 +152,7 @@ def rank_collapse(
         refuse_without_a_model(subject, for_models)
         study = network_study(subject, sweep, choose, network, run, conditions)
     before_the_work()
+    how.doing(MEASURING)
     report: Report = study(metrics=metrics, progress=how.progress)
     return report
 

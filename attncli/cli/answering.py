@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from attncli.api.question import How, Say
+from attncli.api.question import SOURCE, How, Say, silent
 from attncli.cli.typer_options import for_typer
 from attncli.errors import FAILED_GATE, UsageError
 from attncli.options.declared import Option
 from attncli.options.groups import flat_parameters, gathered, group_parameters
 from attncli.options.shared import OutputOptions
+<<<<<<< HEAD
 from attncli.processes.finished_parts import PARTS
 from attncli.processes.launch import first, launch, started_by_attn
 from attncli.processes.runs import OF_MODELS
@@ -22,6 +23,9 @@ from attncli.writing.whole_files import is_stream
 
 FINISHED = (0, FAILED_GATE)
 """Exit codes of runs that have left their report."""
+=======
+from attncli.processes.saying import say as print_line
+>>>>>>> main
 
 Run = Callable[[Callable[..., Any], dict[str, Any], Any], int]
 """Of what is asked, its options, and the options of the output."""
@@ -87,7 +91,7 @@ def with_group(question: Callable[..., Any], group: type, run: Run) -> Callable[
 
 def answered(asked: Callable[..., Any], options: dict[str, Any], output: OutputOptions) -> int:
     """Refuse what can be refused, ask, decide the gates, write."""
-    from attncli.api.progress import progress_bar
+    from attncli.api.progress import doing_of, progress_bar
     from attncli.api.provenance import with_provenance
     from attncli.cli.writer import emit, prepare
 
@@ -95,9 +99,10 @@ def answered(asked: Callable[..., Any], options: dict[str, Any], output: OutputO
     conditions = prepare(output, module, options.get("save_maps"))
     drawn = output.plot is not None
     with progress_bar(output.shows_progress) as progress:
-        how = How(
-            progress, say_unless(output.quiet), tuple(conditions), drawn, output.output, module
-        )
+        doing = doing_of(progress)
+        doing(f"loading {options[SOURCE]}" if options.get(SOURCE) else "working")
+        say = say_unless(output.quiet, doing)
+        how = How(progress, doing, say, tuple(conditions), drawn, output.output, module)
         report = asked(**options, how=how)
     return emit(with_provenance(report), output, conditions)
 
@@ -180,11 +185,12 @@ def written(asked: Callable[..., Any], options: dict[str, Any], output: QuietOpt
     return 0
 
 
-def say_unless(quiet: bool) -> Say:
-    """Sentences for people, on stderr, unless they ask for silence."""
+def say_unless(quiet: bool, doing: Say = silent) -> Say:
+    """Sentences for people, on stderr, unless they ask for silence; in the place of what is being done."""
 
     def tell(sentence: str) -> None:
         if not quiet:
-            say(sentence)
+            doing("")
+            print_line(sentence)
 
     return tell

@@ -14,18 +14,14 @@ from attncli.errors import FAILED_GATE, UsageError
 from attncli.options.declared import Option
 from attncli.options.groups import flat_parameters, gathered, group_parameters
 from attncli.options.shared import OutputOptions
-<<<<<<< HEAD
 from attncli.processes.finished_parts import PARTS
 from attncli.processes.launch import first, launch, started_by_attn
 from attncli.processes.runs import OF_MODELS
-from attncli.processes.saying import say
+from attncli.processes.saying import say as print_line
 from attncli.writing.whole_files import is_stream
 
 FINISHED = (0, FAILED_GATE)
 """Exit codes of runs that have left their report."""
-=======
-from attncli.processes.saying import say as print_line
->>>>>>> main
 
 Run = Callable[[Callable[..., Any], dict[str, Any], Any], int]
 """Of what is asked, its options, and the options of the output."""
@@ -165,7 +161,7 @@ def keep_parts(asked: Callable[..., Any], values: dict[str, Any], output: Any) -
 
     found = PARTS.begin(path, facts)
     if found and first() and not started_by_attn() and not output.quiet:
-        say(f"{found} results are left of a run that did not finish: those of this command are not made again ({PARTS.folder})")  # fmt: skip
+        print_line(f"{found} results are left of a run that did not finish: those of this command are not made again ({PARTS.folder})")  # fmt: skip
 
 
 def module_file(

@@ -33,11 +33,11 @@ def paths(
     *,
     source: Source = None,
     asked: PathOptions,
-    task: PathTaskOptions,
-    training: TrainingOptions,
     model: ModelOptions,
     inputs: InputOptions,
     network: NetworkOptions,
+    task: PathTaskOptions,
+    training: TrainingOptions,
     run: RunOptions,
     how: How,
 ) -> Report:

@@ -58,6 +58,7 @@ def rank_collapse(
         Option(
             metavar="NAME,…",
             complete=complete_metric,
+            usual=True,
             help="Columns, from `attn list metrics`. [default: log10_residual]",
         ),
     ] = None,
@@ -80,20 +81,24 @@ def rank_collapse(
     exact: Annotated[bool, Option("--exact", help="Short for --arithmetic exact.")] = False,
     with_random_init: Annotated[
         bool,
-        Option("--with-random-init", help="Beside a model the same architecture, random weights."),
+        Option(
+            "--with-random-init",
+            usual=True,
+            help="Beside a model the same architecture, random weights.",
+        ),
     ] = False,
     sub_blocks: Annotated[
         bool,
         Option("--sub-blocks", help="Inside a model's blocks too: after the attention of each."),
     ] = False,
-    asked: CollapseTaskOptions,
-    training: TrainingOptions,
     variants: VariantOptions,
     switches: SwitchOptions,
     model_switches: ModelSwitchOptions,
     model: ModelOptions,
     inputs: InputOptions,
     network: NetworkOptions,
+    asked: CollapseTaskOptions,
+    training: TrainingOptions,
     run: RunOptions,
     how: How,
 ) -> Report:

@@ -1,23 +1,15 @@
 """A question's command: parse → one call → gates → write. Nothing else happens between a terminal and an answer."""
 
 import functools
-<<<<<<< HEAD
-import inspect
 import sys
-=======
->>>>>>> main
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from attncli.api.question import SOURCE, How, Say, silent
-<<<<<<< HEAD
-from attncli.cli.typer_options import for_typer
-from attncli.errors import FAILED_GATE, UsageError
-=======
 from attncli.cli.typer_options import with_options
->>>>>>> main
+from attncli.errors import FAILED_GATE, UsageError
 from attncli.options.declared import Option
 from attncli.options.groups import flat_parameters, gathered, group_parameters
 from attncli.options.shared import OutputOptions

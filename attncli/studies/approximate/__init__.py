@@ -17,6 +17,6 @@ token_search    the exchange of tokens
 head_survey     all heads of a model
 survey_rows     its rows and words
 own_maps        what a head's own map asks of a module
-random_patterns what a head's weights can show
+random_patterns  what a head's weights can show
 layer_maps      whole maps of a few layers at a time
 """

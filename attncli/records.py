@@ -98,6 +98,8 @@ class Definition:
 
     unit: str
     definition: str
+    heading: str = ""
+    """Over a column, where the name says too little to a reader."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,11 @@
 """A training run, watched: attention's health beside the loss.
 
-callback   for transformers' Trainer
-monitor    for loops of one's own; what both do at a step
-decisions  what stops a training, and what is only said
-history    the reports of a run, kept in a folder
-scalars    the few numbers that a logger draws
-together   one answer of several processes
+callback    for transformers' Trainer
+monitor     for loops of one's own; what both do at a step
+decisions   what stops a training, and what is only said
+history     the reports of a run, kept in a folder
+scalars     the few numbers that a logger draws
+one_answer  what several processes say together
 
     from attncli.training import AttnCallback, Monitor
 """

@@ -14,7 +14,7 @@ from attncli.models.loading.unwrapped import unwrapped
 from attncli.records import Report
 from attncli.studies.heads.head_metrics import Metrics, choose, members
 from attncli.studies.training.batch_runs import BatchRuns, batch_runs, refuse_not_of_maps
-from attncli.studies.training.growth import WINDOW, Growth
+from attncli.studies.training.head_growth import WINDOW, Growth
 from attncli.studies.training.probe_runs import (
     Probe,
     ProbeRuns,
@@ -25,8 +25,8 @@ from attncli.studies.training.probe_runs import (
 from attncli.studies.training.step_reports import StepReports
 from attncli.training.decisions import Decisions, Rules, Said, conditions
 from attncli.training.history import History
+from attncli.training.one_answer import is_first, of_all, of_the_first
 from attncli.training.scalars import scalars
-from attncli.training.together import is_first, of_all, of_the_first
 
 LOG = logging.getLogger("attncli.training")
 """What a person must know goes there; without any set-up Python prints it on stderr."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from attncli.records import Report, Row
-from attncli.studies.training.growth import GROWTH, LEFT
+from attncli.studies.training.head_growth import GROWTH, LEFT
 from attncli.studies.training.step_reports import WORST, worst
 
 ROOT = "attn"

@@ -11,7 +11,7 @@ from attncli.watching.interface import EagerCall
 TOKEN_SHAPED = ("input_ids", "inputs_embeds", "attention_mask", "position_ids")
 
 
-class Piece(NamedTuple):
+class TextPiece(NamedTuple):
     """Tokens of one batch item that are one text."""
 
     item: int
@@ -19,25 +19,27 @@ class Piece(NamedTuple):
     stop: int
 
 
-def rows_of(given: Mapping[str, Any]) -> list[Piece]:
+def rows_of(given: Mapping[str, Any]) -> list[TextPiece]:
     """The tokens of each batch item that are no padding."""
     shaped = next(each for name in TOKEN_SHAPED if (each := given.get(name)) is not None)
     items, tokens = shaped.shape[:2]
     mask = given.get("attention_mask")
     if mask is None or mask.dim() != 2 or mask.shape != (items, tokens):
-        return [Piece(item, 0, tokens) for item in range(items)]
+        return [TextPiece(item, 0, tokens) for item in range(items)]
     return [piece for item in range(items) for piece in runs(item, mask[item] != 0)]
 
 
-def runs(item: int, real: Tensor) -> list[Piece]:
+def runs(item: int, real: Tensor) -> list[TextPiece]:
     """Stretches of true values."""
     padded = torch.nn.functional.pad(real.to("cpu", torch.int8), (1, 1))
     steps = padded.diff()
     starts, stops = (steps == 1).nonzero()[:, 0], (steps == -1).nonzero()[:, 0]
-    return [Piece(item, int(start), int(stop)) for start, stop in zip(starts, stops, strict=True)]
+    return [
+        TextPiece(item, int(start), int(stop)) for start, stop in zip(starts, stops, strict=True)
+    ]
 
 
-def packed(given: Mapping[str, Any], rows: list[Piece]) -> list[Piece]:
+def packed(given: Mapping[str, Any], rows: list[TextPiece]) -> list[TextPiece]:
     """The rows cut where the position ids begin anew; the rows themselves where they never do."""
     positions = given.get("position_ids")
     if positions is None or positions.dim() != 2:
@@ -47,11 +49,11 @@ def packed(given: Mapping[str, Any], rows: list[Piece]) -> list[Piece]:
         own = positions[row.item if len(positions) > 1 else 0, row.start : row.stop].tolist()
         cuts = [place for place in range(1, len(own)) if own[place] != own[place - 1] + 1]
         for start, stop in zip([0, *cuts], [*cuts, len(own)], strict=True):
-            found.append(Piece(row.item, row.start + start, row.start + stop))
+            found.append(TextPiece(row.item, row.start + start, row.start + stop))
     return found
 
 
-def are_apart(call: EagerCall, pieces: list[Piece]) -> bool:
+def are_apart(call: EagerCall, pieces: list[TextPiece]) -> bool:
     """Whether the mask hides the pieces of an item from each other: position ids alone separate nothing."""
     if call.mask is None:
         return False

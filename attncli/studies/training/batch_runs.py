@@ -14,7 +14,7 @@ from attncli.metrics.attention._totals import Totals, Values
 from attncli.models.loading.resting import resting
 from attncli.studies.heads.head_metrics import Metrics
 from attncli.studies.heads.head_runs import Observer, Seen, Wanted
-from attncli.studies.training.batch_pieces import Piece, are_apart, of_pieces, packed, rows_of
+from attncli.studies.training.batch_pieces import TextPiece, are_apart, of_pieces, packed, rows_of
 from attncli.studies.training.probe_runs import ProbeRuns, unheard
 from attncli.watching import STRIP_MEMORY, Site, Strip
 from attncli.watching.attention_sites import Sites
@@ -142,7 +142,7 @@ class BesideStep(BatchRuns):
 class Items(Observer):
     """Texts of one batch that stand at the same places of their rows, looked at together."""
 
-    def __init__(self, runs: ProbeRuns, pieces: list[Piece]) -> None:
+    def __init__(self, runs: ProbeRuns, pieces: list[TextPiece]) -> None:
         super().__init__(Wanted(runs.metrics.heads), runs.null, "the batch", unheard)
         self.pieces = pieces
         self.each = [Seen() for _ in pieces]
@@ -159,7 +159,7 @@ class Items(Observer):
             seen.heads[site] = values
         return totals.values()
 
-    def of_pieces(self) -> list[tuple[Piece, Seen]]:
+    def of_pieces(self) -> list[tuple[TextPiece, Seen]]:
         """Each text with its own numbers; what all share is shared."""
         for seen in self.each:
             seen.nulls, seen.short = self.seen.nulls, self.seen.short
@@ -167,9 +167,9 @@ class Items(Observer):
         return list(zip(self.pieces, self.each, strict=True))
 
 
-def groups_of(runs: ProbeRuns, pieces: list[Piece]) -> dict[tuple[int, int], Items]:
+def groups_of(runs: ProbeRuns, pieces: list[TextPiece]) -> dict[tuple[int, int], Items]:
     """By their places; a text of one token has no attention to speak of."""
-    places: dict[tuple[int, int], list[Piece]] = {}
+    places: dict[tuple[int, int], list[TextPiece]] = {}
     for piece in pieces:
         if piece.stop - piece.start > 1:
             places.setdefault((piece.start, piece.stop), []).append(piece)
@@ -199,7 +199,7 @@ class BesideBatch(BatchRuns):
                     self.found.append(self.runs.seen(alone(given, piece), "the batch"))
 
 
-def alone(given: Given, piece: Piece) -> dict[str, Tensor]:
+def alone(given: Given, piece: TextPiece) -> dict[str, Tensor]:
     """One text of a batch as a batch of one; what is no input of tokens is left out, labels too."""
     names = ("input_ids", "inputs_embeds", "token_type_ids", "position_ids")
     found = {}

@@ -12,7 +12,7 @@ from attncli.studies.heads.head_rows import Observed, head_rows, site_keys, stat
 from attncli.studies.heads.head_runs import Seen
 from attncli.studies.heads.head_views import views
 from attncli.studies.heads.model_heads import HeadSubject, census, everything
-from attncli.studies.training.growth import Growth
+from attncli.studies.training.head_growth import Growth
 
 STUDY = "training"
 

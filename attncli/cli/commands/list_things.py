@@ -7,8 +7,8 @@ from typing import Annotated
 from attncli.cli.typer_options import grouped
 from attncli.errors import unknown_name
 from attncli.networks.variants import SETS, VARIANTS
+from attncli.options.completion import completion
 from attncli.options.declared import Argument
-from attncli.options.shared import completion
 from attncli.registry import Registry
 
 REGISTRIES: Mapping[str, Registry] = {

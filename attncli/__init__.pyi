@@ -78,6 +78,8 @@ def approximate(
     length: int | None = None,
     causal: bool = False,
     module: str | int | None = None,
+    inputs: str | int = "free",
+    heads: str | int | None = None,
     sweep: str | int | None = None,
     frontier: str | int | None = None,
     verify: str | PathLike[str] | None = None,

@@ -52,9 +52,7 @@ class ModelOptions:
     ] = None
     tensor_parallel: Annotated[
         bool,
-        model_option(
-            "--tensor-parallel", help="Split over the processes of torchrun, heads and all."
-        ),
+        model_option("--tensor-parallel", help="Split over the processes, heads and all."),
     ] = False
     allow_missing: Annotated[
         bool,
@@ -93,8 +91,7 @@ class ModelOptions:
         several = launch().several
         if self.tensor_parallel and not several:
             raise UsageError(
-                "--tensor-parallel splits a model over processes: start them with "
-                "torchrun --nproc-per-node N -m attncli …",
+                "--tensor-parallel splits a model over processes: start them with --processes N.",
                 idle=["--tensor-parallel"],
             )
         if self.device_map is not None and several:

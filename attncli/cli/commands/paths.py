@@ -1,7 +1,7 @@
 """`attn paths`"""
 
 from attncli.api.paths import paths as question
-from attncli.cli.answering import command_of
+from attncli.cli.answering import shared_command_of
 
 EXAMPLES = """
 attn paths                                          12 layers of attention with skips, 5 seeds
@@ -20,4 +20,4 @@ attn paths net.safetensors --fail-if 'completeness_error > 1e-12'
 attn paths --task convex-hull --evaluate frozen --save-training runs
 """
 
-paths = command_of(question)
+paths = shared_command_of(question)

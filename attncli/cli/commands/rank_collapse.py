@@ -1,7 +1,7 @@
 """`attn rank-collapse`"""
 
 from attncli.api.rank_collapse import rank_collapse as question
-from attncli.cli.answering import command_of
+from attncli.cli.answering import shared_command_of
 
 EXAMPLES = """
 attn rank-collapse                                  four variants, 12 layers, 5 seeds
@@ -17,4 +17,4 @@ attn rank-collapse net.safetensors --fail-if 'log10_residual[SAN+skip, layer=-1]
 attn rank-collapse --task circle --as-published --width 32 --save-training runs
 """
 
-rank_collapse = command_of(question)
+rank_collapse = shared_command_of(question)

@@ -17,10 +17,15 @@ Scalar = str | int | float
 ARITHMETIC, UNCERTAINTY = "arithmetic", "uncertainty"
 """Keys of how a number was computed, and of how far rounding may have moved it."""
 
+UNIFORM, RANDOM, SHUFFLED = "uniform", "random_init", "shuffled"
+
+NULLS = {UNIFORM: "even attention", RANDOM: "random weights", SHUFFLED: "shuffled text"}
+"""The keys under which nulls stand beside a number, in words."""
+
 FOUND_KEYS = frozenset(
     {
         *(ARITHMETIC, UNCERTAINTY),
-        *("uniform", "random_init", "shuffled"),
+        *NULLS,
         *("token", "feature", "over_median", "largest", "text"),
         *("role", "mark", "word"),
     }
@@ -98,6 +103,10 @@ class Finding:
 
     about: str
     text: str
+    metric: str = ""
+    """What it is told from, where that is one metric of heads."""
+    heads: tuple[str, ...] = ()
+    """Names of the heads in the text, as they stand there."""
 
 
 @dataclass(frozen=True, slots=True)

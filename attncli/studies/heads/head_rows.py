@@ -11,16 +11,11 @@ from torch import Tensor
 from attncli.metrics.activations._state import Peak
 from attncli.metrics.attention import nature
 from attncli.metrics.attention._spectrum import ROUNDS, STILL
-from attncli.records import Row, Scalar
+from attncli.records import UNIFORM, Row, Scalar
 from attncli.studies.heads.head_runs import Seen
 from attncli.studies.statistics import UNRESOLVED, summary_row
 from attncli.watching import Site
 from attncli.watching.blocks import Stack
-
-UNIFORM, RANDOM, SHUFFLED = "uniform", "random_init", "shuffled"
-
-NULLS = {UNIFORM: "even attention", RANDOM: "random weights", SHUFFLED: "shuffled text"}
-"""The keys under which nulls stand beside a number, in words."""
 
 ON_REPEATS = "roles"
 """The group of metrics that are taken from random tokens repeated twice."""

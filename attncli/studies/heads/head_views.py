@@ -4,10 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from attncli.maths.digits import number
-from attncli.records import Row, Scalar, View
+from attncli.records import NULLS, Row, Scalar, View
 from attncli.studies.heads.head_metrics import Metrics
 from attncli.studies.heads.head_roles import PLACE, ROLE
-from attncli.studies.heads.head_rows import NULLS
 from attncli.studies.heads.roles import MIXED, ROLES
 
 FEW = 3

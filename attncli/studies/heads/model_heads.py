@@ -14,7 +14,7 @@ from attncli.models.inputs.shuffled import shuffled
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.loading.load import Checkpoint
 from attncli.processes.sharing import own_share
-from attncli.records import Report, Row, Scalar
+from attncli.records import RANDOM, SHUFFLED, Report, Row, Scalar
 from attncli.studies import Progress, no_progress
 from attncli.studies.heads.beyond_maps import Beyond, is_beyond
 from attncli.studies.heads.chosen_heads import Chosen
@@ -23,8 +23,6 @@ from attncli.studies.heads.head_metrics import Metrics, choose
 from attncli.studies.heads.head_roles import ROLE, PlayedHead, heads_of, role_rows
 from attncli.studies.heads.head_rows import (
     ON_REPEATS,
-    RANDOM,
-    SHUFFLED,
     Keeps,
     Observed,
     head_rows,

@@ -115,6 +115,7 @@ def inspect_model(
     tokens: int | None = None,
     weights_only: bool = False,
     save_maps: str | PathLike[str] | None = None,
+    pairs: int | None = None,
     attribute: str | int | None = None,
     strip_memory: int | None = None,
     seed: int = 0,

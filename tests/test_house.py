@@ -147,6 +147,23 @@ def test_class_names_are_unique() -> None:
     assert {name: where for name, where in known.items() if len(where) > 1} == {}
 
 
+ENTRIES = {"patterns", "maps", "render", "fits", "metrics", "metrics/attention", "metrics/activations", "metrics/weights", "tasks/labelling"}  # fmt: skip
+"""Rooms whose files are entries of a registry: a file's name is the public name of what is in it, but for those that begin
+with an underscore, which only help the others."""
+
+
+def test_no_two_files_share_a_name() -> None:
+    """But entries of registries (the pattern `window` and the map `window`), and a question with its command."""
+    known: dict[str, list[str]] = {}
+    for path in SOURCES:
+        folder = path.relative_to(PACKAGE).parent.as_posix()
+        entry = folder in ENTRIES and not path.stem.startswith("_")
+        command = folder == "cli/commands" and (PACKAGE / "api" / path.name).exists()
+        if path.stem != "__init__" and not entry and not command:
+            known.setdefault(path.stem, []).append(folder)
+    assert {name: where for name, where in known.items() if len(where) > 1} == {}
+
+
 HEAVY = "import sys; sys.exit(', '.join(sorted({'torch', 'transformers', 'scipy', 'pandas'} & set(sys.modules))) or 0)"
 
 

@@ -12,7 +12,7 @@ from attncli.api.network_sources import refuse_other_files
 from attncli.api.question import How
 from attncli.errors import UsageError
 from attncli.fits import FitRequest
-from attncli.fits._files import SavedFit, metadata, read_fits, tensors
+from attncli.fits._module_files import SavedFit, metadata, read_fits, tensors
 from attncli.heads.head import Head, read_head
 from attncli.options.pattern_options import DrawOptions, PatternOptions, SearchOptions
 from attncli.options.size_ranges import parse_sweep

@@ -30,7 +30,7 @@ def generate_network(
     """
     from attncli.api.network_sources import spec_from
     from attncli.limits import require_memory
-    from attncli.networks.files import metadata, tensors
+    from attncli.networks.network_files import metadata, tensors
     from attncli.networks.weights import GeneratedNetwork
     from attncli.writing.tensor_files import save_tensors
     from attncli.writing.tensor_names import require_tensor_file

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from attncli.api.question import How, question
 from attncli.api.rehearsal import before_the_work
+from attncli.errors import UsageError
 from attncli.options.declared import Argument, Option
 from attncli.options.head_options import HeadOptions
 from attncli.options.model_options import InputOptions, ModelOptions
@@ -66,6 +67,13 @@ def inspect_model(
             help="The first text's maps of the heads that --layers and --heads leave.",
         ),
     ] = None,
+    pairs: Annotated[
+        int | None,
+        Option(
+            metavar="N",
+            help="Which tokens: each head's N strongest query ← key pairs, beside even attention.",
+        ),
+    ] = None,
     attribute: Annotated[
         str | None,
         Option(
@@ -99,6 +107,7 @@ def inspect_model(
         "with_shuffled_text": with_shuffled_text,
         "save_maps": save_maps is not None,
         "strip_memory": strip_memory is not None,
+        "pairs": pairs is not None,
     }
     others = [name for name, given in own.items() if given]
     from attncli.api import network_sources as sources
@@ -126,7 +135,9 @@ def inspect_model(
     else:
         from attncli.api.head_studies import Asked, study_of
 
-        refuse_gates(conditions, names)
+        if pairs == 0:
+            raise UsageError("--pairs 0: it must be at least 1.")
+        refuse_gates(conditions, names, pairs or 0)
         draws_maps = how.pictures and bool(heads.heads)
         asked = Asked(
             subject,
@@ -138,6 +149,7 @@ def inspect_model(
             save_maps,
             draws_maps,
             strip_memory,
+            pairs or 0,
         )
         study = study_of(asked, heads, model, inputs, how.say)
     before_the_work()
@@ -145,11 +157,11 @@ def inspect_model(
     return report
 
 
-def refuse_gates(conditions: "Sequence[Condition]", metric: Sequence[str]) -> None:
+def refuse_gates(conditions: "Sequence[Condition]", metric: Sequence[str], pairs: int) -> None:
     """On metrics that this run does not measure, said before the model is loaded."""
     from attncli.gates import refuse_unmeasured
     from attncli.studies.heads.head_metrics import choose, members
 
     if conditions:
         others = [name for group in members().values() for name in group]
-        refuse_unmeasured(conditions, choose(metric).definitions(), others)
+        refuse_unmeasured(conditions, choose(metric, pairs).definitions(), others)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from attncli.api.question import How, Say
-from attncli.cli.terminal import for_typer
+from attncli.cli.typer_options import for_typer
 from attncli.options.declared import Option
 from attncli.options.groups import flat_parameters, gathered, group_parameters
 from attncli.options.shared import OutputOptions

@@ -54,6 +54,7 @@ def grid(view: View, rows: Sequence[Row]) -> Grid:
     acrosses = view.metrics if view.across is None else distinct(across(row, view) for row in rows)
     cells = {(row.axis(view.down), across(row, view)): row for row in by_layer(rows, view)}
     show = partial(shaded, key=view.heat) if view.heat else cell
+    show = partial(paired, keys=view.pair) if view.pair else show
     names = {row.axis(view.down): str(row.keys.get(view.names, "")) for row in rows}
     lines = [
         [
@@ -88,6 +89,21 @@ def cell(row: Row | None) -> str:
         return with_spread(row.value, row.spread)
     shown, by = number(row.value), row.keys.get(UNCERTAINTY)
     return with_spread(row.value, by) if isinstance(by, float) and touches(shown, by) else shown
+
+
+def paired(row: Row | None, keys: Sequence[str]) -> str:
+    """`fox ← quick 0.93 (0.11)`: places stand for tokens that have no names, and a space is seen."""
+    if row is None or row.value is None:
+        return NOTHING
+    even = row.keys.get("uniform")
+    beside = f" ({short(even)})" if isinstance(even, float) else ""
+    words = (str(row.keys.get(key, row.keys.get(key.removesuffix("_token"), ""))) for key in keys)
+    return f"{' ← '.join(word.strip() or repr(word) for word in words)} {short(row.value)}{beside}"
+
+
+def short(value: float) -> str:
+    """Two decimals, or two digits of what is smaller."""
+    return f"{value:.2f}" if abs(value) >= 0.1 or value == 0.0 else f"{value:.2g}"
 
 
 def touches(shown: str, by: float) -> bool:

@@ -7,7 +7,7 @@ from attncli.records import SCHEMA_VERSION, Finding, Report, Verdict, View
 from attncli.render import renderer
 from attncli.visible import in_json
 
-ADDED = ("names", "lowest_drawn", "measure", "metric", "heads")
+ADDED = ("names", "lowest_drawn", "measure", "pair", "metric", "heads")
 """Fields of views and findings that the first reports did not have: left out where they are empty, so that those stay as
 they were."""
 

@@ -4,9 +4,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from attncli.maths.noise import spread
 from attncli.records import Row, Scalar
 
 NOTHING: Mapping[str, Scalar] = {}
+
+MOST_KEPT = 1000
+"""Numbers that a row keeps beside their mean."""
 
 UNRESOLVED = "not resolved: tokens coincide to the last bit, or one of them is zero"
 
@@ -26,15 +30,7 @@ def summary_row(
     if not numbers or len(numbers) < len(values) or not all(map(math.isfinite, numbers)):
         return Row(metric, None, unit, n=len(values), note=why_null, keys=keys, **coordinates)
     mean = math.fsum(numbers) / len(numbers)
+    each = tuple(numbers) if 1 < len(numbers) <= MOST_KEPT else ()
     return Row(
-        metric, mean, unit, spread=spread(numbers, mean), n=len(numbers), keys=keys, **coordinates
-    )
-
-
-def spread(numbers: Sequence[float], mean: float) -> float | None:
-    """Standard deviation with n - 1; None for a single number."""
-    if len(numbers) < 2:
-        return None
-    scale = max(abs(number - mean) for number in numbers) or 1.0
-    square = math.fsum(((number - mean) / scale) ** 2 for number in numbers)
-    return scale * math.sqrt(square / (len(numbers) - 1))
+        metric, mean, unit, spread=spread(numbers, mean), n=len(numbers), keys=keys, each=each, **coordinates
+    )  # fmt: skip

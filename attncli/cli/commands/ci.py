@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from attncli.cli.terminal import grouped
+from attncli.cli.typer_options import grouped
 from attncli.errors import UsageError, unknown_name
 from attncli.options.declared import Argument, Option
 from attncli.options.shared import OutputOptions

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from attncli.cli.terminal import grouped
+from attncli.cli.typer_options import grouped
 from attncli.errors import InputError, UsageError, unknown_name
 from attncli.options.declared import Argument, Option
 from attncli.options.shared import OutputOptions

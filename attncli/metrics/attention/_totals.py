@@ -5,11 +5,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from attncli.metrics.attention import function, nature
-from attncli.metrics.attention._columns import Columns
+from attncli.metrics.attention._map_spectrum import Spectrum
 from attncli.metrics.attention._offsets import Offsets, along_diagonals
 from attncli.metrics.attention._outputs import Outputs
-from attncli.metrics.attention._rows import Rows
-from attncli.metrics.attention._spectrum import Spectrum
+from attncli.metrics.attention._received import Columns
+from attncli.metrics.attention._strip_rows import Rows
 from attncli.records import NOT_APPLICABLE
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from attncli.errors import InputError, UsageError
-from attncli.fits._files import SavedFit, StoredModule
+from attncli.fits._module_files import SavedFit, StoredModule
 from attncli.fits._search import Attempt, best_of, try_width
 from attncli.fits._types import FitRequest
 from attncli.fits._verify import Evidence, measure

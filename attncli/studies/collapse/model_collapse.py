@@ -54,7 +54,7 @@ def model_collapse(
         rows=tuple(all_rows(everywhere, len(ensembles) > 1)),
         metrics={name: definition(name) for name in wanted} | {"order": OWN_METRICS["order"]},
         source=describe_source(checkpoint, subjects, variants, arithmetics),
-        input={"texts": [{"name": text.name, "tokens": text.tokens} for text in texts]},
+        input={"texts": [text.described() for text in texts]},
         views=tuple(views(everywhere, metrics, len(texts), arithmetics)),
         findings=findings,
         warnings=(*checkpoint.warnings, *subjects[""].anatomy.notes, *whys_of(ensembles)),

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attncli.metrics.attention import ATTENTION, definition, nature
 from attncli.metrics.attention._outputs import Outputs
-from attncli.metrics.attention._rows import Rows
+from attncli.metrics.attention._strip_rows import Rows
 from attncli.metrics.attention._totals import Totals, measured
 
 torch.set_num_threads(1)

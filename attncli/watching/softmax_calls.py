@@ -18,7 +18,7 @@ from attncli.errors import InputError
 from attncli.watching.attention_calls import UNCHANGED, name_of
 from attncli.watching.attention_sites import ATTENDS
 from attncli.watching.interface import Strip, in_rounds, precise, rows_within
-from attncli.watching.scores import SOFTMAX
+from attncli.watching.softmax_inputs import SOFTMAX
 
 PRODUCTS = {
     torch.matmul,

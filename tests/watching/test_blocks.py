@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import torch
 import transformers as hf
-from checkpoints.toys import Block, model_of, some_input
 from oracles.forwards.tiny_models import TINY
 from torch import Tensor, nn
+from toy_blocks import Block, model_of, some_input
 
 from attncli.errors import InputError
 from attncli.watching.blocks import Stack, find_stacks, watching_states

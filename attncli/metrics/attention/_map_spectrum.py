@@ -8,7 +8,7 @@ that is little.
 
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention._rows import Rows
+from attncli.metrics.attention._strip_rows import Rows
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -16,12 +16,12 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
+from attncli.carried.carrier import KNOWN_WITHOUT_NUMBERS, Carried, Table, entering
+from attncli.carried.exact.score_terms import HIDDEN, SplitTerms, with_lead
 from attncli.carried.exact.split_attention import content_attention, mixed, rows_meet
 from attncli.carried.exact.split_tensor import SplitTensor, no_rule, plain
-from attncli.carried.exact.terms import HIDDEN, SplitTerms, with_lead
 from attncli.errors import NoRule
 from attncli.maths.scaled import scaled
-from attncli.watching.carried import KNOWN_WITHOUT_NUMBERS, Carried, Table, entering
 from attncli.watching.masks import plain as whole
 
 SCORE_RULES: Table = {}

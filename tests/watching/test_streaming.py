@@ -18,7 +18,7 @@ from attncli.watching import Site, Strip, prove, streaming
 from attncli.watching import masks as masks_module
 from attncli.watching.interface import precise, visible_keys
 from attncli.watching.masks import RowwiseMask, rowwise_mask
-from attncli.watching.scores import LastSoftmax
+from attncli.watching.softmax_inputs import LastSoftmax
 
 torch.set_num_threads(1)
 

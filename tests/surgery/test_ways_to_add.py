@@ -5,8 +5,8 @@ import warnings
 
 import pytest
 import torch
-from checkpoints.toys import Block, model_of, some_input
 from torch import Tensor
+from toy_blocks import Block, model_of, some_input
 
 from attncli.errors import InputError
 from attncli.networks.variants import Switches

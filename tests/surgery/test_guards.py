@@ -2,11 +2,12 @@
 
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
-from checkpoints.toys import WIDTH, Attention, Block, Mlp, Model, model_of, some_input
 from torch import Tensor, nn
+from toy_blocks import WIDTH, Attention, Block, Mlp, Model, model_of, some_input
 
 from attncli.errors import InputError
 from attncli.networks.variants import Switches
@@ -23,7 +24,7 @@ def place(block: type[Block], text: str) -> str:
     """The line of a block's code that contains the text, as an error names it."""
     lines, start = inspect.getsourcelines(block)
     (number,) = [number for number, line in enumerate(lines) if text in line]
-    return f"test_ablation_guards.py:{start + number}"
+    return f"{Path(__file__).name}:{start + number}"
 
 
 class LearnedMix(Block):

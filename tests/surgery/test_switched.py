@@ -1,6 +1,6 @@
 """Switches on whole models: against a few lines by hand, and under everything else that may go on around them.
 
-`test_ablation_oracles` has every architecture and every combination.
+`test_against_oracles` has every architecture and every combination.
 """
 
 import gc
@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import torch
 import transformers as hf
-from checkpoints.toys import WIDTH, Block, model_of, some_input
 from oracles.forwards.tiny_models import TINY
 from torch import Tensor
+from toy_blocks import WIDTH, Block, model_of, some_input
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask

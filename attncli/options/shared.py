@@ -202,7 +202,7 @@ class OutputOptions:
     format: Annotated[
         str | None,
         output_option(
-            metavar="table|json|jsonl|csv|markdown|junit|github",
+            metavar="table|html|json|jsonl|csv|markdown|junit|github",
             complete=complete_format,
             help="[default: table, or what the ending of --output says]",
         ),

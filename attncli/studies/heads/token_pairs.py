@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from attncli.records import NOT_APPLICABLE, Definition, Row, Scalar, View
-from attncli.studies.heads.head_rows import UNIFORM, Keeps, Observed
+from attncli.records import NOT_APPLICABLE, UNIFORM, Definition, Row, Scalar, View
+from attncli.studies.heads.head_rows import Keeps, Observed
 from attncli.studies.heads.strongest_pairs import HeadPairs
 from attncli.studies.heads.token_names import TokenNames
 from attncli.watching import Site

@@ -45,7 +45,7 @@ class Row:
 
     metric: str
     value: float | None
-    """The mean over the n seeds or texts; `None` only together with a `note` that says why."""
+    """The mean over the n seeds or texts, the largest or least where the metric's definition says so; `None` only together with a `note` that says why."""
     unit: str
     variant: str | None = None
     layer: int | None = None

@@ -1,13 +1,16 @@
 """From the numbers of several seeds or texts to one row."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from attncli.maths.noise import spread
 from attncli.records import Row, Scalar
 
 NOTHING: Mapping[str, Scalar] = {}
+
+EXTREMES: Mapping[str, Callable[[Sequence[float]], float]] = {"max": max, "min": min}
+"""Of metrics whose worst text counts."""
 
 MOST_KEPT = 1000
 """Numbers that a row keeps beside their mean."""
@@ -21,9 +24,10 @@ def summary_row(
     values: Sequence[float | None],
     why_null: str,
     keys: Mapping[str, Scalar] = NOTHING,
+    take: str = "mean",
     **coordinates: Any,
 ) -> Row:
-    """Mean and spread; null with the reason where a value is missing, not resolved or infinite, or there is none."""
+    """Mean (or what `take` says) and spread; null with the reason where a value is missing, not resolved or infinite, or there is none."""
     numbers = [value for value in values if value is not None]
     if any(map(math.isnan, numbers)):
         why_null = UNRESOLVED
@@ -31,6 +35,7 @@ def summary_row(
         return Row(metric, None, unit, n=len(values), note=why_null, keys=keys, **coordinates)
     mean = math.fsum(numbers) / len(numbers)
     each = tuple(numbers) if 1 < len(numbers) <= MOST_KEPT else ()
+    value = mean if take == "mean" else EXTREMES[take](numbers)
     return Row(
-        metric, mean, unit, spread=spread(numbers, mean), n=len(numbers), keys=keys, each=each, **coordinates
+        metric, value, unit, spread=spread(numbers, mean), n=len(numbers), keys=keys, each=each, **coordinates
     )  # fmt: skip

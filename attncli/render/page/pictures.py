@@ -55,7 +55,7 @@ def kind_of(report: Report, view: View) -> str:
     if view.findings:
         return SAID
     of_heads = any(row.head is not None and row.layer is not None for row in rows)
-    if of_heads and (view.across == "head" or view.down in ("layer.head", "number")):
+    if of_heads and (view.across == "head" or view.down == "layer.head"):
         return HEADS
     if view.across == ACROSS:
         return BOXES

@@ -20,6 +20,7 @@ function brief(value) {
   if (value === null) return "";
   const size = Math.abs(value);
   if (size === 0) return "0";
+  if (size < 0.00995 && size >= 5e-4) return value.toFixed(3).replace("0.", ".");
   if (size >= 1e6 || size < 5e-4) return value.toExponential(0).replace("e+", "e");
   if (size >= 1e4) return `${Math.round(value / 1e3)}k`;
   if (size >= 9.95) return String(Math.round(value));

@@ -53,7 +53,7 @@ function finerRows(report, cube, at) {
 function againstLayer(report, cube, at) {
   const nulls = Object.entries(report.nulls).filter(([name]) => report.columns.has(name));
   const sides = cube.sides;
-  const header = ["metric", ...(sides.length > 1 ? sides : ["this head"]), "among its layer", ...nulls.map(([, words]) => words)];
+  const header = ["metric", ...(sides.length > 1 ? sides : ["this head"]), "rank in its layer", ...nulls.map(([, words]) => words)];
   const lines = cube.metrics.filter((metric) => metric !== ROLE).flatMap((metric) => {
     const rows = sides.map((side) => at.place.at(metric, side, at.layer, at.head));
     if (rows.every((row) => row === undefined)) return [];
@@ -78,13 +78,13 @@ function strip(layer, head) {
   const own = known.find(([other]) => other === head)?.[1];
   if (own === undefined || known.length < 2) return NOTHING;
   const [low, high] = extent(known.map(([, value]) => value));
-  const place = (value) => (high > low ? 4 + (112 * (value - low)) / (high - low) : 60);
+  const place = (value) => (high > low ? 4 + (82 * (value - low)) / (high - low) : 45);
   const rank = known.filter(([, value]) => value > own).length + 1;
-  const words = `${rank} of ${known.length}`;
+  const words = `${rank}/${known.length}`;
   const others = known.filter(([other]) => other !== head).map(([, value]) => drawn("circle", { cx: place(value), cy: 7, r: 2.5, class: "other" }));
-  const line = drawn("line", { x1: 4, x2: 116, y1: 7, y2: 7 });
+  const line = drawn("line", { x1: 4, x2: 86, y1: 7, y2: 7 });
   const mark = drawn("circle", { cx: place(own), cy: 7, r: 4, class: "own" });
-  return make("span", { class: "strip" }, drawn("svg", { width: 120, height: 14, "aria-hidden": "true" }, line, others, mark), make("small", {}, words));
+  return make("span", { class: "strip" }, drawn("svg", { width: 90, height: 14, "aria-hidden": "true" }, line, others, mark), make("small", {}, words));
 }
 
 /** Rows finer than a head's own, such as its weight at each offset. */

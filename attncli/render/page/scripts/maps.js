@@ -57,7 +57,7 @@ function mapCanvas(panel, map, name) {
   });
   canvas.addEventListener("pointerleave", hideTip);
   canvas.addEventListener("click", (event) => shown.onQuery?.(cellAt(event)[0]));
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => shown.paint());
+  for (const query of ["(prefers-color-scheme: dark)", "print"]) matchMedia(query).addEventListener("change", () => shown.paint());
   shown.paint();
   return shown;
 }

@@ -31,7 +31,6 @@ function shade(element, share, signed = false) {
   const size = share === null ? 0 : Math.min(1, Math.abs(share));
   element.style.setProperty("--shade", `${(100 * size).toFixed(1)}%`);
   element.classList.toggle("empty", share === null);
-  element.classList.toggle("deep", size > 0.55);
   element.classList.toggle("below", signed && share < 0);
   element.classList.toggle("above", signed && share >= 0);
 }

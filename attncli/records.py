@@ -20,15 +20,10 @@ Scalar = str | int | float
 ARITHMETIC, UNCERTAINTY = "arithmetic", "uncertainty"
 """Keys of how a number was computed, and of how far rounding may have moved it."""
 
-UNIFORM, RANDOM, SHUFFLED = "uniform", "random_init", "shuffled"
-
-NULLS = {UNIFORM: "even attention", RANDOM: "random weights", SHUFFLED: "shuffled text"}
-"""The keys under which nulls stand beside a number, in words."""
-
 FOUND_KEYS = frozenset(
     {
         *(ARITHMETIC, UNCERTAINTY),
-        *NULLS,
+        *("uniform", "random_init", "shuffled"),
         *("token", "feature", "over_median", "largest", "text"),
         *("role", "mark", "word"),
         *("query", "key", "query_token", "key_token"),
@@ -102,6 +97,8 @@ class Definition:
 
     unit: str
     definition: str
+    heading: str = ""
+    """Over a column, where the name says too little to a reader."""
 
 
 @dataclass(frozen=True, slots=True)

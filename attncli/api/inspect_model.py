@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from attncli.api.question import How, question
+from attncli.api.question import MEASURING, How, question
 from attncli.api.rehearsal import before_the_work
 from attncli.errors import UsageError
 from attncli.options.declared import Argument, Option
@@ -39,13 +39,18 @@ def inspect_model(
         Option(
             metavar="NAME,…",
             complete=completion(complete),
+            usual=True,
             help="Metrics or groups: attention, spectra, roles, states, all, or weights with --weights-only. "
             "[default: what tells the heads' roles]",
         ),
     ] = None,
     with_random_init: Annotated[
         bool,
-        Option("--with-random-init", help="Beside each number that of the same model, untrained."),
+        Option(
+            "--with-random-init",
+            usual=True,
+            help="Beside each number that of the same model, untrained.",
+        ),
     ] = False,
     with_shuffled_text: Annotated[
         bool,
@@ -58,12 +63,17 @@ def inspect_model(
     ] = None,
     weights_only: Annotated[
         bool,
-        Option("--weights-only", help="No run and no input: spectra of each head's weights."),
+        Option(
+            "--weights-only",
+            usual=True,
+            help="No run and no input: spectra of each head's weights.",
+        ),
     ] = False,
     save_maps: Annotated[
         Path | None,
         Option(
             metavar="FILE.safetensors",
+            usual=True,
             help="The first text's maps of the heads that --layers and --heads leave.",
         ),
     ] = None,
@@ -71,6 +81,7 @@ def inspect_model(
         int | None,
         Option(
             metavar="N",
+            usual=True,
             help="Which tokens: each head's N strongest query ← key pairs, beside even attention.",
         ),
     ] = None,
@@ -78,6 +89,7 @@ def inspect_model(
         str | None,
         Option(
             metavar="TOKEN",
+            usual=True,
             help="Which input tokens this one's last state comes from: a position, negative from the end, or a piece "
             "of the text. [table: the --top N by share]",
         ),
@@ -153,6 +165,7 @@ def inspect_model(
         )
         study = study_of(asked, heads, model, inputs, how.say)
     before_the_work()
+    how.doing(MEASURING)
     report: Report = study(progress=how.progress)
     return report
 

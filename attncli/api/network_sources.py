@@ -31,6 +31,7 @@ TAKES: Mapping[str, tuple[Kind, ...]] = {
     "attn inspect-model": ("maps", *MODELS),
     "attn inspect-model --weights-only": SAVED_MODELS,
     "attn approximate --module": SAVED_MODELS,
+    "attn approximate --heads": MODELS,
     "attn approximate --pattern": ("pattern", "maps", "fit", "weights", *MODELS),
     "attn approximate --verify": ("fit",),
     "attn check": ("report",),

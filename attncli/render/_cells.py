@@ -1,11 +1,11 @@
 """How numbers and views look to a person: shared by the table and markdown formats."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from attncli.maths.digits import number, with_spread
-from attncli.records import UNCERTAINTY, Report, Row, Scalar, View
+from attncli.records import UNCERTAINTY, Definition, Report, Row, Scalar, View
 
 NOTHING = "–"
 
@@ -32,7 +32,7 @@ def grids(report: Report) -> Iterator[Grid]:
             lines = tuple((finding.about, finding.text) for finding in report.findings)
             yield Grid(view.title, (view.down, view.findings), lines, words=True)
         elif rows:
-            yield grid(view, rows)
+            yield grid(view, rows, report.metrics)
 
 
 def shown(row: Row, view: View) -> bool:
@@ -49,7 +49,7 @@ def stands_at(row: Row, axis: str, value: Scalar) -> bool:
     return value == ("" if own is None else own)
 
 
-def grid(view: View, rows: Sequence[Row]) -> Grid:
+def grid(view: View, rows: Sequence[Row], metrics: Mapping[str, Definition]) -> Grid:
     downs = distinct(row.axis(view.down) for row in rows)
     acrosses = view.metrics if view.across is None else distinct(across(row, view) for row in rows)
     cells = {(row.axis(view.down), across(row, view)): row for row in by_layer(rows, view)}
@@ -63,8 +63,15 @@ def grid(view: View, rows: Sequence[Row]) -> Grid:
         ]
         for down in downs
     ]
-    header = (view.down, *map(str, acrosses))
+    columns = acrosses if view.across else [heading(str(name), metrics) for name in acrosses]
+    header = (view.down, *map(str, columns))
     return Grid(view.title, header, tuple(map(tuple, lines)))
+
+
+def heading(metric: str, metrics: Mapping[str, Definition]) -> str:
+    """What a reader understands over a metric's column: its name, unless that says too little."""
+    known = metrics.get(metric)
+    return (known.heading if known else "") or metric
 
 
 def distinct(values: Iterable[Scalar | None]) -> list[Scalar | None]:

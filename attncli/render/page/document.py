@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from attncli import __version__
-from attncli.records import FOUND_KEYS, NULLS, Report, View
+from attncli.records import FOUND_KEYS, Report, View
 from attncli.render._cells import grids
 from attncli.render.page import pictures, prose
 from attncli.render.page.assets import script, style
@@ -17,6 +17,7 @@ from attncli.render.page.columns import columns
 from attncli.render.page.packed import Store
 from attncli.render.page.tables import plain, table_of, tag
 from attncli.render.page.tiles import pictures as tiles
+from attncli.studies.nulls import NULLS
 from attncli.visible import visible
 
 WITHOUT_SCRIPT = (

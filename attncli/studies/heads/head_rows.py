@@ -11,8 +11,9 @@ from torch import Tensor
 from attncli.metrics.activations._state import Peak
 from attncli.metrics.attention import nature
 from attncli.metrics.attention._map_spectrum import ROUNDS, STILL
-from attncli.records import UNIFORM, Row, Scalar
+from attncli.records import Row, Scalar
 from attncli.studies.heads.head_runs import Seen
+from attncli.studies.nulls import UNIFORM
 from attncli.studies.statistics import UNRESOLVED, summary_row
 from attncli.watching import Site
 from attncli.watching.blocks import Stack

@@ -20,6 +20,7 @@ METRICS = {
         "spreads",
         "(new - old) / s: where both reports hold the same texts or seeds, s is the standard deviation of the differences, "
         "else √(s_old² + s_new²) of the two reports' own.",
+        "change / spread",
     ),
     "chance": Definition(
         "1",
@@ -27,7 +28,9 @@ METRICS = {
         "numbers are compared (Holm).",
     ),
     "relative_change": Definition(
-        "1", "(new - old) over the largest |number| that the metric has in either report."
+        "1",
+        "(new - old) over the largest |number| that the metric has in either report.",
+        "change / largest",
     ),
 }
 SHOWN = {"among": "largest"}

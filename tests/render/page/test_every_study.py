@@ -17,6 +17,7 @@ from attncli.render.html import html
 from attncli.render.page.pictures import BOXES, CURVES, HEADS, SAID, TABLE, WORDS, kind_of, views_of
 from attncli.reports import read
 
+TINY = "random:bert?layers=1&width=16&heads=2"
 MODEL = "MODEL"
 """Stands for the folder of a small trained model."""
 FIT = ("approximate", "--pattern", "previous", "--length", "8")
@@ -38,6 +39,7 @@ COMMANDS = {
 SLOW = {
     "approximate frontier": (*FIT, "--frontier", "2,3", "--method", "cyclic"),
     "approximate module": ("approximate", "--module", f"{MODEL}:0.0", "--pattern", "previous", "--length", "6"),
+    "approximate heads": ("approximate", "--heads", TINY, "--random-tokens", "6"),
     "rank-collapse circle": ("rank-collapse", "--task", "circle", "--width", "8", "--seeds", "1", "--train-steps", "2"),
     "sweep": ("sweep", "rank-collapse", "--model", "network.safetensors", "--variants", "SAN"),
     "inspect-model": ("inspect-model", MODEL, "--text", "A dog barked."),

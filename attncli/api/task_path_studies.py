@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from attncli.errors import UsageError, unknown_name
 from attncli.limits import whole_number
 from attncli.networks.spec import NetworkSpec, option
-from attncli.options.shared import NetworkOptions, RunOptions, completion, separated
+from attncli.options.completion import completion
+from attncli.options.shared import NetworkOptions, RunOptions, separated
 from attncli.options.task_options import TrainingOptions, task_option, trainings_in, within
 from attncli.registry import Registry
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from attncli.cli.arguments import PARSER_WORDS, with_config_first, with_plot_target
+from attncli.cli.completing import completed
 from attncli.errors import AttnError, LimitError, UsageError
 from attncli.limits import whole_number
 from attncli.processes.launch import launch
@@ -24,7 +25,7 @@ def main() -> None:
         from attncli.cli.together import run_together
 
         sys.exit(run_together(sys.argv[1:], run, complain))
-    sys.exit(run(sys.argv[1:]))
+    sys.exit(completed(lambda: run(sys.argv[1:])))
 
 
 def prepare_environment() -> None:

@@ -6,6 +6,7 @@ heads         what each head does
 paths         how the output travels
 approximate   what one fixed module can show
 reports       what moved between reports
+nulls         what stands beside the numbers of heads
 statistics    means and spreads over seeds and texts
 over_texts    texts, divided over processes
 trajectories  a network followed through its layers

@@ -21,8 +21,8 @@ from attncli.watching.interface import (
     rows_within,
 )
 from attncli.watching.masks import rowwise_mask
+from attncli.watching.softmax_calls import Watcher
 from attncli.watching.split_heads import group_of, with_all_heads
-from attncli.watching.watching import Watcher
 
 STRIP_MEMORY = 2**26
 """Bytes, at most, for the rows of all heads that are worked on at a time, everything made on the way included."""

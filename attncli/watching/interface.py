@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from attncli.errors import InputError
 from attncli.watching.masks import RowwiseMask
-from attncli.watching.scores import LastSoftmax
+from attncli.watching.softmax_inputs import LastSoftmax
 
 EAGER = "eager_attention_forward"
 """How the eager functions of transformers' models end."""

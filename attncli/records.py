@@ -108,6 +108,10 @@ class Finding:
 
     about: str
     text: str
+    metric: str = ""
+    """What it is told from, where that is one metric of heads."""
+    heads: tuple[str, ...] = ()
+    """Names of the heads in the text, as they stand there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from oracles.network import log10_residuals
 from safetensors.numpy import save_file
 
 from attncli.maths.split import Split
-from attncli.networks.files import FileNetwork, metadata, tensors
 from attncli.networks.layer import block
+from attncli.networks.network_files import FileNetwork, metadata, tensors
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import VARIANTS, Switches, with_outlier_removed
 from attncli.networks.weights import GeneratedNetwork, Network

@@ -33,7 +33,7 @@ class ChosenPatterns:
 
         from attncli.patterns import build
         from attncli.patterns._checks import check_rows
-        from attncli.patterns._files import is_file
+        from attncli.patterns._pattern_files import is_file
         from attncli.patterns._sparse import row_normalised
 
         targets = {}
@@ -61,8 +61,8 @@ def choose(
 ) -> ChosenPatterns:
     """Runs every model that a pattern names once, on the one text that is given."""
     from attncli.api.network_sources import refuse_other_files
-    from attncli.patterns._files import is_file, path_in
     from attncli.patterns._heads import model_head
+    from attncli.patterns._pattern_files import is_file, path_in
 
     for text in filter(is_file, options.chosen):
         refuse_other_files(str(path_in(text)), "attn approximate --pattern")

@@ -5,8 +5,9 @@ from typing import Annotated
 
 from attncli.api.question import How, question
 from attncli.errors import UsageError
+from attncli.options.completion import complete_map
 from attncli.options.declared import Option
-from attncli.options.shared import LARGEST_SEED, NetworkOptions, SwitchOptions, complete_map
+from attncli.options.shared import LARGEST_SEED, NetworkOptions, SwitchOptions
 
 Seed = Annotated[int, Option(help="Random seed. [default: 0]")]
 Target = Annotated[
@@ -30,7 +31,7 @@ def generate_network(
     """
     from attncli.api.network_sources import spec_from
     from attncli.limits import require_memory
-    from attncli.networks.files import metadata, tensors
+    from attncli.networks.network_files import metadata, tensors
     from attncli.networks.weights import GeneratedNetwork
     from attncli.writing.tensor_files import save_tensors
     from attncli.writing.tensor_names import require_tensor_file

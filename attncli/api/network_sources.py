@@ -19,7 +19,7 @@ from attncli.networks.spec import NetworkSpec, option
 from attncli.options.shared import NetworkOptions, RunOptions
 
 if TYPE_CHECKING:
-    from attncli.networks.files import FileNetwork
+    from attncli.networks.network_files import FileNetwork
     from attncli.networks.weights import GeneratedNetwork
     from attncli.records import Report
 
@@ -31,6 +31,7 @@ TAKES: Mapping[str, tuple[Kind, ...]] = {
     "attn inspect-model": ("maps", *MODELS),
     "attn inspect-model --weights-only": SAVED_MODELS,
     "attn approximate --module": SAVED_MODELS,
+    "attn approximate --heads": MODELS,
     "attn approximate --pattern": ("pattern", "maps", "fit", "weights", *MODELS),
     "attn approximate --verify": ("fit",),
     "attn check": ("report",),
@@ -91,7 +92,7 @@ def from_file(source: Source, refused: Mapping[str, Any]) -> "FileNetwork":
     if refused:
         names = list(map(option, refused))
         raise UsageError(f"{', '.join(names)} cannot be changed: {source} fixes it.", idle=names)
-    from attncli.networks.files import FileNetwork
+    from attncli.networks.network_files import FileNetwork
 
     return FileNetwork(source.path)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from attncli import gates
-from attncli.cli.together import keep_parts
 from attncli.errors import UsageError
+from attncli.limits import whole_number
 from attncli.options.shared import OutputOptions
 from attncli.processes.launch import first
 from attncli.processes.saying import say
@@ -53,7 +53,6 @@ def prepare(options: OutputOptions, *tensors: Path | None) -> list[gates.Conditi
         )
     if options.plot not in (None, "terminal"):
         require_figure(Path(options.plot))
-    keep_parts(options.output, options.quiet)
     return [gates.parse(text) for text in options.fail_if]
 
 
@@ -156,8 +155,7 @@ def console_for(stream: Any, buffer: io.StringIO) -> "Console":
             width=real.width,
             highlight=False,
         )
-    columns = os.environ.get("COLUMNS", "")
-    width = int(columns) if columns.isdecimal() and int(columns) > 0 else FULL_WIDTH
+    width = whole_number(os.environ.get("COLUMNS", "")) or FULL_WIDTH
     return Console(
         file=buffer, force_terminal=False, color_system=None, width=width, highlight=False
     )

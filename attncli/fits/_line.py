@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from attncli.fits._rows import SAFETY, Problem, evaluate, satisfied, support_of
+from attncli.fits._best_queries import SAFETY, Problem, evaluate, satisfied, support_of
 from attncli.fits._types import FitRequest, FittedModule, module
 from attncli.fits._verify import Evidence, row_blocks, verify
 from attncli.maths.line.asked import Asked, Tolerances, necessary, sufficient

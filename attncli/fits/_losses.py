@@ -1,6 +1,6 @@
 """Losses of all queries and keys at once, with their gradients, for quasi-Newton steps.
 
-`likelihood`: Σ_i KL(A_i ‖ M_i), which is smooth from a random start. `margin`: the objective of `_rows`, Σ_i
+`likelihood`: Σ_i KL(A_i ‖ M_i), which is smooth from a random start. `margin`: the objective of `_best_queries`, Σ_i
 softplus(φ_i + 1) + μ/2 Σ_s (e_s - c_i)², in which a row that meets the request weighs nothing, so that the keys move
 for the rows that do not.
 """
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
 
-from attncli.fits._rows import threshold
+from attncli.fits._best_queries import threshold
 from attncli.fits._types import FitRequest
 from attncli.maths.rounding import Floats
 

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from attncli.errors import UsageError
+from attncli.fits._best_queries import best_queries
 from attncli.fits._losses import descend, likelihood, margin, setting
-from attncli.fits._rows import best_queries
 from attncli.fits._types import Cannot, Fit, FitRequest, FittedModule, module
 from attncli.fits._verify import verify
 from attncli.limits import require_memory

@@ -1,6 +1,6 @@
 import numpy as np
 
-from attncli.maps._rows import Map, at_least, masked, softmax_rows
+from attncli.maps._map_rows import Map, at_least, masked, softmax_rows
 
 
 def iid(tokens: int, rng: np.random.Generator, *, sigma: float = 1.0, causal: bool = False) -> Map:

@@ -1,6 +1,6 @@
 import numpy as np
 
-from attncli.maps._rows import Map, at_least
+from attncli.maps._map_rows import Map, at_least
 
 
 def induction(tokens: int, rng: np.random.Generator, *, period: int = 0) -> Map:

@@ -1,6 +1,6 @@
 import numpy as np
 
-from attncli.maps._rows import Map
+from attncli.maps._map_rows import Map
 
 
 def self_token(tokens: int, rng: np.random.Generator) -> Map:

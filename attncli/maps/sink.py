@@ -1,6 +1,6 @@
 import numpy as np
 
-from attncli.maps._rows import Map, share
+from attncli.maps._map_rows import Map, share
 from attncli.maps.uniform import uniform
 
 

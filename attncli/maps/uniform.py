@@ -1,6 +1,6 @@
 import numpy as np
 
-from attncli.maps._rows import Map, masked, softmax_rows
+from attncli.maps._map_rows import Map, masked, softmax_rows
 
 
 def uniform(tokens: int, rng: np.random.Generator, *, causal: bool = False) -> Map:

@@ -1,6 +1,6 @@
 import numpy as np
 
-from attncli.maps._rows import Map, at_least, normalised
+from attncli.maps._map_rows import Map, at_least, normalised
 
 
 def window(tokens: int, rng: np.random.Generator, *, size: int = 4, causal: bool = True) -> Map:

@@ -1,4 +1,4 @@
-"""Synthetic transformers: what they are (`spec`, `variants`), their weights (`weights`, `files`), one block (`layer`).
+"""Synthetic transformers: what they are (`spec`, `variants`), their weights (`weights`, `network_files`), one block (`layer`).
 
 Block l, with u = N(X) for a pre-norm and u = X otherwise:
 

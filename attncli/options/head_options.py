@@ -7,6 +7,7 @@ from functools import partial
 from typing import Annotated
 
 from attncli.errors import UsageError
+from attncli.options.completion import complete_order
 from attncli.options.declared import Option
 from attncli.options.shared import separated
 
@@ -14,6 +15,9 @@ LARGEST_NUMBER = 100_000
 """Of a layer or head that can be named."""
 RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 HEAD = re.compile(r"(\d{1,9})\.(\d{1,9})")
+
+GROUPS = ("attention", "spectra", "roles", "states", "weights", "all")
+"""What `--metric` takes besides names."""
 
 head_option = partial(Option, panel="Layers and heads")
 
@@ -24,20 +28,24 @@ class HeadOptions:
 
     layers: Annotated[
         list[str],
-        head_option(metavar="N,N-M,…", help="Only the attention of these layers."),
+        head_option(metavar="N,N-M,…", usual=True, help="Only the attention of these layers."),
     ] = field(default_factory=list)
     heads: Annotated[
         list[str],
-        head_option(metavar="N,N-M,L.H,…", help="Only these heads; 5.1 is head 1 of layer 5."),
+        head_option(
+            metavar="N,N-M,L.H,…", usual=True, help="Only these heads; 5.1 is head 1 of layer 5."
+        ),
     ] = field(default_factory=list)
     top: Annotated[
-        int | None, head_option(metavar="N", help="Only the first N heads by --sort.")
+        int | None, head_option(metavar="N", usual=True, help="Only the first N heads by --sort.")
     ] = None
     sort: Annotated[
         str | None,
         head_option(
             metavar="METRIC[:rising]",
-            help="A table of heads in the order of a metric. [default with --top: the first --metric]",
+            complete=complete_order,
+            usual=True,
+            help="A table of heads in the order of a metric. [with --top: the first --metric]",
         ),
     ] = None
 

@@ -5,8 +5,8 @@ from typing import Annotated
 
 from attncli.errors import UsageError, unknown_name
 from attncli.networks.spec import option
+from attncli.options.completion import complete_metric
 from attncli.options.declared import Option
-from attncli.options.shared import complete_metric
 
 HEAD, STEPS = "head", "steps"
 WAYS = (HEAD, STEPS)
@@ -42,12 +42,16 @@ class PathOptions:
         ),
     ] = None
     sample: Annotated[
-        int | None, Option(metavar="N", help="N random paths of every length, and their quantiles.")
+        int | None,
+        Option(
+            metavar="N", usual=True, help="N random paths of every length, and their quantiles."
+        ),
     ] = None
     by: Annotated[
         str | None,
         Option(
             metavar="head|steps",
+            usual=True,
             help="Share of the output through each head and each skip; or, of a model, by how many attentions and "
             "how many MLPs.",
         ),
@@ -56,6 +60,7 @@ class PathOptions:
         list[str] | None,
         Option(
             metavar="attention,mlp",
+            usual=True,
             help="What counts as a step of a model's paths. [default: attention]",
         ),
     ] = None

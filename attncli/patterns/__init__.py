@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from attncli.errors import UsageError
-from attncli.patterns._files import is_file, read_pattern
+from attncli.patterns._pattern_files import is_file, read_pattern
 from attncli.patterns._sparse import row_normalised, union, visible_part, with_self_where_empty
 from attncli.registry import Registry, call_spec
 

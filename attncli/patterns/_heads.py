@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from attncli.errors import UsageError
 from attncli.limits import whole_number
 from attncli.patterns import PATTERNS
-from attncli.patterns._files import heavier, is_file, strongest, threshold
+from attncli.patterns._pattern_files import heavier, is_file, strongest, threshold
 
 SPEC = re.compile(r"(?P<model>.+?):(?P<layer>\d{1,9})\.(?P<head>\d{1,9})(?::(?P<keep>[^:]*))?")
 RANDOM_MODEL = re.compile(r"random:[A-Za-z][\w-]*(\?.*)?")

@@ -7,7 +7,7 @@ b descends from that very a; it can then return b alone, or a alone. No module n
 tags          what is known of a tensor, and the points of the stream
 code_places   where in the model's code something happened
 block_run     one execution of one block, and what was seen in it
-terms         what an addition adds
+sides         what an addition adds
 following     how tags pass through every other function
 additions     which additions are skips, which merge parallel branches
 kept_parts    what of an addition, merge or norm is kept

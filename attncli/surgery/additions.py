@@ -15,8 +15,8 @@ from attncli.surgery.block_run import BlockRun
 from attncli.surgery.code_places import here
 from attncli.surgery.following import followed
 from attncli.surgery.kept_parts import Keep, KeptParts
+from attncli.surgery.sides import Terms, terms_of
 from attncli.surgery.tags import Bare, Kind, Tag, attach, derived
-from attncli.surgery.terms import Terms, terms_of
 
 
 def added(

@@ -6,8 +6,8 @@ from typing import Any
 import torch
 
 from attncli.surgery.block_run import BlockRun
+from attncli.surgery.sides import SCALE, is_number, terms_of
 from attncli.surgery.tags import Tag, attach, derived, version_of
-from attncli.surgery.terms import SCALE, is_number, terms_of
 from attncli.watching.attention_calls import (
     LINEAR,
     PRODUCTS,

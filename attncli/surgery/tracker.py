@@ -12,8 +12,8 @@ from attncli.surgery.code_places import here
 from attncli.surgery.following import followed
 from attncli.surgery.kept_parts import KeptParts
 from attncli.surgery.norm_modules import FUNCTIONS
+from attncli.surgery.sides import ADD
 from attncli.surgery.tags import Bare, Key, Tag, attach, derived
-from attncli.surgery.terms import ADD
 from attncli.watching.attention_calls import name_of, tensors_in
 
 SILENT = frozenset({"size", "dim", "__len__", "numel", "is_floating_point", "__bool__", "item"})

@@ -4,7 +4,7 @@ plan         how long a network is trained, and how fast
 training     the training loop: the same plan gives the same weights, interrupted or not
 saving       a training in a file, to go on from
 labelling    tasks that give every token a label: one per file
-network      the transformer that learns them
+labeller     the transformer that learns them
 learning     the network trained on its task
 subnetworks  single heads of it run on their own, as the published scripts do
 circle       one layer applied again and again to the points of two arcs

@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attncli.tasks.labeller import Labeller, labeller
 from attncli.tasks.labelling import Examples, Sizes, Task
-from attncli.tasks.network import Labeller, labeller
 from attncli.tasks.plan import TrainingPlan
 from attncli.tasks.saving import SavedTraining
 from attncli.tasks.training import Tick, no_tick, train

@@ -11,7 +11,7 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
-from attncli.tasks.network import Labeller
+from attncli.tasks.labeller import Labeller
 
 EPSILON = 1e-12
 """Of every norm of BERT's."""

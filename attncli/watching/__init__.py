@@ -8,9 +8,8 @@ probe               one watched forward
 blocks              stacks of blocks, and their states as they pass
 stack_names         what the stacks are called
 stream_places       where a block takes its stream in and gives it out
-positions           how many of them an image or a sound becomes
+position_counts     how many of them an image or a sound becomes
 token_layout        any state as [batch, token, feature]
-carried             tensors that go through a model's code in place of its stream
 mixers              what mixes tokens beside attention
 disturbed           blocks that compute with disturbed last bits
 float64             models in float64 that stay there
@@ -21,10 +20,11 @@ Its attention, as strips of rows that are handed on and dropped; the same for an
 attention_sites     which attention is which: stack, layer, kind
 masks               masks that are evaluated a strip of rows at a time
 interface           models on transformers' attention interface: strips of their own eager function
-watching            all others: their softmax or sdpa calls, one layer at a time
-scores              what the softmax was given, where the very tensor that it gave is handed on
+softmax_calls       all others: their softmax or sdpa calls, one layer at a time
+softmax_inputs      what the softmax was given, where the very tensor that it gave is handed on
 split_heads         heads that are divided over processes, put together again
 differential        attention whose maps are one softmax less a part of another
+beside              the same of a pass that runs as ever, with gradients
 capture             the context that puts these around a model
 output_projections  the linear layers that take the heads' outputs
 proof               that what was captured is the model's own attention

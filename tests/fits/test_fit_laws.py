@@ -8,7 +8,7 @@ from safetensors.numpy import load_file, save_file
 from scipy.sparse import csr_array
 
 from attncli.fits import FITS, Cannot, FitRequest, FittedModule, verify
-from attncli.fits._files import SavedFit, StoredModule, metadata, read_fits, tensors
+from attncli.fits._module_files import SavedFit, StoredModule, metadata, read_fits, tensors
 from attncli.fits._search import one_fit, try_width
 from attncli.patterns import PATTERNS, build
 

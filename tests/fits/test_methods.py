@@ -9,9 +9,9 @@ from scipy.optimize import approx_fprime, linprog
 
 from attncli.errors import UsageError
 from attncli.fits import Cannot, FitRequest, FittedModule, verify
+from attncli.fits._best_queries import best_queries
 from attncli.fits._codes import code
 from attncli.fits._losses import likelihood, margin, setting
-from attncli.fits._rows import best_queries
 from attncli.fits._search import cheapest, find_width, one_fit, try_width
 from attncli.fits.cyclic import product_coefficients
 from attncli.maths.growth import fit_laws

@@ -12,7 +12,7 @@ from safetensors.numpy import save
 from small_checkpoints import saved
 
 from attncli.cli.main import run
-from attncli.networks.files import metadata, tensors
+from attncli.networks.network_files import metadata, tensors
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.weights import GeneratedNetwork
 

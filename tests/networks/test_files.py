@@ -9,7 +9,7 @@ from helpers import saved
 from safetensors.numpy import load_file, save_file
 
 from attncli.errors import InputError
-from attncli.networks.files import FileNetwork, metadata, tensors
+from attncli.networks.network_files import FileNetwork, metadata, tensors
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import VARIANTS
 from attncli.networks.weights import GeneratedNetwork

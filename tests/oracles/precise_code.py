@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from oracles import network
 
+from attncli.carried.carrier import KNOWN_WITHOUT_NUMBERS
 from attncli.networks.variants import Switches
 from attncli.surgery import Anatomy, switched
 from attncli.watching.blocks import Following, Stack, blocks_of
 from attncli.watching.capture import eager_everywhere
-from attncli.watching.carried import KNOWN_WITHOUT_NUMBERS
 from attncli.watching.stream_places import given, replaced, taken
 from attncli.watching.wrapping import around_forwards
 

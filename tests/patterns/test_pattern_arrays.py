@@ -18,7 +18,7 @@ from scipy.sparse import bsr_array, coo_array, csc_array, csr_array, dia_array, 
 
 from attncli.errors import AttnError, InputError, LimitError
 from attncli.patterns._arrays import read_mtx, read_npy, read_npz
-from attncli.patterns._files import read_pattern
+from attncli.patterns._pattern_files import read_pattern
 from attncli.patterns._sparse import row_normalised
 
 RNG = np.random.default_rng(0)

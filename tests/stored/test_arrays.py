@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 from safetensors.torch import save_file as save_torch
 
 from attncli.errors import InputError
-from attncli.networks.files import FileNetwork, metadata, tensors
+from attncli.networks.network_files import FileNetwork, metadata, tensors
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.weights import GeneratedNetwork
 from attncli.stored.arrays import DTYPES, StoredArrays

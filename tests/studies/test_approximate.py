@@ -8,7 +8,7 @@ from safetensors.numpy import load_file, save_file
 
 from attncli.errors import AttnError, InputError
 from attncli.fits import FitRequest
-from attncli.fits._files import metadata, read_fits, tensors
+from attncli.fits._module_files import metadata, read_fits, tensors
 from attncli.maths.digits import number
 from attncli.maths.widths import sufficient_width
 from attncli.patterns import build
@@ -152,6 +152,8 @@ BROKEN = {
     "no names": (lambda held, meta: meta.pop("patterns"), "'patterns'"),
     "wrong count": (lambda held, meta: meta.update({"patterns": "[]", "methods": "[]"}), "names 0"),
     "no request": (lambda held, meta: meta.update({"request": "{}"}), "request"),
+    "a mask that is a number": (lambda held, meta: meta.update({"request": meta["request"].replace("false", "7")}), "no readable request"),
+    "keys behind the mask": (lambda held, meta: meta.update({"request": meta["request"].replace("false", "true")}), "which its request masks"),
     "foreign": (lambda held, meta: meta.update({"format": "pt"}), "no fitted module"),
 }  # fmt: skip
 
@@ -189,7 +191,7 @@ def test_sweep_finds_a_width_at_every_length_and_names_the_law() -> None:
     assert all(row.n == 3 for row in rows.values())
     assert rows[128, "random:k=1 jl"].value > rows[16, "random:k=1 jl"].value
     texts = {finding.about: finding.text for finding in report.findings}
-    assert texts["random:k=1 cyclic"].startswith("d = 2 (")
+    assert texts["random:k=1 cyclic"].startswith("width stays at 2. d = 2; AIC")
     best = {
         row.keys["law"]
         for row in report.rows

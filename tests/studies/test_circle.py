@@ -24,9 +24,9 @@ from attncli.studies.circle.circle_rows import (
 from attncli.studies.circle.circle_runs import CircleRun, follow, settled
 from attncli.studies.circle.learned_circle import circle
 from attncli.tasks.circle.arcs import PAIRS, RADIUS, STEP, places
+from attncli.tasks.circle.circle_network import random_weights
 from attncli.tasks.circle.design import Design, as_named, as_published
 from attncli.tasks.circle.experiment import Experiment
-from attncli.tasks.circle.network import random_weights
 
 torch.set_num_threads(1)
 

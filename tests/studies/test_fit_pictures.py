@@ -7,7 +7,7 @@ import pytest
 
 from attncli.fits import FitRequest, FittedModule
 from attncli.fits import _verify as blocks
-from attncli.fits._files import SavedFit, StoredModule
+from attncli.fits._module_files import SavedFit, StoredModule
 from attncli.fits._search import one_fit
 from attncli.patterns import build
 from attncli.studies.approximate import fit_pictures

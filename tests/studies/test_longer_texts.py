@@ -10,7 +10,7 @@ from oracles.forwards.tiny_models import TINY
 from torch import Tensor
 
 from attncli.errors import InputError
-from attncli.metrics.attention._spectrum import STILL
+from attncli.metrics.attention._map_spectrum import STILL
 from attncli.models.quiet import quiet
 from attncli.models.random.dummy_inputs import example_inputs
 from attncli.models.random.random_models import build
@@ -20,7 +20,7 @@ from attncli.studies.heads.uniform_null import UniformNull
 from attncli.studies.model_runs import own_precision
 from attncli.watching import Shape, Site, Strip, in_rounds, prove, streaming
 from attncli.watching.blocks import find_stacks
-from attncli.watching.watching import Watcher
+from attncli.watching.softmax_calls import Watcher
 
 torch.set_num_threads(1)
 

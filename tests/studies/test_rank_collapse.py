@@ -8,7 +8,7 @@ from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import VARIANTS, by_names, with_outlier_removed
 from attncli.networks.weights import GeneratedNetwork
 from attncli.records import Report, Row
-from attncli.studies.collapse.network_collapse import rank_collapse
+from attncli.studies.collapse.network_collapse import rank_collapse, why_no_order
 from attncli.studies.collapse.size_sweep import at, sweep
 from attncli.studies.statistics import summary_row
 
@@ -44,7 +44,7 @@ def test_pure_attention_is_cubic(default: Report) -> None:
 def test_skips_hold_the_residual_up(default: Report, variant: str) -> None:
     assert (value(default, "log10_residual", variant, 12).value or -9) > -3
     finding = next(finding.text for finding in default.findings if finding.about == variant)
-    assert finding.startswith("held up by the skip")
+    assert finding.startswith("does not collapse: the skip")
 
 
 def test_the_published_size_reaches_the_known_depth() -> None:
@@ -78,7 +78,7 @@ def test_removing_the_outlier_holds_the_residual_up() -> None:
     variants = with_outlier_removed({"SAN": VARIANTS["SAN"]})
     found = rank_collapse([GeneratedNetwork(spec, 0)], variants, ["log10_residual"], {})
     assert (value(found, "log10_residual", "SAN-outlier", 12).value or -9) > -0.2
-    assert found.findings[1].text.startswith("held up by removing the outlier")
+    assert found.findings[1].text.startswith("does not collapse: removing the outlier keeps")
 
 
 def test_the_bound_is_above_the_residual_it_bounds_and_null_where_the_theorem_is_silent() -> None:
@@ -174,3 +174,11 @@ def test_summaries() -> None:
     assert summary_row("m", "1", [1e300, -1e300], "why").spread == pytest.approx(
         math.sqrt(2) * 1e300
     )
+
+
+def test_where_there_is_no_order_it_is_said_why() -> None:
+    known = [0.0, -1.0, -3.0, -3.01, math.nan, -9.0, -20.0]
+    said = [why_no_order(layer, [known]) for layer in range(len(known))]
+    assert said[:2] == ["needs two layers before it"] * 2
+    assert said[2:4] == ["the residual does not fall steadily"] * 2
+    assert said[4:] == ["needs the residuals of three layers in a row"] * 3

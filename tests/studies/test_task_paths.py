@@ -15,8 +15,8 @@ from attncli.studies.paths import task_path_sums
 from attncli.studies.paths.task_path_sums import Draws, drawn, frozen_accuracies, rerun_accuracies
 from attncli.studies.paths.task_path_words import headline, short_minus_long
 from attncli.studies.paths.task_paths import Questions, task_paths, without_looking
+from attncli.tasks.labeller import Labeller, labeller
 from attncli.tasks.labelling import TASKS, Examples, Sizes
-from attncli.tasks.network import Labeller, labeller
 from attncli.tasks.subnetworks import plain_norm, run_again
 from attncli.watching.blocks import find_stacks
 

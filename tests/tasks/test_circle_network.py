@@ -16,9 +16,7 @@ from attncli.metrics.log10_residual import log10_residual
 from attncli.networks.variants import VARIANTS, Switches
 from attncli.tasks.circle import recurrence as module
 from attncli.tasks.circle.arcs import AROUND, PAIRS, RADIUS, STEP, places
-from attncli.tasks.circle.design import DROPOUT, Design, as_named, as_published
-from attncli.tasks.circle.experiment import Experiment
-from attncli.tasks.circle.network import (
+from attncli.tasks.circle.circle_network import (
     BATCH,
     BATCHES,
     CircleNetworks,
@@ -28,6 +26,8 @@ from attncli.tasks.circle.network import (
     training_losses,
     unchanged,
 )
+from attncli.tasks.circle.design import DROPOUT, Design, as_named, as_published
+from attncli.tasks.circle.experiment import Experiment
 from attncli.tasks.circle.recurrence import recurrence
 from attncli.tasks.training import train
 

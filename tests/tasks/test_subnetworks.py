@@ -8,9 +8,9 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from attncli.tasks.labeller import Labeller, labeller
 from attncli.tasks.labelling import TASKS, Sizes
 from attncli.tasks.learning import learned, plan_of
-from attncli.tasks.network import Labeller, labeller
 from attncli.tasks.subnetworks import plain_norm, run_again
 
 Array = NDArray[np.float64]

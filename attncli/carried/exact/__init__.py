@@ -3,9 +3,9 @@
 split_tensor       SplitTensor: 1c^T + V, each with its own magnitude, in place of the stream; the table of its rules; the refusal
 split_shapes       rules for functions that move numbers
 split_arithmetic   rules for sums, products and linear layers
-terms              what attention scores are made of
+score_terms        what attention scores are made of
 split_attention    P (1c^T + V): without cancellation where P tends to a common row, with P itself elsewhere
-scores             scores and weights on their way through a model's attention, not computed before they meet values
+split_scores       scores and weights on their way through a model's attention, not computed before they meet values
 fused              attention as one function of torch
 einsum             sums of products in letters
 convolution        one token at a time, or plain numbers

@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from attncli.carried.exact.scores import SCORE_RULES, WEIGHT_RULES
+from attncli.carried.carrier import Carried
 from attncli.carried.exact.split_arithmetic import numbers
+from attncli.carried.exact.split_scores import SCORE_RULES, WEIGHT_RULES
 from attncli.carried.exact.split_tensor import SplitTensor, no_rule, rule
 from attncli.maths.scaled import scaled
-from attncli.watching.carried import Carried
 
 
 @rule(torch.einsum, torch.functional.einsum)

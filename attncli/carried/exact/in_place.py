@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attncli.carried.exact.scores import SCORE_RULES, Scores, settled
+from attncli.carried.exact.split_scores import SCORE_RULES, Scores, settled
 from attncli.carried.exact.split_tensor import RULES, SplitTensor, plain, rule
 
 CHANGES: dict[Any, Callable[..., Any]] = {

@@ -7,10 +7,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attncli.carried.exact.scores import scores_of
+from attncli.carried.exact.score_terms import HIDDEN, SplitTerms, terms_of
 from attncli.carried.exact.split_attention import mixed_by_numbers
+from attncli.carried.exact.split_scores import scores_of
 from attncli.carried.exact.split_tensor import SplitTensor, centred, no_rule, rule
-from attncli.carried.exact.terms import HIDDEN, SplitTerms, terms_of
 from attncli.maths.scaled import Array, Scaled, plus, product, scaled, times
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attncli.carried.exact.score_terms import HIDDEN, SplitTerms
 from attncli.carried.exact.split_tensor import SplitTensor, centred, no_rule, split_of
-from attncli.carried.exact.terms import HIDDEN, SplitTerms
 from attncli.errors import Unresolved
 from attncli.maths.logits import Logits
 from attncli.maths.scaled import Array, Scaled, plus, product, scaled, times

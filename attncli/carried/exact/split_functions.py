@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attncli.carried.exact.scores import LazyWeights
+from attncli.carried.exact.score_terms import terms_of
 from attncli.carried.exact.split_arithmetic import (
     add,
     inverse,
@@ -19,8 +19,8 @@ from attncli.carried.exact.split_arithmetic import (
     subtract,
     subtract_from,
 )
+from attncli.carried.exact.split_scores import LazyWeights
 from attncli.carried.exact.split_tensor import SplitTensor, centred, rule
-from attncli.carried.exact.terms import terms_of
 from attncli.maths import activations
 from attncli.maths.scaled import (
     NEGLIGIBLE,

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from attncli.carried.carrier import Carried, Table, caller, entering
 from attncli.errors import NoRule, Unresolved
 from attncli.maths.scaled import Scaled, plus, scaled
 from attncli.maths.softmax import RESOLVED_BITS
 from attncli.maths.split import Split
-from attncli.watching.carried import Carried, Table, caller, entering
 
 RULES: Table = {}
 rule = entering(RULES)

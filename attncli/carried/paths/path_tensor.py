@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from attncli.carried.carrier import Carried, Table, entering
 from attncli.carried.paths.streams import Streams, refusal
 from attncli.errors import InputError
-from attncli.watching.carried import Carried, Table, entering
 
 RULES: Table = {}
 rule = entering(RULES)

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attncli.carried.carrier import caller
 from attncli.errors import InputError
-from attncli.watching.carried import caller
 
 
 class Attention(NamedTuple):

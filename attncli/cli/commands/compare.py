@@ -4,10 +4,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from attncli.cli.terminal import grouped
+from attncli.cli.typer_options import grouped
 from attncli.errors import UsageError, unknown_name
+from attncli.options.completion import completion
 from attncli.options.declared import Argument, Option
 from attncli.options.shared import OutputOptions
+from attncli.processes.runs import OF_MODELS
 
 if TYPE_CHECKING:
     from attncli.records import Report
@@ -36,22 +38,33 @@ def compare(
         str | None,
         Option(
             metavar="COMMAND",
+            complete=completion(lambda: OF_MODELS),
             help="A and B are models: what is run on each, as in 'inspect-model --metric sink'.",
+        ),
+    ] = None,
+    family_wise: Annotated[
+        float | None,
+        Option(
+            metavar="SHARE",
+            help="Call a change clear of noise only where it is that unlikely among all numbers, as in .05 (Student's t, Holm).",
         ),
     ] = None,
     output: OutputOptions,
 ) -> int:
     """What moved between two reports or models, and is it more than noise?
 
-    Every number that both have, sorted by its change in spreads of both; rows that one of them lacks are said, and so
-    is whether the weights are the same. Reports need no model.
+    Every number that both have, sorted by its change in spreads: of the differences, where both hold the same texts or
+    seeds, else of both reports. Rows that one of them lacks are said, and so is whether the weights are the same.
+    Reports need no model.
     """
     from attncli.api import network_sources as sources
     from attncli.api.provenance import with_provenance
     from attncli.cli.writer import emit, prepare
+    from attncli.gates import require_share
     from attncli.studies.reports.differences import compare as study
 
     conditions = prepare(output)
+    require_share(family_wise)
     if top < 0:
         raise UsageError(f"--top must be 0 or more, not {top}.")
     load = partial(sources.report, asker="attn compare")
@@ -60,14 +73,12 @@ def compare(
         for text in (old, new):
             sources.named(text, f"attn {words[0]}")
         load = partial(measured, words)
-    report = study(load(old), load(new), (old, new), top)
+    report = study(load(old), load(new), (old, new), top, family_wise)
     return emit(with_provenance(report), output, conditions)
 
 
 def command_line(text: str) -> list[str]:
     import shlex
-
-    from attncli.processes.runs import OF_MODELS
 
     try:
         words = shlex.split(text)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attncli.cli.help import Command, Group
-from attncli.cli.terminal import grouped
+from attncli.cli.typer_options import grouped
 from attncli.options.declared import Argument
 
 if TYPE_CHECKING:

@@ -3,10 +3,10 @@
 import sys
 from typing import Annotated
 
-from attncli.cli.terminal import grouped
+from attncli.cli.typer_options import grouped
 from attncli.guides import guide_text, guides, titles
+from attncli.options.completion import completion
 from attncli.options.declared import Argument
-from attncli.options.shared import completion
 
 EXAMPLES = """
 attn guide                     what guides there are

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from attncli.metrics.attention._rows import Rows
+from attncli.metrics.attention._strip_rows import Rows
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -2,14 +2,15 @@
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from attncli.metrics.attention import function, nature
-from attncli.metrics.attention._columns import Columns
+from attncli.metrics.attention._map_spectrum import Spectrum
 from attncli.metrics.attention._offsets import Offsets, along_diagonals
 from attncli.metrics.attention._outputs import Outputs
-from attncli.metrics.attention._rows import Rows
-from attncli.metrics.attention._spectrum import Spectrum
+from attncli.metrics.attention._received import Columns
+from attncli.metrics.attention._strip_rows import Rows
 from attncli.records import NOT_APPLICABLE
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ FULL_ROW = 1e-3
 """Rows that sum to one within this have no learned sink beside them; float32 over thousands of keys leaves 1e-5."""
 
 CUT_OFF = "weights have become 0 in the map's dtype: how far their logits are below is not known"
+
+NO_SCORES = "the scores that its softmax was given were not seen"
 
 Values = Mapping[str, "Tensor | str"]
 """Per metric [head] (or [head, …] under its axis) in float64; or the reason why there is no such number."""
@@ -39,6 +42,8 @@ class Totals:
         self.least_row = 1.0
         self.cut_off = False
         """Weights have become 0, and nothing else tells of their logits."""
+        self.scored = True
+        """Whether the scores of all strips were seen."""
         self.period: int | None = None
         self.repeating = False
         """All strips have come once, and come again for the spectrum alone."""
@@ -56,9 +61,10 @@ class Totals:
         if self.repeating:
             return
         self.period = rows.period
+        self.scored = self.scored and rows.scores is not None
         for name, metric in self.functions.items():
-            if nature(name).of == "rows" and not self.impossible(name):
-                self.add_rows(name, metric(rows))
+            if nature(name).of == "rows" and self.possible(name):
+                self.add_rows(name, metric(rows), rows)
         if any("logits" in nature(name).needs for name in self.functions):
             self.cut_off = self.cut_off or rows.cut_off
         if "virtual_sink" in self.functions:
@@ -76,8 +82,11 @@ class Totals:
             if nature(name).of == "outputs"
         }
 
-    def add_rows(self, name: str, values: "Tensor") -> None:
+    def add_rows(self, name: str, values: "Tensor", rows: Rows) -> None:
         values = values.double()
+        if nature(name).take != "mean":
+            self.sums.setdefault(name, []).append((values, rows.seen.expand_as(values[:, :1])))
+            return
         counted = (~values.isnan()).sum(dim=-1)
         total, count = self.sums.get(name, (0.0, 0))
         self.sums[name] = total + values.nansum(dim=-1), count + counted
@@ -116,8 +125,21 @@ class Totals:
         return self.repeating
 
     def values(self) -> dict[str, "Tensor | str"]:
-        """Every metric that was asked for, once all strips have been added."""
-        return {name: self.value(name) for name in self.functions}
+        """Every metric that was asked for, over all batch items alike, once all strips have been added."""
+        found = {name: self.of_items(name) for name in self.functions}
+        return {name: over_items(name, value) for name, value in found.items()}
+
+    def items(self) -> list[dict[str, "Tensor | str"]]:
+        """The same for each batch item by itself."""
+        found = {name: self.of_items(name) for name in self.functions}
+        several = [value for value in found.values() if not isinstance(value, str)]
+        return [
+            {
+                name: value if isinstance(value, str) else value[item]
+                for name, value in found.items()
+            }
+            for item in range(max((len(value) for value in several), default=1))
+        ]
 
     def short(self) -> "Tensor | None":
         """[head]: by how much of themselves singular values may be too small; None where none was wanted."""
@@ -126,24 +148,49 @@ class Totals:
         found: Tensor = self.sums["spectrum"].short.amax(dim=0)
         return found
 
-    def value(self, name: str) -> "Tensor | str":
+    def of_items(self, name: str) -> "Tensor | str":
+        """[item, head, …], or why there is no such number."""
         reason = self.impossible(name) or self.missing(name)
         if reason:
             return NOT_APPLICABLE + reason
+        if not self.possible(name):
+            return NO_SCORES
         if "logits" in nature(name).needs and self.cut_off:
             return CUT_OFF
         kind = nature(name).of
         if kind == "outputs":
             given: Tensor = self.sums[kind][name]
-            return given.double().mean(dim=0)
+            return given.double()
         if kind != "rows":
             found: Tensor = self.functions[name](self.sums[kind])
-            return found.double().mean(dim=0)
+            return found.double()
+        if nature(name).take != "mean":
+            return self.extreme(name)
         total, count = self.sums[name]
         if not bool((count > 0).all()):
             return NOT_APPLICABLE + "no query sees such a key"
-        result: Tensor = (total / count).mean(dim=0)
+        result: Tensor = total / count
         return result
+
+    def extreme(self, name: str) -> "Tensor | str":
+        """[item, head]: the largest or least number of all rows that count."""
+        largest = nature(name).take == "max"
+        rows: list[tuple[Tensor, Tensor]] = self.sums[name]
+        most = rows[0][1].amax(dim=-1, keepdim=True)
+        for _, seen in rows:
+            most = most.maximum(seen.amax(dim=-1, keepdim=True))
+        best: Tensor | None = None
+        for values, seen in rows:
+            few = 2 * seen < most if nature(name).enough else values.isnan()
+            values = values.masked_fill(few | values.isnan(), -inf if largest else inf)
+            here = values.amax(dim=-1) if largest else values.amin(dim=-1)
+            best = here if best is None else best.maximum(here) if largest else best.minimum(here)
+        assert best is not None
+        return best if bool(best.isfinite().all()) else NOT_APPLICABLE + "no query sees such a key"
+
+    def possible(self, name: str) -> bool:
+        """Whether there is what the metric needs in the strips so far."""
+        return not self.impossible(name) and (self.scored or "scores" not in nature(name).needs)
 
     def impossible(self, name: str) -> str:
         """Why a metric has no meaning for this map, whatever its numbers are; empty where it has one."""
@@ -164,6 +211,16 @@ class Totals:
         if "outputs" in needs and "outputs" not in self.sums:
             return "what the heads write is not seen entering a linear layer as it is"
         return ""
+
+
+def over_items(name: str, found: "Tensor | str") -> "Tensor | str":
+    """[head, …]: batch items count alike, or the worst one does."""
+    if isinstance(found, str):
+        return found
+    take = nature(name).take
+    if take == "mean":
+        return found.mean(dim=0)
+    return found.amax(dim=0) if take == "max" else found.amin(dim=0)
 
 
 def measured(weights: "Tensor", names: Iterable[str], **how: Any) -> Values:

@@ -1,7 +1,7 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics.attention import measure
-from attncli.metrics.attention._spectrum import Spectrum
+from attncli.metrics.attention._map_spectrum import Spectrum
 
 if TYPE_CHECKING:
     from torch import Tensor

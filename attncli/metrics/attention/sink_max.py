@@ -1,7 +1,7 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics.attention import measure
-from attncli.metrics.attention._columns import Columns
+from attncli.metrics.attention._received import Columns
 
 if TYPE_CHECKING:
     from torch import Tensor

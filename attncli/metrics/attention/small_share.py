@@ -1,7 +1,7 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics.attention import measure
-from attncli.metrics.attention._rows import Rows
+from attncli.metrics.attention._strip_rows import Rows
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -1,6 +1,6 @@
 from attncli.maths.factored import Factored
 from attncli.metrics.weights import measures
-from attncli.metrics.weights._spectrum import frobenius
+from attncli.metrics.weights._products import frobenius
 
 
 @measures("ov", "gain")

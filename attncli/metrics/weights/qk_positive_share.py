@@ -1,6 +1,6 @@
 from attncli.maths.factored import Factored
 from attncli.metrics.weights import measures
-from attncli.metrics.weights._spectrum import positive_share
+from attncli.metrics.weights._products import positive_share
 
 
 @measures("qk", "share")

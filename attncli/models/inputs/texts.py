@@ -3,7 +3,8 @@
 No attention mask is handed over: in a batch of one without padding it would be all ones.
 """
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -20,11 +21,16 @@ from attncli.models.inputs.token_ranges import longest, vocabulary
 from attncli.models.inputs.tokenizing import Encoded, encode, shown, tokenizer_of
 from attncli.models.loading.load import Checkpoint
 from attncli.models.random.dummy_inputs import example_inputs
-from attncli.watching.positions import positions
+from attncli.watching.position_counts import positions
 
 WORDS = "input_ids"
+OWN_TEXTS = (("default text", "default_text.txt"), ("second text", "second_text.txt"))
+"""What is read where nothing is said, and files of it."""
 DEFAULT_LENGTH = 128
 """Tokens of a random text, if no length is asked for and the model has as many positions."""
+
+MOST_SAMPLES = 10_000
+"""All are made before the first is measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +49,8 @@ class WantedInput:
     tokens: int | None = None
     """The longest text in tokens; longer ones are cut, their special tokens kept."""
     seed: int = 0
+    own_texts: int = 1
+    """How many of the package's own texts are read where nothing else is said: 1 or 2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +65,27 @@ class ModelInput:
     tokens: int
     labels: tuple[str, ...] = ()
     """The tokens' strings, where they are known."""
+    decoder_labels: tuple[str, ...] = ()
+    """Those that the decoder of an encoder-decoder reads."""
+
+    @property
+    def sha256(self) -> str:
+        """Of all that the model is given."""
+        digest = hashlib.sha256()
+        for name, tensor in self.kwargs.items():
+            digest.update(name.encode() + as_bytes(tensor))
+        return digest.hexdigest()
+
+    def described(self) -> dict[str, Any]:
+        """For the report: which text it was, beyond its name."""
+        return {"name": self.name, "tokens": self.tokens, "sha256": self.sha256}
+
+
+def as_bytes(tensor: Tensor) -> bytes:
+    flat = tensor.detach().cpu().contiguous().reshape(-1)
+    return (
+        f"{tensor.dtype} {tuple(tensor.shape)}".encode() + flat.view(torch.uint8).numpy().tobytes()
+    )
 
 
 def inputs_of(checkpoint: Checkpoint, options: WantedInput) -> list[ModelInput]:
@@ -99,10 +128,12 @@ def refuse_two_kinds(options: WantedInput) -> None:
     for name, size in (
         ("--tokens", options.tokens),
         ("--random-tokens", options.random_tokens),
-        ("samples", options.samples),
+        ("--samples", options.samples),
     ):
         if size is not None and size < 1:
             raise UsageError(f"{name} {size}: it must be at least 1.")
+    if options.samples > MOST_SAMPLES:
+        raise UsageError(f"--samples {options.samples}: it must be at most {MOST_SAMPLES:,}.")
 
 
 def named_texts(options: WantedInput) -> list[tuple[str, str]]:
@@ -111,11 +142,20 @@ def named_texts(options: WantedInput) -> list[tuple[str, str]]:
     if options.text_file is not None:
         parts = texts_in(options.text_file)
         found += [(f"{options.text_file} {n}", text) for n, text in enumerate(parts, start=1)]
-    return found or [("default text", default_text())]
+    return found or own_texts(options.own_texts)
+
+
+def own_texts(count: int) -> list[tuple[str, str]]:
+    """What ships with the package."""
+    return [(name, shipped(file)) for name, file in OWN_TEXTS[:count]]
 
 
 def default_text() -> str:
-    return (files("attncli.models.inputs") / "default_text.txt").read_text(encoding="utf-8")
+    return own_texts(1)[0][1]
+
+
+def shipped(file: str) -> str:
+    return (files("attncli.models.inputs") / file).read_text(encoding="utf-8")
 
 
 def cut(lists: Sequence[Named], most: int | None) -> list[Named]:
@@ -137,7 +177,23 @@ def words(checkpoint: Checkpoint, name: str, kind: str, encoded: Encoded) -> Mod
     if model.config.is_encoder_decoder:
         kwargs["decoder_input_ids"] = shifted(model, ids)
     placed = {key: tensor.to(model.device) for key, tensor in kwargs.items()}
-    return ModelInput(name, kind, placed, len(encoded.ids), tuple(encoded.labels))
+    return ModelInput(
+        name,
+        kind,
+        placed,
+        len(encoded.ids),
+        tuple(encoded.labels),
+        labels_of_decoder(placed, encoded.labels),
+    )
+
+
+def labels_of_decoder(kwargs: Mapping[str, Any], labels: Sequence[str]) -> tuple[str, ...]:
+    """The encoder's labels by their ids; what begins a decoder's text has its id alone."""
+    moved, ids = kwargs.get("decoder_input_ids"), kwargs.get(WORDS)
+    if moved is None or ids is None:
+        return ()
+    known = dict(zip(ids[0].tolist(), labels, strict=True))
+    return tuple(known.get(each, str(each)) for each in moved[0].tolist())
 
 
 def refuse_too_long(model: Any, name: str, length: int) -> None:
@@ -177,4 +233,6 @@ def random_input(
     if ids is None:
         return ModelInput(name, kind, placed, positions(body, placed) or length)
     labels = shown(ids[0].tolist())
-    return ModelInput(name, kind, placed, len(labels), tuple(labels))
+    return ModelInput(
+        name, kind, placed, len(labels), tuple(labels), labels_of_decoder(placed, labels)
+    )

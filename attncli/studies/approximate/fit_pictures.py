@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.fits._files import SavedFit
+from attncli.fits._module_files import SavedFit
 from attncli.fits._verify import hide_future, row_blocks
 from attncli.maths.rounding import product, rounded
 from attncli.records import Picture, Report

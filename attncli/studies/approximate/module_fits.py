@@ -6,7 +6,7 @@ from typing import Any
 
 from scipy.sparse import csr_array
 
-from attncli.fits._files import SavedFit, StoredModule
+from attncli.fits._module_files import SavedFit, StoredModule
 from attncli.fits._search import Attempt
 from attncli.fits._types import FitRequest
 from attncli.maths.digits import number

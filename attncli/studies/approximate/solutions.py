@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from scipy.sparse import csr_array
 
-from attncli.fits._files import SavedFit, StoredModule
+from attncli.fits._module_files import SavedFit, StoredModule
 from attncli.fits._search import (
     DENSE_LIMIT,
     Attempt,

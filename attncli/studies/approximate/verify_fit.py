@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from attncli.fits._files import patterns_without_module, read_fits
+from attncli.fits._module_files import patterns_without_module, read_fits
 from attncli.fits._search import Attempt, shortfall
 from attncli.fits._verify import verify
 from attncli.records import Finding, Report, Row

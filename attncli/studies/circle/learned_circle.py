@@ -19,9 +19,14 @@ from attncli.studies.circle.circle_rows import (
 from attncli.studies.circle.circle_runs import CircleRun, follow
 from attncli.studies.trajectories import RESIDUAL
 from attncli.tasks.circle.arcs import AROUND, PAIRS, RADIUS
+from attncli.tasks.circle.circle_network import (
+    BATCH,
+    CircleNetworks,
+    loss_of_steps,
+    training_losses,
+)
 from attncli.tasks.circle.design import DROPOUT, HEADS, Design
 from attncli.tasks.circle.experiment import LEARNING_RATE, Experiment
-from attncli.tasks.circle.network import BATCH, CircleNetworks, loss_of_steps, training_losses
 from attncli.tasks.saving import SavedTraining
 from attncli.tasks.training import Tick, train
 

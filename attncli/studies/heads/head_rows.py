@@ -1,6 +1,7 @@
 """From forward passes to rows: one for every metric and head, its nulls beside it, its spread over the texts."""
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,17 +11,13 @@ from torch import Tensor
 
 from attncli.metrics.activations._state import Peak
 from attncli.metrics.attention import nature
-from attncli.metrics.attention._spectrum import ROUNDS, STILL
+from attncli.metrics.attention._map_spectrum import ROUNDS, STILL
 from attncli.records import Row, Scalar
 from attncli.studies.heads.head_runs import Seen
+from attncli.studies.nulls import UNIFORM
 from attncli.studies.statistics import UNRESOLVED, summary_row
 from attncli.watching import Site
 from attncli.watching.blocks import Stack
-
-UNIFORM, RANDOM, SHUFFLED = "uniform", "random_init", "shuffled"
-
-NULLS = {UNIFORM: "even attention", RANDOM: "random weights", SHUFFLED: "shuffled text"}
-"""The keys under which nulls stand beside a number, in words."""
 
 ON_REPEATS = "roles"
 """The group of metrics that are taken from random tokens repeated twice."""
@@ -63,7 +60,7 @@ class Observed:
 
 def site_keys(sites: Sequence[Site], stacks: Sequence[Stack]) -> dict[Site, dict[str, Scalar]]:
     """What tells attentions of the same layer number apart, and nothing where there is nothing to tell apart."""
-    names = {site: stack_name(site, stacks) for site in sites}
+    names = stack_names(sites, stacks)
     several = {
         "stack": len(set(names.values())) > 1,
         "kind": len({site.kind for site in sites}) > 1,
@@ -83,8 +80,18 @@ def site_keys(sites: Sequence[Site], stacks: Sequence[Stack]) -> dict[Site, dict
     }
 
 
-def stack_name(site: Site, stacks: Sequence[Stack]) -> str:
-    """The name of the stack of blocks that an attention belongs to, where both count layers alike."""
+def stack_names(sites: Sequence[Site], stacks: Sequence[Stack]) -> dict[Site, str]:
+    """The name of the stack of blocks that attentions belong to, where both count all of their layers alike."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for site in sites:
+        found[site.stack].add(blocks_around(site, stacks))
+    return {
+        site: min(names) if len(names := found[site.stack]) == 1 else site.stack for site in sites
+    }
+
+
+def blocks_around(site: Site, stacks: Sequence[Stack]) -> str:
+    """The stack of the block that an attention runs in, if its layer has that number there; else its own list."""
     for stack in stacks:
         for call in stack.calls:
             inside = site.name == call.name or site.name.startswith(f"{call.name}.")
@@ -110,8 +117,11 @@ def head_rows(
                 )
             else:
                 beside = {
-                    UNIFORM: means(observed.found(site, metric, nulls=True)),
-                    **{name: means(null.found(site, metric)) for name, null in nulls.items()},
+                    UNIFORM: over_all(metric, observed.found(site, metric, nulls=True)),
+                    **{
+                        name: over_all(metric, null.found(site, metric))
+                        for name, null in nulls.items()
+                    },
                 }
                 numbers = observed.numbers.get(site, range(len(found[0])))
                 short = observed.short(site, metric)
@@ -145,6 +155,7 @@ def site_rows(
                     **({} if place is None else {axis: place}),
                     **{name: value for name, value in nulls.items() if value is not None},
                 },
+                take=nature(metric).take,
                 layer=site.layer,
                 head=true_number,
             )
@@ -170,10 +181,14 @@ def unsettled_spectra(texts: Sequence[Seen]) -> Iterator[str]:
         )
 
 
-def means(found: "list[Tensor] | str") -> "Tensor | None":
-    """Over the texts."""
+def over_all(metric: str, found: "list[Tensor] | str") -> "Tensor | None":
+    """Of all texts: the mean, or the largest or least where the metric is one."""
     if isinstance(found, str) or not found:
         return None
+    take = nature(metric).take
+    if take != "mean":
+        every = torch.stack(found)
+        return every.amax(dim=0) if take == "max" else every.amin(dim=0)
     total: Tensor = sum(found[1:], found[0])
     return total / len(found)
 

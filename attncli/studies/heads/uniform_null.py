@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from attncli.metrics.attention import nature
-from attncli.metrics.attention._rows import Rows
+from attncli.metrics.attention._strip_rows import Rows
 from attncli.metrics.attention._totals import Totals, Values
 from attncli.records import NOT_APPLICABLE
 from attncli.watching import Strip

@@ -6,7 +6,7 @@ from statistics import median
 
 from attncli.heads.census import Census
 from attncli.maths.digits import number
-from attncli.metrics.weights._spectrum import ZERO
+from attncli.metrics.weights._products import ZERO
 from attncli.records import Finding, Row
 
 PRODUCTS = {"qk": "W_QK", "ov": "W_OV"}

@@ -12,7 +12,7 @@ from attncli.carried.paths.path_run import run_along, run_by_length
 from attncli.errors import InputError
 from attncli.studies.paths.path_choices import Path, random_path
 from attncli.studies.paths.path_subject import TOLERANCES
-from attncli.tasks.network import Labeller
+from attncli.tasks.labeller import Labeller
 from attncli.tasks.subnetworks import plain_norm, run_again
 from attncli.watching.blocks import Stack, find_stacks
 

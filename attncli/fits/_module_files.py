@@ -1,0 +1,179 @@
+"""Fitted modules in safetensors files.
+
+`w_q`, `w_k` [hidden, d]; per pattern i `x.{i}` [token, hidden] and its sparse target `target.{i}.row`, `.col`, `.value`.
+Patterns are counted as they were asked for: where no module was found for pattern i, there is no `x.{i}`.
+bfloat16 values stand as float32, which holds them exactly. The map is softmax(x w_q w_k^T x^T), no further scale; under
+`causal = true` in the metadata the keys after the query are masked.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array
+
+from attncli.errors import InputError, UsageError
+from attncli.fits._types import FitRequest
+from attncli.limits import whole_number
+from attncli.maths.rounding import Floats
+from attncli.stored.arrays import StoredArrays
+
+FORMAT = "attn-fit"
+LIMITS = ("causal", "ratio_error", "off_support", "total_variation", "logit_budget", "dtype")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredModule:
+    """Any w_q, w_k and x, as a file has them: not necessarily made here."""
+
+    w_q: Floats
+    w_k: Floats
+    x: Floats
+    dtype: str
+    causal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SavedFit:
+    """One pattern of a file."""
+
+    pattern: str
+    method: str
+    module: StoredModule
+    target: csr_array
+    number: int = 0
+    """Which of the patterns that were asked for, from 0."""
+
+
+def tensors(fits: Sequence[SavedFit]) -> dict[str, NDArray[Any]]:
+    """What the file holds; all fits have the same w_q and w_k."""
+    first = fits[0].module
+    held: dict[str, NDArray[Any]] = {"w_q": first.w_q, "w_k": first.w_k}
+    for fit in fits:
+        pairs, index = fit.target.tocoo(), fit.number
+        held[f"x.{index}"] = np.ascontiguousarray(fit.module.x)
+        held[f"target.{index}.row"] = pairs.row.astype(np.int64)
+        held[f"target.{index}.col"] = pairs.col.astype(np.int64)
+        held[f"target.{index}.value"] = pairs.data
+    return held
+
+
+def metadata(
+    fits: Sequence[SavedFit], request: FitRequest, patterns: Sequence[str] = ()
+) -> dict[str, str]:
+    """The request that the fits were made for, and the names of all patterns that were asked for."""
+    limits = {name: value for name, value in asdict(request).items() if name in LIMITS}
+    names = list(patterns) or [fit.pattern for fit in fits]
+    methods = {fit.number: fit.method for fit in fits}
+    return {
+        "format": FORMAT,
+        "version": "1",
+        "request": json.dumps(limits | {"logit_budget": repr(request.logit_budget)}),
+        "patterns": json.dumps(names),
+        "methods": json.dumps([methods.get(number, "") for number in range(len(names))]),
+    }
+
+
+def read_fits(path: Path) -> tuple[list[SavedFit], FitRequest]:
+    """All patterns of a file, checked, and the request they were made for."""
+    if not path.is_file():
+        raise UsageError(f"{path} does not exist or is not a file: check the path.")
+    file = StoredArrays(path)
+    held = {name: file.array(name) for name in file.names()}
+    described = file.metadata
+    numbers = sorted(whole_number(name[2:]) or 0 for name in held if name.startswith("x."))
+    if described.get("format") != FORMAT or not {"w_q", "w_k"} <= held.keys() or not numbers:
+        raise InputError(
+            f"{path} is no fitted module: write one with attn approximate -o FILE.safetensors."
+        )
+    request = stored_request(path, described, held["w_q"])
+    names = [listed(path, described, key) for key in ("patterns", "methods")]
+    fitted = [number for number, method in enumerate(names[1]) if method]
+    if len(names[0]) != len(names[1]) or numbers != fitted:
+        raise InputError(
+            f"{path} names {len(fitted)} fitted patterns of {len(names[0])} but holds {len(numbers)}: write it again."
+        )
+    both = list(zip(*names, strict=True))
+    return [one_fit(path, held, request, index, *both[index]) for index in fitted], request
+
+
+def patterns_without_module(path: Path) -> list[str]:
+    """Names of patterns that the file was made for and has no module of."""
+    described = StoredArrays(path).metadata
+    names, methods = (listed(path, described, key) for key in ("patterns", "methods"))
+    return [name for name, method in zip(names, methods, strict=True) if not method]
+
+
+def listed(path: Path, described: Mapping[str, str], key: str) -> list[str]:
+    try:
+        return [str(name) for name in json.loads(described[key])]
+    except (KeyError, ValueError, TypeError):
+        raise InputError(f"{path} has no '{key}' in its metadata: write it again.") from None
+
+
+def stored_request(path: Path, described: Mapping[str, str], w_q: Floats) -> FitRequest:
+    try:
+        limits = json.loads(described["request"])
+        limits["logit_budget"] = float(limits["logit_budget"])
+        if type(limits.get("causal", False)) is not bool:
+            raise TypeError("whether keys are masked is said by true or false alone")
+        return FitRequest(d=w_q.shape[1], **limits)
+    except (KeyError, ValueError, TypeError, IndexError, UsageError):
+        raise InputError(
+            f"{path} has no readable request in its metadata: write it again."
+        ) from None
+
+
+def refuse_kinds(path: Path, held: Mapping[str, NDArray[Any]], index: int) -> None:
+    """Places are whole numbers, all else are real ones: what a cast would drop is never read."""
+    places = (f"target.{index}.row", f"target.{index}.col")
+    for name in ("w_q", "w_k", f"x.{index}", f"target.{index}.value", *places):
+        kind = np.integer if name in places else np.floating
+        if name in held and not np.issubdtype(held[name].dtype, kind):
+            raise InputError(
+                f"{path}: {name} holds {held[name].dtype} numbers, not {'whole' if name in places else 'real'} ones: "
+                "write the file again."
+            )
+
+
+def one_fit(
+    path: Path,
+    held: Mapping[str, NDArray[Any]],
+    request: FitRequest,
+    index: int,
+    pattern: str,
+    method: str,
+) -> SavedFit:
+    """Pattern `index` of the file, its kinds of numbers, shapes and values checked."""
+    refuse_kinds(path, held, index)
+    try:
+        x, w_q, w_k = held[f"x.{index}"], held["w_q"], held["w_k"]
+        row, col, value = (held[f"target.{index}.{part}"] for part in ("row", "col", "value"))
+        length = len(x)
+        target = csr_array(coo_array((value.astype(np.float64), (row, col)), (length, length)))
+    except (KeyError, ValueError, TypeError) as error:
+        raise InputError(
+            f"{path}: pattern {index} is incomplete or out of range ({error})."
+        ) from None
+    if w_q.shape != w_k.shape or w_q.ndim != 2 or x.ndim != 2 or x.shape[1] != len(w_q):
+        raise InputError(
+            f"{path}: w_q {w_q.shape}, w_k {w_k.shape} and x.{index} {x.shape} do not fit together."
+        )
+    if not all(np.isfinite(part).all() for part in (x, w_q, w_k)):
+        raise InputError(f"{path}: w_q, w_k or x.{index} holds a number that is not finite.")
+    sums = np.asarray(target.sum(axis=1)).ravel()
+    if not (value > 0.0).all() or np.abs(sums - 1.0).max() > 1e-6 or target.nnz != len(value):
+        raise InputError(
+            f"{path}: the rows of target {index} must be positive, given once, and sum to one."
+        )
+    if request.causal and (col > row).any():
+        raise InputError(
+            f"{path}: target {index} attends to keys after its queries, which its request masks: write it again."
+        )
+    return SavedFit(
+        pattern, method, StoredModule(w_q, w_k, x, request.dtype, request.causal), target, index
+    )

@@ -1,0 +1,142 @@
+"""The largest singular values of maps whose rows come in strips and are not kept.
+
+Block Krylov: in every round each strip A_i gives A_i^T (A_i V) to the sum A^T A V, which is one more product with A and
+with A^T. The squares of the singular values are then found in the space of all blocks V so far, where V^T A^T A V needs
+nothing beyond these sums. They are lower bounds; what is left of A^T A v - θ v says how close, and rounds go on until
+that is little.
+"""
+
+from typing import TYPE_CHECKING
+
+from attncli.metrics.attention._strip_rows import Rows
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+BLOCK = 16
+"""Vectors of a round: a product with as many costs no more than with fewer."""
+ROUNDS = 6
+"""At most; each asks for all strips once more."""
+STILL = 1e-3
+"""How far below the true ones, as a part of themselves, the two largest values may be when they are taken."""
+LEAST = 2e-2
+"""Of the largest value: errors are parts of no less than that, as squares of much smaller values drown in float32."""
+NOISE = 1e-10
+"""Of random directions, where a map of low rank has no more of its own."""
+SEED = 0
+
+
+class Spectrum:
+    """The singular values of every map of a layer, and of the same maps without their even part 11^T / n."""
+
+    def __init__(self, rows: Rows) -> None:
+        import torch
+
+        self.generator = torch.Generator().manual_seed(SEED)
+        self.lead, self.keys, self.queries = rows.weights.shape[:2], rows.keys, rows.queries
+        start = self.noise(rows.weights, min(BLOCK, self.keys))
+        start[..., 0] = (
+            1.0  # rows that sum to one turn it into the column sums, which the even part needs
+        )
+        self.blocks = [torch.linalg.qr(start).Q]
+        self.products: list[Tensor] = []
+        self.running = self.zeros(rows)
+        self.received = rows.weights.new_zeros((*self.lead, self.keys)).double()
+        self.square = rows.weights.new_zeros(self.lead).double()
+        self.values: Tensor | None = None
+        self.short = torch.zeros(self.lead, dtype=torch.float64, device=start.device)
+        """[batch, head]: how far below the true ones, as a part of itself, one of the two largest values may be."""
+
+    def noise(self, like: "Tensor", columns: int) -> "Tensor":
+        import torch
+
+        drawn = torch.randn(self.keys, columns, generator=self.generator, dtype=torch.float64)
+        return drawn.to(like.device).expand(*self.lead, -1, -1).clone()
+
+    def zeros(self, rows: Rows) -> "Tensor":
+        return rows.weights.new_zeros(self.blocks[-1].shape).double()
+
+    def add(self, rows: Rows) -> None:
+        weights = rows.weights
+        part = slice(rows.first_key, rows.first_key + weights.shape[-1])
+        block = self.blocks[-1][..., part, :].to(weights.dtype)
+        across = (weights @ block).transpose(-2, -1)
+        self.running[..., part, :] += (across @ weights).transpose(-2, -1).double()
+        if not self.products:
+            self.received[..., part] += weights.sum(dim=-2).double()
+            self.square += rows.squares.double().sum(dim=-1)
+
+    def next_round(self) -> bool:
+        """All strips have been added: whether they are needed once more."""
+        self.products.append(self.running)
+        self.find()
+        room = self.keys - sum(block.shape[-1] for block in self.blocks)
+        if room == 0:  # nothing is left out, so these are the singular values themselves
+            self.short.zero_()
+        small = self.keys <= ROUNDS * BLOCK  # and the whole space costs next to nothing
+        settled = bool((self.short <= STILL).all()) and not small
+        if room == 0 or settled or len(self.products) == ROUNDS:
+            return False
+        self.blocks.append(self.fresh(min(BLOCK, room)))
+        self.running = self.running.new_zeros(self.blocks[-1].shape)
+        return True
+
+    def find(self) -> None:
+        """The two largest values in the space of all blocks, and how far below the true ones they may be.
+
+        With r = A^T A v - θ v there is an eigenvalue within |r| of θ, and within |r|² / gap where θ stands alone.
+        """
+        import torch
+
+        squares, vectors = (found.flip(-1) for found in torch.linalg.eigh(self.within()))
+        squares = squares.clamp_min(0.0)
+        self.values = squares.new_zeros((*self.lead, 2))
+        self.values[..., : squares.shape[-1]] = squares[..., :2].sqrt()
+        if squares.shape[-1] < 3:
+            return
+        top, chosen = squares[..., :2], vectors[..., :2]
+        left = (
+            torch.cat(self.products, -1) @ chosen
+            - torch.cat(self.blocks, -1) @ chosen * top[..., None, :]
+        )
+        rest = left.norm(dim=-2)
+        gap = (top - squares[..., 1:3]).clamp_min(NOISE * top[..., :1] + NOISE)
+        error = torch.minimum(rest, rest.square() / gap)
+        least = top.clamp_min(LEAST**2 * top[..., :1]).clamp_min(NOISE)
+        self.short = (error / (2.0 * least)).amax(dim=-1)
+
+    def fresh(self, columns: int) -> "Tensor":
+        """The last products as directions that the blocks do not have, orthogonal to eleven digits."""
+        import torch
+
+        found = self.products[-1][..., :columns]
+        found = found + NOISE * found.norm(dim=-2, keepdim=True) * self.noise(found, columns)
+        for _ in range(3):
+            for block in self.blocks:
+                found = found - block @ (block.transpose(-2, -1) @ found)
+            found = torch.linalg.qr(found).Q
+        result: Tensor = found
+        return result
+
+    def within(self) -> "Tensor":
+        """V^T A^T A V over all blocks."""
+        import torch
+
+        basis = torch.cat(self.blocks, dim=-1)
+        inner = basis.transpose(-2, -1) @ torch.cat(self.products, dim=-1)
+        return (inner + inner.transpose(-2, -1)) / 2
+
+    def centred(self) -> tuple["Tensor", "Tensor"]:
+        """s1 and ‖·‖_F² of A - 11^T / n, n the number of keys."""
+        import torch
+
+        basis = torch.cat(self.blocks, dim=-1)
+        even = basis.sum(dim=-2) / self.keys
+        received = (self.received[..., None, :] @ basis)[..., 0, :]
+        cross = received[..., :, None] * even[..., None, :]
+        inner = self.within() - cross - cross.transpose(-2, -1)
+        inner = inner + self.queries * even[..., :, None] * even[..., None, :]
+        total = self.received.sum(dim=-1)
+        square = self.square - 2.0 * total / self.keys + self.queries / self.keys
+        largest = torch.linalg.eigvalsh(inner)[..., -1].clamp_min(0.0).sqrt()
+        return largest, square.clamp_min(0.0)

@@ -1,0 +1,179 @@
+"""A strip of rows of a layer's maps, with what several metrics need of it computed once."""
+
+from functools import cached_property
+from math import nan
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+TINY = 2e-38
+"""The least weight that adds to an entropy, a normal float32: 2e-38 · ln 2e-38 is no number that could be seen."""
+
+HIDDEN = 1000.0
+"""Scores this far below the best of their row have the weight 0, in float64 too, and may be infinite."""
+
+NEVER_SEEN = -1e30
+"""No score that a model computes: a mask's, for keys that nothing else says are hidden."""
+
+LEAST = {8: 3e-308, 4: TINY}
+"""The least normal number of a float of so many bytes; what is smaller has no digits."""
+
+CACHED = 2**18
+"""Numbers that are worked on at a time, so that they stay in the processor's cache."""
+
+
+class Rows:
+    """Rows `first_query` … of maps of `queries` × `keys`; columns from `first_key` on, those left out being hidden."""
+
+    def __init__(
+        self,
+        weights: "Tensor",
+        first_query: int = 0,
+        first_key: int = 0,
+        queries: int | None = None,
+        keys: int | None = None,
+        visible: "Tensor | None" = None,
+        period: int | None = None,
+        scores: "Tensor | None" = None,
+    ) -> None:
+        self.weights = weights
+        """[batch, head, query, key]"""
+        self.first_query = first_query
+        self.first_key = first_key
+        self.queries = weights.shape[-2] if queries is None else queries
+        self.keys = weights.shape[-1] if keys is None else keys
+        self.visible = visible
+        """[batch or 1, 1, query, key] bool; None: every key."""
+        self.period = period
+        """After how many tokens the text repeats itself; None: it does not."""
+        self.scores = scores
+        """[batch, head, query, key]: what the softmax was given; None: not known."""
+
+    @property
+    def size(self) -> int:
+        """Rows of this strip."""
+        return self.weights.shape[-2]
+
+    @cached_property
+    def seen(self) -> "Tensor":
+        """[batch or 1, 1, query]: how many keys each query sees."""
+        if self.visible is None:
+            return self.weights.new_full((1, 1, self.size), self.keys)
+        return self.visible.sum(dim=-1).to(self.weights.dtype)
+
+    @cached_property
+    def sums(self) -> "Tensor":
+        """[batch, head, query]: one, or less beside a learned sink."""
+        return self.weights.sum(dim=-1)
+
+    @cached_property
+    def entropy(self) -> "Tensor":
+        """[batch, head, query]: -Σ_j A_ij ln A_ij in nats."""
+        weights = self.weights.flatten(0, 2)
+        scores = None if self.scores is None else self.scores.flatten(0, 2)
+        result: Tensor = weights.new_empty(len(weights))
+        best = weights.new_empty(len(weights))
+        step = max(1, CACHED // weights.shape[-1])
+        for start in range(0, len(weights), step):
+            part = slice(start, start + step)
+            if scores is None:
+                result[part] = from_weights(weights[part])
+            else:
+                best[part] = scores[part].amax(dim=-1)
+                result[part] = from_scores(weights[part], scores[part], best[part])
+        if scores is not None:
+            self.best = best.view(self.weights.shape[:-1])
+        return result.view(self.weights.shape[:-1])
+
+    @cached_property
+    def best(self) -> "Tensor":
+        """[batch, head, query]: the largest score; a mask's number where the query sees nothing."""
+        assert self.scores is not None
+        return self.scores.amax(dim=-1)
+
+    @property
+    def largest_scores(self) -> "Tensor":
+        """[batch, head, query]: the largest score of a key that the query sees; nan where it sees none."""
+        found: Tensor = self.best.masked_fill(self.best < NEVER_SEEN, nan)
+        return found
+
+    @cached_property
+    def squares(self) -> "Tensor":
+        """[batch, head, query]: Σ_j A_ij²."""
+        norms: Tensor = self.weights.norm(dim=-1)
+        return norms.square_()
+
+    @cached_property
+    def logits(self) -> "Tensor":
+        """[batch, head, query, key]: ln A_ij less its mean over the keys that the query sees; 0 where it sees none.
+
+        A row's own constant is lost in the softmax, so these are the scores too, less their mean. Where there are none,
+        a map's weights are all that is known; `cut_off` tells of those that have become 0.
+        """
+        if self.scored:
+            told = self.shown(self.scores)  # type: ignore[arg-type]
+        else:
+            told = self.shown(self.weights.clamp_min(least(self.weights)).log_())
+        if self.visible is None:
+            return told - told.mean(dim=-1, keepdim=True)
+        mean = told.sum(dim=-1) / self.seen.clamp_min(1)
+        return self.shown(told - mean[..., None])
+
+    @cached_property
+    def scored(self) -> bool:
+        """Whether there are scores of all keys that are seen; a mask's numbers are none."""
+        return self.scores is not None and float(self.shown(self.scores).amin()) > NEVER_SEEN
+
+    @cached_property
+    def cut_off(self) -> bool:
+        """Whether there are weights so small that their logits are not known."""
+        if self.scored:
+            return False
+        small = self.weights < least(self.weights)
+        return bool((small if self.visible is None else small & self.visible).any())
+
+    def shown(self, values: "Tensor") -> "Tensor":
+        """[batch, head, query, key]: 0 where the key is hidden."""
+        return values if self.visible is None else values.masked_fill(~self.visible, 0.0)
+
+    def behind(self, offset: int) -> "Tensor":
+        """[batch, head, query]: A_{i, i - offset}; nan where there is no such key or it is hidden."""
+        result = self.weights.new_full(self.weights.shape[:-1], nan)
+        shift = self.first_query - offset - self.first_key
+        start, stop = max(0, -shift), min(self.size, self.weights.shape[-1] - shift)
+        if start >= stop:
+            return result
+        found = self.weights.diagonal(offset=shift, dim1=-2, dim2=-1)
+        if self.visible is not None:
+            hidden = ~self.visible.diagonal(offset=shift, dim1=-2, dim2=-1)
+            found = found.masked_fill(hidden, nan)
+        result[..., start:stop] = found
+        return result
+
+    def positions(self) -> "Tensor":
+        """[query]: where the rows stand in the map."""
+        ones = self.weights.new_ones(self.size)
+        return ones.cumsum(dim=0) + (self.first_query - 1)
+
+    def after_repeat(self, values: "Tensor") -> "Tensor":
+        """The same values of the rows, nan for those whose token has not come a period before."""
+        if self.period is None:
+            return values.new_full(values.shape, nan)
+        return values.masked_fill(self.positions() < self.period, nan)
+
+
+def least(weights: "Tensor") -> float:
+    return LEAST.get(weights.element_size(), TINY)
+
+
+def from_weights(weights: "Tensor") -> "Tensor":
+    """[row]: the entropy of each row [row, key]."""
+    return 0.0 - weights.clamp_min(TINY).log_().mul_(weights).sum(dim=-1)
+
+
+def from_scores(weights: "Tensor", scores: "Tensor", best: "Tensor") -> "Tensor":
+    """The same, where ln A_ij = (s_ij - max s_i) + ln max A_i: one logarithm for each row instead of each number."""
+    below = scores - best[:, None]
+    far = below.clamp_min_(-HIDDEN).mul_(weights).sum(dim=-1)
+    return 0.0 - far - weights.amax(dim=-1).log_().mul_(weights.sum(dim=-1))

@@ -1,0 +1,256 @@
+"""Models off the attention interface: their own softmax and sdpa calls, seen as they happen, one layer at a time.
+
+A softmax over the last dimension is an attention map when it goes on to weigh values in a product; a router's or a
+pooling's does not. Calls of sdpa are computed here, in strips; maps of a softmax are whole when they are seen.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from attncli.errors import InputError
+from attncli.watching.attention_calls import UNCHANGED, name_of
+from attncli.watching.attention_sites import ATTENDS
+from attncli.watching.interface import Strip, in_rounds, precise, rows_within
+from attncli.watching.softmax_inputs import SOFTMAX
+
+PRODUCTS = {
+    torch.matmul,
+    Tensor.matmul,
+    Tensor.__matmul__,
+    Tensor.__rmatmul__,
+    torch.bmm,
+    Tensor.bmm,
+    torch.baddbmm,
+    Tensor.baddbmm,
+    torch.einsum,
+    torch.functional.einsum,
+}
+HIDDEN = 5000.0
+"""Scores that lie this far below the best of their row are masked: masks add -10,000 at least, and e^-5000 is nothing."""
+
+NOTHING = -1e30
+"""Rows whose best score is lower see nothing: no model computes such numbers, a mask does."""
+
+MARK = "_attncli_map"
+"""Attribute of tensors that are an attention map, or a view or a masked copy of one: its number among the pending."""
+
+Found = Callable[[nn.Module, Strip], bool]
+"""Called with every strip; True at the last one of a map asks for the whole map once more."""
+
+
+class Watcher(TorchFunctionMode):
+    """Hands on the attention maps that run past it inside attention modules."""
+
+    def __init__(self, model: nn.Module, found: Found, memory: int) -> None:
+        super().__init__()
+        self.found = found
+        self.memory = memory
+        self.running: list[nn.Module] = []
+        self.keys: list[set[int]] = []
+        """For each running module the numbers of keys of its own softmax maps."""
+        self.pending: dict[int, tuple[Tensor, Tensor | None, Tensor]] = {}
+        """Maps that no product has met yet, with the keys that their scores leave visible, and the scores."""
+        self.unclaimed: list[nn.Module] = []
+        """Modules whose softmax never met values: their attention was not seen."""
+        self.silent = False
+        """Whether what runs is not to be looked at."""
+        self.modules = [module for name, module in model.named_modules() if attends(name, module)]
+
+    def restart(self) -> None:
+        """A new forward pass begins."""
+        self.unclaimed = []
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        handles = [
+            handle
+            for module in self.modules
+            for handle in (
+                module.register_forward_pre_hook(self.enter),
+                module.register_forward_hook(self.leave, always_call=True),
+            )
+        ]
+        try:
+            with self:
+                yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def enter(self, module: nn.Module, _: Any) -> None:
+        self.running.append(module)
+        self.keys.append(set())
+
+    def leave(self, module: nn.Module, *_: Any) -> None:
+        self.running.pop()
+        if len(self.keys.pop()) > 1:
+            raise InputError(
+                f"{type(module).__name__} puts its attention together from several softmaxes (low-rank or block-sparse "
+                "attention): its maps cannot be captured."
+            )
+        if not self.running:
+            self.unclaimed += [module] * len(self.pending)
+            self.pending.clear()
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Any,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        if self.silent or not self.running:
+            return func(*args, **kwargs)
+        if func is F.scaled_dot_product_attention:
+            return sdpa_in_strips(self.hand_on, self.memory, *args, **kwargs)
+        if func is F.multi_head_attention_forward:
+            return self.multi_head(func, args, kwargs)
+        if func in SOFTMAX:
+            return self.softmax(func, args, kwargs)
+        result = func(*args, **kwargs)
+        self.follow(func, args, result)
+        return result
+
+    def softmax(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+        """The model's softmax; where it is in half precision, taken in float32 first and rounded for the model."""
+        exact = [precise(value) for value in args]
+        weights: Tensor = func(*exact, **{name: precise(value) for name, value in kwargs.items()})
+        result = (
+            weights if exact[0] is args[0] else weights.to(kwargs.get("dtype") or args[0].dtype)
+        )
+        if is_last(result, args, kwargs):
+            number = max(self.pending, default=0) + 1
+            self.pending[number] = weights, unmasked(exact[0]), exact[0]
+            setattr(result, MARK, number)
+        return result
+
+    def follow(self, func: Any, args: Sequence[Any], result: Any) -> None:
+        """What becomes of pending maps: carried along unchanged, or claimed by a product with values.
+
+        A map that is scaled or mixed before it weighs values is no longer the one that was seen, so it is lost here.
+        """
+        for source in tensors(args):
+            number = getattr(source, MARK, None)
+            if number not in self.pending:
+                continue
+            if func in PRODUCTS:
+                strip = whole(*self.pending.pop(number))
+                self.keys[-1].add(strip.keys)
+                self.hand_on_whole(strip)
+            elif isinstance(result, Tensor) and name_of(func) in UNCHANGED:
+                setattr(result, MARK, number)
+
+    def hand_on(self, strip: Strip) -> bool:
+        return self.found(self.running[-1], strip)
+
+    def hand_on_whole(self, strip: Strip) -> None:
+        """A map in one piece, as often as it is asked for."""
+        in_rounds(lambda _: [strip], self.hand_on)
+
+    def multi_head(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """torch's own module: asked for the weights of every head, whatever the caller wants."""
+        asked = {"need_weights": True, "average_attn_weights": False}
+        output, weights = func(*args, **{**kwargs, **asked})
+        self.hand_on_whole(whole(weights))
+        if not kwargs.get("need_weights", True):
+            return output, None
+        average = kwargs.get("average_attn_weights", True)
+        return output, weights.mean(dim=-3) if average else weights
+
+
+def attends(name: str, module: nn.Module) -> bool:
+    return bool(ATTENDS.search(type(module).__name__) or ATTENDS.search(name.rpartition(".")[2]))
+
+
+def tensors(args: Sequence[Any]) -> Iterator[Tensor]:
+    """The tensors among the arguments, also those in a list or tuple (torch.einsum)."""
+    for value in args:
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from (inner for inner in value if isinstance(inner, Tensor))
+
+
+def is_last(result: Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a softmax went over the last dimension of something like [head, query, key]."""
+    dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
+    return result.dim() >= 3 and dim in (-1, result.dim() - 1)
+
+
+def unmasked(scores: Tensor) -> Tensor | None:
+    """[1, 1, query, key]: the keys that the mask has left to any head; biases push far keys down in some heads only."""
+    near = scores > scores.amax(dim=-1, keepdim=True) - HIDDEN
+    visible = near.flatten(0, -3).any(dim=0)
+    return None if bool(visible.all()) else visible[None, None]
+
+
+def whole(weights: Tensor, visible: Tensor | None = None, scores: Tensor | None = None) -> Strip:
+    """A map that came in one piece, as [batch, head, query, key]."""
+    queries, keys = weights.shape[-2:]
+    given = None if scores is None or not sees_all(scores) else precise(with_batch(scores))
+    return Strip(precise(with_batch(weights)), 0, 0, queries, keys, visible, scores=given)
+
+
+def with_batch(values: Tensor) -> Tensor:
+    """[head, query, key], or with more axes before, as [batch, head, query, key]."""
+    return values[None] if values.dim() == 3 else values.flatten(0, values.dim() - 4)
+
+
+def sees_all(scores: Tensor) -> bool:
+    """Whether every query sees a key: the scores of a row without any say nothing."""
+    return bool((scores.amax(dim=-1) > NOTHING).all())
+
+
+def sdpa_in_strips(
+    hand_on: Callable[[Strip], bool],
+    memory: int,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """torch's scaled_dot_product_attention by its definition, a strip of queries at a time; dropout is off."""
+    lead, dtype = query.shape[:-2], query.dtype
+    queries, keys = query.shape[-2], key.shape[-2]
+    scale = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
+    if enable_gqa:
+        groups = query.shape[-3] // key.shape[-3]
+        key, value = (side.repeat_interleave(groups, -3) for side in (key, value))
+    query, key, value = precise(query), precise(key), precise(value)
+    mask = None if attn_mask is None else attn_mask.expand(*lead, queries, keys)
+    rows = rows_within(memory, math.prod(lead) * keys * max(4, query.element_size()))
+    outputs: list[Tensor] = []
+
+    def strips(number: int) -> Iterator[Strip]:
+        for start in range(0, queries, rows):
+            logits = query[..., start : start + rows, :] @ key.transpose(-2, -1) * scale
+            if is_causal:
+                future = torch.arange(keys, device=query.device) > torch.arange(
+                    start, start + logits.shape[-2], device=query.device
+                ).unsqueeze(1)
+                logits = logits.masked_fill(future, -math.inf)
+            if mask is not None:
+                part = mask[..., start : start + rows, :]
+                hidden = part.dtype == torch.bool
+                logits = logits.masked_fill(~part, -math.inf) if hidden else logits + part
+            # a row that sees nothing is zero
+            weights = torch.softmax(logits, dim=-1).nan_to_num(0.0)
+            if not number:
+                outputs.append(weights @ value)
+            strip = whole(weights, unmasked(logits), logits)
+            yield strip._replace(first_query=start, queries=queries)
+
+    in_rounds(strips, hand_on)
+    return torch.cat(outputs, dim=-2).to(dtype)

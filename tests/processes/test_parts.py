@@ -1,0 +1,112 @@
+"""Results that outlive a killed run: those of every study survive, and none is taken for another."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import attn
+
+from attncli.processes.finished_parts import PARTS, kept_as, no_keep
+from attncli.studies import over_texts
+from attncli.studies.trajectories import Trajectory
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> Iterator[Path]:
+    PARTS.begin(tmp_path / "report.json", lambda: "command")
+    yield tmp_path / "report.json"
+    PARTS.end()
+
+
+def never() -> Any:
+    raise AssertionError("made again")
+
+
+def test_what_is_kept_is_not_made_again(report: Path) -> None:
+    keep = kept_as()
+    assert keep("one", lambda: {"a": [1.5, None]}) == {"a": [1.5, None]}
+    assert keep("one", never) == {"a": [1.5, None]}
+    assert keep("two", lambda: 2) == 2
+    assert PARTS.begin(report, lambda: "command") == 2
+    assert keep("one", never) == {"a": [1.5, None]}
+    PARTS.begin(report, lambda: "another")
+    assert keep("one", lambda: 3) == 3
+    PARTS.end()
+    assert list(report.parent.iterdir()) == []
+
+
+def test_half_written_and_foreign_files_do_not_count(report: Path) -> None:
+    keep = kept_as()
+    keep("one", lambda: 1)
+    (path,) = Path(f"{report}.parts").iterdir()
+    path.write_bytes(path.read_bytes()[:100])
+    assert keep("one", lambda: 2) == 2
+    kept_as(Path)("other", lambda: 1)
+    assert keep("one", never) == 2
+
+
+def test_only_named_types_are_read(report: Path) -> None:
+    """A file that asks for anything else to be built counts for nothing."""
+    found = Trajectory({"log10_residual": [0.0]}, [])
+    kept_as()("strange", lambda: found)
+    assert kept_as(Trajectory)("strange", never) == found
+    assert kept_as()("strange", lambda: 1) == 1
+
+
+def test_without_a_report_nothing_is_kept() -> None:
+    assert kept_as()("one", lambda: 1) == 1
+    assert kept_as()("one", lambda: 2) == no_keep("one", lambda: 2)
+
+
+MODEL = ("random:gpt2?layers=2&width=32&heads=2", "--random-tokens", "8", "--samples", "2")
+LINES = [
+    ("rank-collapse", *MODEL, "--sub-blocks"),
+    ("inspect-model", *MODEL, "--metric", "all"),
+    ("inspect-model", *MODEL, "--with-shuffled-text"),
+    ("paths", *MODEL),
+    ("inspect-model", *MODEL, "--attribute", "-1"),
+    ("paths", *MODEL, "--by", "head"),
+    ("paths", *MODEL, "--sample", "2"),
+    ("paths", *MODEL, "--path", "0,1"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", LINES, ids=lambda line: " ".join([line[0], *line[6:]]))
+def test_results_of_every_study_survive(
+    line: tuple[str, ...], report: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The report from kept results is the report, in whichever order the texts were read."""
+    whole = attn(*line, "--format", "json")
+    assert whole.code == 0, whole.err
+    read = 0
+
+    def from_disk(items: Sequence[Any], work: Callable[..., Any], name: Any, keep: Any) -> list[Any]:  # fmt: skip
+        nonlocal read
+        for item in reversed(items):
+            keep(name(item), lambda item=item: work(item))
+        read += len(items)
+        return [keep(name(item), never) for item in items]
+
+    monkeypatch.setattr(over_texts, "shared_out", from_disk)
+    assert json.loads(attn(*line, "--format", "json").out) == json.loads(whole.out)
+    assert read >= 2
+
+
+def test_what_leaves_more_than_its_result_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Maps are taken while a text is read; from a kept result there would be none."""
+    keeps = []
+
+    def looked_at(items: Sequence[Any], work: Callable[..., Any], name: Any, keep: Any) -> list[Any]:  # fmt: skip
+        keeps.append(keep)
+        return [work(item) for item in items]
+
+    monkeypatch.setattr(over_texts, "shared_out", looked_at)
+    line = ("inspect-model", *MODEL, "--metric", "entropy")
+    assert attn(*line, "--save-maps", str(tmp_path / "maps.safetensors")).code == 0
+    assert attn(*line).code == 0
+    assert [keep is no_keep for keep in keeps] == [True, False]

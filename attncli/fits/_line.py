@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from attncli.fits._best_queries import SAFETY, Problem, evaluate, satisfied, support_of
 from attncli.fits._types import FitRequest, FittedModule, module
 from attncli.fits._verify import Evidence, row_blocks, verify
-from attncli.maths.line.asked import Asked, Tolerances, necessary, sufficient
+from attncli.maths.line.asked import LineDemands, Tolerances, necessary, sufficient
 from attncli.maths.line.decided import OnLine, decided, placed_on
 from attncli.maths.rounding import rounded
 
@@ -54,7 +54,7 @@ def tolerances(request: FitRequest) -> Tolerances:
     )
 
 
-def line_modules(asked: Asked, answer: OnLine, request: FitRequest) -> Iterator[FittedModule]:
+def line_modules(asked: LineDemands, answer: OnLine, request: FitRequest) -> Iterator[FittedModule]:
     """From places that leave room for what rounding and many small leaks add."""
     assert answer.sign is not None
     if not len(asked.rows):
@@ -101,7 +101,7 @@ def shifts(keys: Array, request: FitRequest) -> Iterator[tuple[Array, float]]:
 
 
 def steepest(
-    keys: Array, reach: Array, asked: Asked, sign: NDArray[np.int64], request: FitRequest
+    keys: Array, reach: Array, asked: LineDemands, sign: NDArray[np.int64], request: FitRequest
 ) -> tuple[Array, Array]:
     """For every row the flattest query that serves it, and by how much steeper it is than the places ask."""
     length = len(keys)

@@ -3,7 +3,7 @@
 Every probe is decided by the verification of the rounded module. A search that fails proves nothing.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -143,7 +143,7 @@ def beyond(method: str, target: csr_array, widest: int, impossible: int) -> str:
 
 
 def bracket(
-    probe: Callable[[int], bool], ladder: Sequence[int], low: int
+    probe: Callable[[int], bool], ladder: Iterable[int], low: int = 0
 ) -> tuple[int, int | None]:
     """The last width of the ladder that failed (or the one below it) and the first that worked (None if none)."""
     for d in ladder:

@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 
 from attncli.maths.line.asked import Tolerances, necessary
 from attncli.maths.line.decided import OnLine, decided
-from attncli.maths.line.proofs import Proof
+from attncli.maths.line.proofs import LineProof
 
 RATIO = OFF = 0.2
 
@@ -187,7 +187,7 @@ def test_a_spoiled_proof_does_not_hold() -> None:
         replace(proof, steps=(first._replace(bound=first.bound - 1.0), *rest)),
         replace(proof, budget=1e9),
         replace(proof, links=proof.links[:-1]),
-        Proof(()),
+        LineProof(()),
     ):
         assert not holds(spoiled, asked)
 

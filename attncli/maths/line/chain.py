@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.line.asked import Array, Asked, Index
+from attncli.maths.line.asked import Array, Index, LineDemands
 from attncli.maths.line.proofs import Step
 from attncli.maths.line.signs import Signs
 
@@ -60,7 +60,7 @@ class LeastGaps(NamedTuple):
     """R / 2: the least logit scale."""
 
 
-def chain_of(asked: Asked, found: Signs) -> Chain | None:
+def chain_of(asked: LineDemands, found: Signs) -> Chain | None:
     """The order of the places; None where supports are not nested after all."""
     length, rows = asked.target.shape[0], asked.rows
     sign = found.sign[rows]

@@ -7,9 +7,9 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.line.asked import Array, Asked
+from attncli.maths.line.asked import Array, LineDemands
 from attncli.maths.line.chain import chain_of, contradiction, least_gaps, places
-from attncli.maths.line.proofs import Proof, holds
+from attncli.maths.line.proofs import LineProof, holds
 from attncli.maths.line.signs import Signs, signs, tree_links
 from attncli.maths.line.steps import SMALLEST, LineProgramme, Placed
 
@@ -31,18 +31,18 @@ class OnLine:
     possible: bool | None
     """None: not decided."""
     reason: str
-    proof: Proof | None = None
+    proof: LineProof | None = None
     """Of no."""
     least: float = 0.0
     """No logits below it do."""
-    least_proof: Proof | None = None
+    least_proof: LineProof | None = None
     keys: Array | None = None
     reach: Array | None = None
     """g of every row that asks."""
     sign: NDArray[np.int64] | None = None
 
 
-def decided(asked: Asked, budget: float) -> OnLine:
+def decided(asked: LineDemands, budget: float) -> OnLine:
     """Whether keys on a line can do what is asked with logits up to the budget, in exact arithmetic."""
     length = asked.target.shape[0]
     if not len(asked.rows):
@@ -52,7 +52,7 @@ def decided(asked: Asked, budget: float) -> OnLine:
         return OnLine(None, f"more than {MOST_TOKENS} tokens are not compared row by row")
     found = signs(asked)
     if found.odd:
-        return refused(asked, Proof(found.odd), "rows pull against each other")
+        return refused(asked, LineProof(found.odd), "rows pull against each other")
     if asked.even and not asked.masked:
         answer = by_chain(asked, found, budget)
         if answer is not None:
@@ -60,22 +60,22 @@ def decided(asked: Asked, budget: float) -> OnLine:
     return by_programme(asked, found, budget)
 
 
-def refused(asked: Asked, proof: Proof, why: str) -> OnLine:
+def refused(asked: LineDemands, proof: LineProof, why: str) -> OnLine:
     """A no is one only with a proof that holds."""
     if holds(proof, asked):
         return OnLine(False, why, proof)
     return OnLine(None, f"{why}, but the proof does not outlast rounding")
 
 
-def by_chain(asked: Asked, found: Signs, budget: float) -> OnLine | None:
+def by_chain(asked: LineDemands, found: Signs, budget: float) -> OnLine | None:
     chain = chain_of(asked, found)
     if chain is None:
         return None
     least = least_gaps(chain)
 
-    def proof(limit: float | None) -> Proof:
+    def proof(limit: float | None) -> LineProof:
         steps = contradiction(chain, least, limit)
-        return Proof(tree_links(asked, found, {step.row for step in steps}), steps, limit)
+        return LineProof(tree_links(asked, found, {step.row for step in steps}), steps, limit)
 
     if least.circular:
         return refused(asked, proof(None), "two supports each need the wider gap")
@@ -90,10 +90,10 @@ def by_chain(asked: Asked, found: Signs, budget: float) -> OnLine | None:
     )  # fmt: skip
 
 
-def by_programme(asked: Asked, found: Signs, budget: float) -> OnLine:
+def by_programme(asked: LineDemands, found: Signs, budget: float) -> OnLine:
     """Every choice of signs that links leave open, one linear programme each."""
     trees = np.unique(found.component[asked.rows])
-    cases: list[Proof] = []
+    cases: list[LineProof] = []
     exact = True
     for count, flips in enumerate(choices(len(trees))):
         if count >= SEARCHED:
@@ -119,7 +119,9 @@ def by_programme(asked: Asked, found: Signs, budget: float) -> OnLine:
         return OnLine(False, why(cases[0]), cases[0])
     rows = {row for case in cases for row in case.rows}
     return refused(
-        asked, Proof(tree_links(asked, found, rows), cases=tuple(cases)), "no choice of signs works"
+        asked,
+        LineProof(tree_links(asked, found, rows), cases=tuple(cases)),
+        "no choice of signs works",
     )
 
 
@@ -132,7 +134,7 @@ def choices(trees: int) -> Iterator[tuple[int, ...]]:
             yield (1, *rest)
 
 
-def why(proof: Proof) -> str:
+def why(proof: LineProof) -> str:
     return (
         "the conditions contradict one another"
         if proof.budget is None
@@ -140,7 +142,7 @@ def why(proof: Proof) -> str:
     )
 
 
-def one_choice(asked: Asked, found: Signs, budget: float, alone: bool) -> OnLine:
+def one_choice(asked: LineDemands, found: Signs, budget: float, alone: bool) -> OnLine:
     """The linear programme without a budget, then with smaller and smaller ones."""
     programme = LineProgramme(asked, found.sign)
     placed = programme.solved(None)
@@ -166,17 +168,19 @@ def one_choice(asked: Asked, found: Signs, budget: float, alone: bool) -> OnLine
 
 
 def proof_of(
-    asked: Asked, found: Signs, placed: Placed, budget: float | None, alone: bool
-) -> Proof | None:
+    asked: LineDemands, found: Signs, placed: Placed, budget: float | None, alone: bool
+) -> LineProof | None:
     """What the dual solution says, if it holds; with open signs it is one case and is checked among all."""
     if not placed.steps:
         return None
     links = tree_links(asked, found, {step.row for step in placed.steps})
-    proof = Proof(links, placed.steps, budget)
+    proof = LineProof(links, placed.steps, budget)
     return proof if not alone or holds(proof, asked) else None
 
 
-def proof_of_few(asked: Asked, found: Signs, budget: float | None, alone: bool) -> Proof | None:
+def proof_of_few(
+    asked: LineDemands, found: Signs, budget: float | None, alone: bool
+) -> LineProof | None:
     for count in PREFIXES:
         if count >= len(asked.rows):
             return None
@@ -189,8 +193,13 @@ def proof_of_few(asked: Asked, found: Signs, budget: float | None, alone: bool) 
 
 
 def least_budget(
-    programme: LineProgramme, asked: Asked, found: Signs, placed: Placed, budget: float, alone: bool
-) -> tuple[Placed | None, float, Proof | None]:
+    programme: LineProgramme,
+    asked: LineDemands,
+    found: Signs,
+    placed: Placed,
+    budget: float,
+    alone: bool,
+) -> tuple[Placed | None, float, LineProof | None]:
     """The solution with the smallest logits, the largest budget proved too small, and the proof."""
     reached = scale(asked, centred(asked, placed))
     best = placed if reached <= budget else None
@@ -212,20 +221,20 @@ def least_budget(
     return best, low, proof
 
 
-def centred(asked: Asked, placed: Placed) -> Placed:
+def centred(asked: LineDemands, placed: Placed) -> Placed:
     """Without a mask only differences of keys count: the middle at 0 has the smallest logits."""
     middle = 0.5 * (placed.keys.max() + placed.keys.min())
     return placed if asked.masked else placed._replace(keys=placed.keys - middle)
 
 
-def scale(asked: Asked, placed: Placed) -> float:
+def scale(asked: LineDemands, placed: Placed) -> float:
     """The largest |logit| of a visible pair."""
     largest = np.maximum.accumulate(np.abs(placed.keys))[asked.seen[asked.rows] - 1]
     return float((largest / placed.reach).max())
 
 
 def placed_on(
-    asked: Asked, sign: NDArray[np.int64], budget: float
+    asked: LineDemands, sign: NDArray[np.int64], budget: float
 ) -> tuple[Array, Array] | tuple[None, None]:
     """Keys and reaches with small logits for these bounds and signs, without proofs; None where none were found."""
     found = Signs(sign, np.zeros_like(sign), np.full(len(sign), -1), ())

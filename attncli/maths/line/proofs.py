@@ -11,7 +11,7 @@ from fractions import Fraction
 from itertools import product
 from typing import Any, NamedTuple
 
-from attncli.maths.line.asked import Asked
+from attncli.maths.line.asked import LineDemands
 from attncli.maths.line.signs import SignLink, link_holds
 
 MOST_TREES = 16
@@ -32,7 +32,7 @@ class Step(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Proof:
+class LineProof:
     """Why there is no module of width 1."""
 
     links: tuple[SignLink, ...]
@@ -40,7 +40,7 @@ class Proof:
     steps: tuple[Step, ...] = ()
     budget: float | None = None
     """The limit on the logits that it holds for; None: any."""
-    cases: tuple["Proof", ...] = ()
+    cases: tuple["LineProof", ...] = ()
     """Where links leave signs open: one contradiction for every way to choose them."""
 
     @property
@@ -60,7 +60,7 @@ class Proof:
         return said | ({"cases": [case.described() for case in self.cases]} if self.cases else {})
 
 
-def holds(proof: Proof, asked: Asked) -> bool:
+def holds(proof: LineProof, asked: LineDemands) -> bool:
     """Whether it proves what it says, by whole numbers and what is asked alone."""
     if not all(link_holds(link, asked) for link in proof.links):
         return False
@@ -76,7 +76,7 @@ def holds(proof: Proof, asked: Asked) -> bool:
     return len(set(sides(proof, proof.links).values())) == 1 and adds_up(proof, asked)
 
 
-def sides(proof: Proof, links: Sequence[SignLink]) -> dict[int, tuple[int, int]]:
+def sides(proof: LineProof, links: Sequence[SignLink]) -> dict[int, tuple[int, int]]:
     """Of every row of the steps, its tree of links and the tree's flip; rows against their links are a tree of no one."""
     sign = {step.row: step.sign for step in proof.steps}
     tree = {row: (row, 1) for row in sign} | {row: (row, 1) for link in links for row in link.rows}
@@ -91,7 +91,7 @@ def sides(proof: Proof, links: Sequence[SignLink]) -> dict[int, tuple[int, int]]
     return {row: (tree[row][0], tree[row][1] * sign[row]) for row in sign}
 
 
-def every_choice(proof: Proof, asked: Asked) -> bool:
+def every_choice(proof: LineProof, asked: LineDemands) -> bool:
     """Whether the cases contradict every way to choose the signs of what the links leave open."""
     chosen = []
     for case in proof.cases:
@@ -112,7 +112,7 @@ def every_choice(proof: Proof, asked: Asked) -> bool:
     )
 
 
-def adds_up(proof: Proof, asked: Asked) -> bool:
+def adds_up(proof: LineProof, asked: LineDemands) -> bool:
     """Keys cancel, factors are negative, and no bound is below what is asked."""
     keys: dict[int | None, int] = defaultdict(int)
     factor: dict[int, Fraction] = defaultdict(Fraction)
@@ -130,7 +130,7 @@ def adds_up(proof: Proof, asked: Asked) -> bool:
     return balanced and all(factor[row] < -margin * size[row] for row in factor)
 
 
-def allowed(step: Step, proof: Proof, asked: Asked) -> float:
+def allowed(step: Step, proof: LineProof, asked: LineDemands) -> float:
     """What the request, or the budget, says about the two keys of a step."""
     if step.x is None or step.y is None:
         known = proof.budget is not None and max(step.x or 0, step.y or 0) < asked.seen[step.row]

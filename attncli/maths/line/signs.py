@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.line.asked import Asked
+from attncli.maths.line.asked import LineDemands
 
 Flags = NDArray[np.bool_]
 
@@ -40,7 +40,7 @@ class Signs(NamedTuple):
     """A closed walk of links that contradict one another; empty if there is none."""
 
 
-def signs(asked: Asked) -> Signs:
+def signs(asked: LineDemands) -> Signs:
     same, opposite = links(asked)
     crossing = np.argwhere(same & opposite)
     length = asked.target.shape[0]
@@ -51,7 +51,7 @@ def signs(asked: Asked) -> Signs:
     return coloured(asked, same, opposite)
 
 
-def links(asked: Asked) -> tuple[Flags, Flags]:
+def links(asked: LineDemands) -> tuple[Flags, Flags]:
     """[row, row]: whether some two keys force equal signs, and whether some force opposite ones."""
     length = asked.target.shape[0]
     same, opposite = by_counting(asked)
@@ -67,7 +67,7 @@ def links(asked: Asked) -> tuple[Flags, Flags]:
     return same, opposite
 
 
-def by_counting(asked: Asked) -> tuple[Flags, Flags]:
+def by_counting(asked: LineDemands) -> tuple[Flags, Flags]:
     """From how many keys two supports share, and have each for themselves, among those that both rows see."""
     target, length = asked.target, asked.target.shape[0]
     support = (target.toarray() > 0.0).astype(np.float32)
@@ -83,7 +83,7 @@ def by_counting(asked: Asked) -> tuple[Flags, Flags]:
     return pair & (both > 0) & (rest > 0), pair & (first > 0) & (second > 0)
 
 
-def witness(asked: Asked, i: int, j: int, same: bool) -> SignLink:
+def witness(asked: LineDemands, i: int, j: int, same: bool) -> SignLink:
     """Two keys that force the signs of two rows to be equal or opposite."""
     count = int(min(asked.seen[i], asked.seen[j]))
     on_i, on_j = (on_support(asked, row, count) for row in (i, j))
@@ -99,21 +99,21 @@ def witness(asked: Asked, i: int, j: int, same: bool) -> SignLink:
     return SignLink((i, j), (int(first), int(second)), same)
 
 
-def on_support(asked: Asked, row: int, count: int) -> Flags:
+def on_support(asked: LineDemands, row: int, count: int) -> Flags:
     found = np.zeros(count, dtype=bool)
     keys = asked.keys(row)
     found[keys[keys < count]] = True
     return found
 
 
-def link_holds(link: SignLink, asked: Asked) -> bool:
+def link_holds(link: SignLink, asked: LineDemands) -> bool:
     """Whether both rows want what the link says of them."""
     (i, j), (x, y) = link.rows, link.keys
     other = asked.bound(j, y, x) if link.same else asked.bound(j, x, y)
     return asked.bound(i, y, x) < 0.0 and other < 0.0
 
 
-def coloured(asked: Asked, same: Flags, opposite: Flags) -> Signs:
+def coloured(asked: LineDemands, same: Flags, opposite: Flags) -> Signs:
     """Breadth first, so that an odd cycle is a short one."""
     length = len(same)
     sign, component = np.zeros(length, np.int64), np.full(length, -1)
@@ -137,7 +137,7 @@ def coloured(asked: Asked, same: Flags, opposite: Flags) -> Signs:
 
 
 def closed_walk(
-    asked: Asked, row: int, other: int, parent: NDArray[np.int64], same: Flags
+    asked: LineDemands, row: int, other: int, parent: NDArray[np.int64], same: Flags
 ) -> tuple[SignLink, ...]:
     """From one row up to where both meet and down to the other, and back over the link that is wrong."""
     left, right = ancestors(row, parent), ancestors(other, parent)
@@ -154,7 +154,7 @@ def ancestors(row: int, parent: NDArray[np.int64]) -> list[int]:
     return path
 
 
-def tree_links(asked: Asked, found: Signs, rows: set[int]) -> tuple[SignLink, ...]:
+def tree_links(asked: LineDemands, found: Signs, rows: set[int]) -> tuple[SignLink, ...]:
     """Links that force the signs of these rows to one another, up to one flip for each component."""
     needed = {each for row in rows for each in ancestors(row, found.parent)}
     made = []

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import coo_array, csr_array
 
-from attncli.maths.line.asked import Array, Asked
+from attncli.maths.line.asked import Array, LineDemands
 from attncli.maths.line.proofs import Step, Weighed, balanced_steps
 from attncli.maths.line.signs import PAIRWISE_LIMIT
 
@@ -25,7 +25,7 @@ RELAXED = 1e-7
 """Bounds are held this much wider, so that a proof from the dual solution stands with room for rounding."""
 
 
-class Condition(NamedTuple):
+class LineCondition(NamedTuple):
     """s (k_x - k_y) ≤ bound · g; row is a number within the rows that ask."""
 
     number: int
@@ -51,10 +51,10 @@ class Placed(NamedTuple):
 class LineProgramme:
     """Conditions are kept from one budget to the next."""
 
-    def __init__(self, asked: Asked, sign: NDArray[np.int64]) -> None:
+    def __init__(self, asked: LineDemands, sign: NDArray[np.int64]) -> None:
         self.asked = asked
         self.sign = sign[asked.rows]
-        self.held: dict[Condition, None] = {}
+        self.held: dict[LineCondition, None] = {}
         self.rank = ranks(asked, self.sign)
 
     def solved(self, budget: float | None, rounds: int = ROUNDS) -> Placed:
@@ -77,14 +77,14 @@ class LineProgramme:
             placed = self.relaxed()
         return placed
 
-    def first_guess(self, budget: float | None) -> Iterator[Condition]:
+    def first_guess(self, budget: float | None) -> Iterator[LineCondition]:
         """What would bite if the keys lay as the demands order them."""
         if self.rank is not None:
             for number in range(len(self.asked.rows)):
                 for x, y, bound in self.extremes(number, self.rank, 1e-9, budget):
                     yield self.exactly(number, x, y, bound)
 
-    def broken(self, number: int, placed: Placed, budget: float | None) -> Iterator[Condition]:
+    def broken(self, number: int, placed: Placed, budget: float | None) -> Iterator[LineCondition]:
         """Conditions of one row that the places do not keep."""
         reach = float(placed.reach[number])
         ground = {None: 0.0}
@@ -116,13 +116,13 @@ class LineProgramme:
             yield int(np.argmax(logit)), None, budget
             yield None, int(np.argmin(logit)), budget
 
-    def exactly(self, number: int, x: int | None, y: int | None, bound: float) -> Condition:
+    def exactly(self, number: int, x: int | None, y: int | None, bound: float) -> LineCondition:
         exact = (
             self.asked.bound(int(self.asked.rows[number]), x, y)
             if x is not None and y is not None
             else bound
         )
-        return Condition(number, x, y, exact)
+        return LineCondition(number, x, y, exact)
 
     def relaxed(self) -> Placed:
         """With the conditions that are held."""
@@ -171,7 +171,7 @@ class LineProgramme:
         return balanced_steps(weighed)
 
 
-def ranks(asked: Asked, sign: NDArray[np.int64]) -> Array | None:
+def ranks(asked: LineDemands, sign: NDArray[np.int64]) -> Array | None:
     """One order of the keys that keeps every strict demand of every row; None where they go round in a circle."""
     above = demands(asked, sign)
     length = len(above)
@@ -187,7 +187,7 @@ def ranks(asked: Asked, sign: NDArray[np.int64]) -> Array | None:
     return rank
 
 
-def demands(asked: Asked, sign: NDArray[np.int64]) -> NDArray[np.bool_]:
+def demands(asked: LineDemands, sign: NDArray[np.int64]) -> NDArray[np.bool_]:
     """[x, y]: whether some row puts x above y on the line."""
     length = asked.target.shape[0]
     above = np.zeros((length, length), dtype=bool)

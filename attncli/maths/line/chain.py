@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.maths.line.asked import Array, Index, LineDemands
-from attncli.maths.line.proofs import Step
+from attncli.maths.line.contradictions import Step
 from attncli.maths.line.signs import Signs
 
 SWEEPS = 500

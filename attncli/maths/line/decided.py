@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from attncli.maths.line.asked import Array, LineDemands
 from attncli.maths.line.chain import chain_of, contradiction, least_gaps, places
-from attncli.maths.line.proofs import LineProof, holds
+from attncli.maths.line.contradictions import LineProof, holds
 from attncli.maths.line.signs import Signs, signs, tree_links
 from attncli.maths.line.steps import SMALLEST, LineProgramme, Placed
 

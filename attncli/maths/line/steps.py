@@ -14,7 +14,7 @@ from scipy.optimize import linprog
 from scipy.sparse import coo_array, csr_array
 
 from attncli.maths.line.asked import Array, LineDemands
-from attncli.maths.line.proofs import Step, Weighed, balanced_steps
+from attncli.maths.line.contradictions import Step, Weighed, balanced_steps
 from attncli.maths.line.signs import PAIRWISE_LIMIT
 
 ROUNDS = 60

@@ -59,7 +59,13 @@ def default(field: str) -> str:
     return f"[default: {NetworkSpec.__dataclass_fields__[field].default}]"
 
 
-complete_metric = completion(Registry("metric", "attncli.metrics").names)
+complete_metric = completion(
+    lambda: [
+        *Registry("metric", "attncli.metrics").names(),
+        *Registry("metric of blocks", "attncli.metrics.steps").names(),
+        "depth",
+    ]
+)
 complete_format = completion(Registry("format", "attncli.render").names)
 complete_map = completion(Registry("map", "attncli.maps").names)
 complete_variant = completion(lambda: [*SETS, *VARIANTS])

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from attncli.api.question import How, question
 from attncli.api.rehearsal import before_the_work
 from attncli.errors import UsageError, unknown_name
+from attncli.options.completion import completion
 from attncli.options.declared import Option
 from attncli.options.model_options import InputOptions
 from attncli.options.pattern_options import (
@@ -15,7 +16,6 @@ from attncli.options.pattern_options import (
     SearchOptions,
     request_of,
 )
-from attncli.options.shared import completion
 from attncli.records import Report
 
 if TYPE_CHECKING:

@@ -14,7 +14,9 @@ def log10_variance(state: Split) -> float:
     In Pre-LN models it grows with depth, and the later blocks add ever less to it ("curse of depth"); -∞: all are equal.
     """
     common, varying = (scaled(p.mantissa - p.mantissa.mean(), p.exponent) for p in state.parts)
-    rest = plus(common, varying)  # apart until here: an even common row takes no digits from what varies
+    rest = plus(
+        common, varying
+    )  # apart until here: an even common row takes no digits from what varies
     square = float(np.mean(rest.mantissa**2))
     if square == 0.0:
         return -math.inf

@@ -15,7 +15,7 @@ from attncli.api.rehearsal import before_the_work
 from attncli.errors import UsageError, unknown_name
 from attncli.gates import Condition
 from attncli.networks.variants import Switches
-from attncli.options.completion import complete_metric
+from attncli.options.completion import complete_depth_metric
 from attncli.options.declared import Option
 from attncli.options.model_options import (
     ARITHMETICS,
@@ -57,7 +57,7 @@ def rank_collapse(
         list[str] | None,
         Option(
             metavar="NAME,…",
-            complete=complete_metric,
+            complete=complete_depth_metric,
             usual=True,
             help="Columns, from `attn list metrics`, or depth: what the blocks still do. [default: log10_residual]",
         ),

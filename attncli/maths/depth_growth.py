@@ -13,7 +13,7 @@ LONG = 3
 """States in a row with one count that make a plateau."""
 
 
-class Growth(NamedTuple):
+class DepthGrowth(NamedTuple):
     """log10 of a size against the layer (exponential) or against its logarithm (a power)."""
 
     factor: float
@@ -33,14 +33,14 @@ class Growth(NamedTuple):
         return f"{exponential}, or {power}: not told apart"
 
 
-def growth(logs: Sequence[float]) -> Growth | None:
+def growth(logs: Sequence[float]) -> DepthGrowth | None:
     """Of log10 sizes after layers 1 …; None of too few, or where they do not grow."""
     if len(logs) < FEWEST or not np.isfinite(logs).all() or logs[-1] <= logs[0]:
         return None
     layers = np.arange(1.0, len(logs) + 1.0)
     rate, exponential = line(layers, logs)
     exponent, power = line(np.log10(layers), logs)
-    return Growth(10.0**rate, exponent, power / exponential if exponential > 0.0 else np.inf)
+    return DepthGrowth(10.0**rate, exponent, power / exponential if exponential > 0.0 else np.inf)
 
 
 def line(places: Sequence[float] | np.ndarray, values: Sequence[float]) -> tuple[float, float]:

@@ -51,18 +51,6 @@ def default(field: str) -> str:
     return f"[default: {NetworkSpec.__dataclass_fields__[field].default}]"
 
 
-<<<<<<< HEAD
-complete_metric = completion(
-    lambda: [
-        *Registry("metric", "attncli.metrics").names(),
-        *Registry("metric of blocks", "attncli.metrics.steps").names(),
-        "depth",
-    ]
-)
-complete_format = completion(Registry("format", "attncli.render").names)
-complete_map = completion(Registry("map", "attncli.maps").names)
-=======
->>>>>>> main
 complete_variant = completion(lambda: [*SETS, *VARIANTS])
 
 network_option = partial(Option, panel="Network")

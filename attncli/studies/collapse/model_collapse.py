@@ -39,8 +39,8 @@ def model_collapse(
     variants: Mapping[str, Switches],
     metrics: Sequence[str],
     sub_blocks: bool = False,
-    over: int = 1,
     progress: Progress = no_progress,
+    over: int = 1,
 ) -> Report:
     """`subjects`: the model itself under "", its random twin under the suffix of that one's variants."""
     wanted = list(dict.fromkeys([RESIDUAL, *metrics]))

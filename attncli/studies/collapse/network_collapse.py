@@ -58,8 +58,8 @@ def rank_collapse(
     variants: Mapping[str, Switches],
     metrics: Sequence[str],
     source: Mapping[str, Any],
-    over: int = 1,
     progress: Progress = no_progress,
+    over: int = 1,
 ) -> Report:
     """All variants of networks that differ in their seed alone; `over`: blocks between the states that metrics compare."""
     spec = networks[0].spec

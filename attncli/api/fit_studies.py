@@ -15,7 +15,7 @@ from attncli.fits import FitRequest
 from attncli.fits._module_files import SavedFit, metadata, read_fits, tensors
 from attncli.heads.head import Head, read_head
 from attncli.options.pattern_options import DrawOptions, PatternOptions, SearchOptions
-from attncli.options.size_ranges import parse_sweep
+from attncli.options.size_ranges import parse_range, parse_sweep
 from attncli.patterns import build
 from attncli.patterns._heads import model_head
 from attncli.records import Report
@@ -139,7 +139,11 @@ def varied(
         raise UsageError("--frontier takes one --pattern.", rivals=["--frontier", "--pattern"])
     seeds, first = run.all_seeds(), patterns.chosen[0]
     lengths = [int(n) for n in parse_sweep(sweep, {"length": int})[1]] if sweep else []
-    widths = [int(d) for d in parse_sweep(f"d={frontier}", {"d": int})[1]] if frontier else []
+    widths = (
+        [int(d) for d in parse_range(f"--frontier {frontier}", "d", frontier, int)]
+        if frontier
+        else []
+    )
 
     def make(name: str, length: int, rng: np.random.Generator) -> csr_array:
         return build(name, length, rng, patterns.causal)

@@ -110,7 +110,7 @@ def wanted_numbers(given: Sequence[str]) -> list[int]:
     """How many paths are added, fewest first."""
     texts = separated(given or ["5", "20"])
     for text in texts:
-        if not text.isascii() or not 1 <= (whole_number(text) or 0) <= MOST_PATHS:
+        if not 1 <= (whole_number(text) or 0) <= MOST_PATHS:
             raise UsageError(
                 f"--paths-per-sum {text} must be a whole number from 1 to {MOST_PATHS:,}, or several with commas between."
             )

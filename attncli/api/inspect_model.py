@@ -104,8 +104,8 @@ def inspect_model(
     from attncli.api import network_sources as sources
     from attncli.api.opened_models import refuse_at_once
 
-    asker = "attn inspect-model --weights-only" if weights_only else "attn inspect-model"
-    because = ["--weights-only"] * weights_only
+    asker = "inspect_model(weights_only=True)" if weights_only else "inspect_model"
+    because = ["weights_only"] * weights_only
     subject = sources.named(source, asker, how.output, save_maps, because=because)
     if not weights_only:
         refuse_at_once(subject)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from attncli.api.question import How, Say
+from attncli.cli.spelling import as_typed
 from attncli.cli.typer_options import for_typer
 from attncli.options.declared import Option
 from attncli.options.groups import flat_parameters, gathered, group_parameters
@@ -92,6 +93,6 @@ def say_unless(quiet: bool) -> Say:
 
     def tell(sentence: str) -> None:
         if not quiet:
-            say(sentence)
+            say(as_typed(sentence))
 
     return tell

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from attncli.cli.arguments import PARSER_WORDS, with_config_first, with_plot_target
+from attncli.cli.spelling import as_typed
 from attncli.errors import AttnError, LimitError, UsageError
 from attncli.processes.launch import launch
 from attncli.processes.saying import say
@@ -59,7 +60,7 @@ def run(arguments: Sequence[str]) -> int:
     except AttnError as error:
         if debug:
             raise
-        return complain(str(error), error.exit_code)
+        return complain(as_typed(str(error)), error.exit_code)
     except MemoryError:
         if debug:
             raise

@@ -78,9 +78,7 @@ def read_fits(path: Path) -> tuple[list[SavedFit], FitRequest]:
     held = {name: file.array(name) for name in file.names()}
     described = file.metadata
     if described.get("format") != FORMAT or not {"w_q", "w_k", "x.0"} <= held.keys():
-        raise InputError(
-            f"{path} is no fitted module: write one with attn approximate -o FILE.safetensors."
-        )
+        raise InputError(f"{path} is no fitted module: `approximate(save_module=FILE)` writes one.")
     request = stored_request(path, described, held["w_q"])
     names = [listed(path, described, key) for key in ("patterns", "methods")]
     count = sum(name.startswith("x.") for name in held)

@@ -13,6 +13,7 @@ from attncli.fits import FITS
 from attncli.fits._types import Cannot, Fit, FitRequest, FittedModule
 from attncli.fits._verify import Evidence, Progress, silent, verify
 from attncli.registry import call_spec
+from attncli.threads import one_blas_thread
 
 AUTO = ("cyclic", "learned", "convex", "certificate")
 """What `auto` tries; the later two only where the earlier ones find nothing."""
@@ -38,6 +39,7 @@ class Attempt:
     """Smallest and largest width tried by a search."""
 
 
+@one_blas_thread()
 def try_width(
     method: str,
     target: csr_array,

@@ -15,7 +15,7 @@ def parse_sweep(text: str, swept: Mapping[str, type]) -> tuple[str, list[float]]
     name, _, values = text.partition("=")
     if name not in swept or not values:
         raise UsageError(f"cannot sweep '{text}': write {FORM} with one of {', '.join(swept)}.")
-    kind, where = swept[name], f"--sweep {text}"
+    kind, where = swept[name], f"`sweep={text!r}`"
     if ":" not in values:
         points = [convert(where, name, part, kind) for part in values.split(",")]
         return name, list(dict.fromkeys(points))

@@ -87,7 +87,7 @@ def check(
 
     conditions, changes = prepare(output), baseline.changes()
     old = baseline.read()
-    report = sources.report(source, "attn check")
+    report = sources.report(source, "check")
     verdicts = gates.decide(report, conditions)
     if old is not None:
         verdicts += gates.decide_changes(report, old, changes, str(baseline.baseline))

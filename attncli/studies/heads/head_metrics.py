@@ -96,7 +96,9 @@ def expanded(name: str) -> list[str]:
     if name == "all":
         return [member for group in groups.values() for member in group]
     if name == "weights" or name in WEIGHTS.names():
-        raise UsageError(f"--metric {name} needs no run: say --weights-only.", idle=["--metric"])
+        raise UsageError(
+            f"`metric={name!r}` needs no run: say `weights_only=True`.", idle=["metric"]
+        )
     if name in groups:
         return groups[name]
     known = [*ATTENTION.names(), *state_names(), ROLE]

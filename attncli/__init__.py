@@ -18,8 +18,8 @@ Rooms, top to bottom; a room imports only from rooms above it, and `tests/test_h
     stored       files that others wrote: JSON objects, safetensors without torch
     processes    several processes that run one command, and runs of attn by attn
     writing      files written whole or not at all
-    reports      finished reports: read back from JSON, put side by side
     maths        numpy only, no input or output: the c+R arithmetic, bounds, orders
+    reports      finished reports: read back from JSON, put side by side
     networks     synthetic transformers in c+R form: specification, weights, files, one layer's step
     maps         synthetic attention maps, one kind per file
     patterns     sparse target patterns, one per file, and pattern files

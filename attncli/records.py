@@ -7,7 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""Of the reports that are written. 2: rows have `each`, texts have `sha256`."""
+READ_VERSIONS = (1, 2)
+"""Of those that are read; what a version does not have is empty."""
 
 NOT_APPLICABLE = "n/a: "
 """How the note of a null begins where there is no such number, rather than one that could not be had."""
@@ -23,11 +26,12 @@ FOUND_KEYS = frozenset(
         *("uniform", "random_init", "shuffled"),
         *("token", "feature", "over_median", "largest", "text"),
         *("role", "mark", "word"),
+        *("query", "key", "query_token", "key_token"),
     }
 )
 """Keys that say what was found at a row's place, where all others say which place it is: the same number under even
-attention, with random weights or on shuffled text; where a maximum lies; a head's role and its letter; a token's word; how it
-was computed."""
+attention, with random weights or on shuffled text; where a maximum lies; a head's role and its letter; a token's word; the two
+tokens of a pair; how it was computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +40,7 @@ class Row:
 
     metric: str
     value: float | None
-    """The mean over the n seeds or texts; `None` only together with a `note` that says why."""
+    """The mean over the n seeds or texts, the largest or least where the metric's definition says so; `None` only together with a `note` that says why."""
     unit: str
     variant: str | None = None
     layer: int | None = None
@@ -48,6 +52,9 @@ class Row:
     note: str | None = None
     keys: Mapping[str, Scalar] = field(default_factory=dict)
     """Further axes that a study needs, such as `tokens` in a sweep."""
+    each: tuple[float, ...] = ()
+    """The n numbers that `value` is the mean of, in the order of the seeds or texts: what two reports of the same texts
+    are paired by. Empty where n is 1, or too large to keep them."""
 
     @property
     def lost(self) -> bool:
@@ -76,9 +83,9 @@ class Row:
         return ", ".join(str(v) if name == "variant" else f"{name} {v}" for name, v in named)
 
     def flat(self) -> dict[str, Any]:
-        """The row as one flat mapping, in the column order of the report contract."""
+        """The row as one flat mapping, in the column order of the report contract; `each` only where it is kept."""
         own = {name: getattr(self, name) for name in ROW_COLUMNS}
-        return {**own, **self.keys}
+        return {**own, **({"each": list(self.each)} if self.each else {}), **self.keys}
 
 
 ROW_COLUMNS = ("metric", "variant", "layer", "head", "value", "spread", "n", "unit", "note")
@@ -90,6 +97,8 @@ class Definition:
 
     unit: str
     definition: str
+    heading: str = ""
+    """Over a column, where the name says too little to a reader."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +132,8 @@ class View:
     """Show shades instead of numbers, with the letter that stands under this key of the row."""
     names: str = ""
     """Beside each place on the axis that goes down, show what stands under this key of its rows."""
+    pair: tuple[str, ...] = ()
+    """Before the number, what stands under these two keys of the row, and behind it even attention's: `fox ← quick`."""
     measure: str = ""
     """What the numbers across are called on a plot's axis, where that is not the metric itself: `max(sink)`."""
 

@@ -58,7 +58,8 @@ def row(
     """As studies make them: a spread beside a value only, a note beside a null only."""
     if value is None:
         return Row(metric, None, "1", note=note, **coordinates)
-    return Row(metric, value, "1", spread=spread, **coordinates)
+    each = (value, value) if spread == 0.0 else ()
+    return Row(metric, value, "1", spread=spread, each=each, **coordinates)
 
 
 def rows(

@@ -7,12 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import PLAIN
 
 import attncli
 
 PACKAGE = Path(attncli.__file__).parent
-README = (PACKAGE.parent / "README.md").read_text()
 ROOMS = re.findall(r"^    (\w+) +\S", (attncli.__doc__ or "").partition("Rooms,")[2], re.MULTILINE)
 """The rooms in the order of the drawing."""
 
@@ -216,13 +214,16 @@ OF_OTHERS = ("--nproc-per-node",)
 
 
 def sentences(path: Path) -> list[tuple[int, str]]:
-    """Texts of a file with their lines, but for docstrings and what declares an option; `X` for what is filled in."""
+    """Texts of a file with their lines, but for docstrings and what declares options or metrics; `X` is what is filled in."""
     tree = ast.parse(path.read_text())
     apart = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             apart.add(id(node.value))
-        declares = isinstance(node, ast.Call) and any(each.arg == "help" for each in node.keywords)
+        declares = isinstance(node, ast.Call) and (
+            any(each.arg == "help" for each in node.keywords)
+            or ast.unparse(node.func) == "Definition"
+        )
         if declares or (isinstance(node, ast.FormattedValue) and node.format_spec):
             apart |= {id(inner) for inner in ast.walk(node)}
         if isinstance(node, ast.JoinedStr):
@@ -280,92 +281,15 @@ def test_whatever_a_sentence_has_in_backticks_is_a_parameter_or_a_question() -> 
     assert left == []
 
 
-def readme_table(title: str) -> dict[str, str]:
-    """The two columns of the table under a heading."""
-    section = README.partition(f"### {title}\n")[2].partition("\n#")[0]
-    rows = re.findall(r"^\| `([^`]+)` \| (.+) \|$", section, re.MULTILINE)
-    return dict(rows)
-
-
-def test_the_metric_table_of_the_readme_is_generated() -> None:
-    from attncli.metrics import METRICS, definition
-    from attncli.studies.collapse.network_collapse import OWN_METRICS
-
-    expected = {name: definition(name).definition for name in METRICS.names()}
-    expected |= {name: found.definition for name, found in OWN_METRICS.items()}
-    assert readme_table("Metrics of rank-collapse") == {
-        name: text.replace("|", "\\|") for name, text in expected.items()
-    }
-
-
-def test_the_map_table_of_the_readme_is_generated() -> None:
-    from attncli.maps import MAPS
-
-    assert readme_table("Maps") == {name: MAPS.summary(name) for name in MAPS.names()}
-
-
-@pytest.mark.parametrize(
-    ("title", "package"),
-    [
-        ("Metrics of heads", "attention"),
-        ("Metrics of states as the model has them", "activations"),
-        ("Metrics of weights", "weights"),
-    ],
-)
-def test_the_tables_of_a_models_metrics_are_generated(title: str, package: str) -> None:
-    from attncli.registry import Registry
-
-    registry = Registry("metric", f"attncli.metrics.{package}")
-    expected = {name: registry.summary(name).replace("|", "\\|") for name in registry.names()}
-    assert readme_table(title) == expected
-
-
-def test_start_has_exactly_two_blocks() -> None:
-    section = README.partition("\n## Start\n")[2].partition("\n## ")[0]
-    assert len(re.findall(r"^```sh$", section, re.MULTILINE)) == 2
-
-
-def shown(text: str) -> list[tuple[str, str]]:
-    """Commands with the output printed below them."""
-    blocks = re.findall(r"```console\n(.*?)```", text, re.DOTALL)
-    found = []
-    for block in blocks:
-        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            command, _, output = part.partition("\n")
-            found.append((command, output))
-    return found
-
-
-SECTIONS = {
-    section.partition("\n")[0]: shown(section)
-    for section in README.split("\n## ")
-    if shown(section)
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("section", SECTIONS)
-def test_commands_of_the_readme_print_what_it_shows(section: str, tmp_path: Path) -> None:
-    """Word for word; `…` stands for lines left out. A section's commands read what those before them have written."""
-    for command, output in SECTIONS[section]:
-        code = command.replace("attn ", f"{sys.executable} -m attncli ", 1)
-        done = subprocess.run(
-            code, shell=True, cwd=tmp_path, env=PLAIN, capture_output=True, text=True, check=False
-        )
-        printed = [line.rstrip() for line in (done.stdout + done.stderr).splitlines()]
-        for piece in output.split("\n…\n"):
-            wanted = [line.rstrip() for line in piece.strip("\n").splitlines()]
-            wanted = [line for line in wanted if line != "…"]
-            assert contains(printed, wanted), "\n".join([command, *printed])
-
-
-def contains(lines: list[str], wanted: list[str]) -> bool:
-    size = len(wanted)
-    return any(lines[start : start + size] == wanted for start in range(len(lines) - size + 1))
-
-
-def test_every_example_of_the_help_texts_is_run_somewhere() -> None:
-    """`tests/cli/test_help.py` runs them; here: that there are any for every command."""
-    from attncli.cli.commands.rank_collapse import EXAMPLES
-
-    assert EXAMPLES.count("attn rank-collapse") >= 5
+def test_refused_options_are_listed_by_their_parameters() -> None:
+    """`idle`, `because` and `rivals` of an error, so that defaults of a configuration are told from what was typed."""
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.keyword) and node.arg in ("idle", "because", "rivals"):
+                texts = [
+                    each.value for each in ast.walk(node.value) if isinstance(each, ast.Constant)
+                ]
+                assert not [text for text in texts if str(text).startswith("-")], (
+                    path,
+                    node.lineno,
+                )

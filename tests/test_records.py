@@ -36,8 +36,10 @@ def test_flat_holds_every_coordinate_once_in_the_order_of_the_contract() -> None
         "note": None,
         "tokens": 16,
     }
+    drawn = dataclasses.replace(ROW, each=(1.0, 2.0))
+    assert drawn.flat() == {**ROW.flat(), "each": [1.0, 2.0]}
     assert tuple(ROW.flat())[: len(ROW_COLUMNS)] == ROW_COLUMNS
-    assert {field.name for field in dataclasses.fields(Row)} == {*ROW_COLUMNS, "keys"}
+    assert {field.name for field in dataclasses.fields(Row)} == {*ROW_COLUMNS, "keys", "each"}
 
 
 def test_what_does_not_apply_is_none_never_zero() -> None:

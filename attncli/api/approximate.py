@@ -21,25 +21,34 @@ from attncli.records import Report
 @question(own=("save_module",))
 def approximate(
     *,
+    patterns: PatternOptions,
     module: Annotated[
         str | None,
         Option(
             metavar="MODEL:LAYER.HEAD",
+            usual=True,
             help="A trained head: the inputs that make it show the patterns, and what rounding leaves of them.",
         ),
     ] = None,
     sweep: Annotated[
         str | None,
         Option(
-            metavar="length=FROM:TO", help="The smallest width against the length, and its law."
+            metavar="length=FROM:TO",
+            usual=True,
+            help="The smallest width against the length, and its law.",
         ),
     ] = None,
     frontier: Annotated[
         str | None,
-        Option(metavar="FROM:TO", help="The smallest logit scale at these widths, per dtype."),
+        Option(
+            metavar="FROM:TO",
+            usual=True,
+            help="The smallest logit scale at these widths, per dtype.",
+        ),
     ] = None,
     verify: Annotated[
-        Path | None, Option(metavar="FILE", help="Measure a saved fit again, and nothing else.")
+        Path | None,
+        Option(metavar="FILE", usual=True, help="Measure a saved fit again, and nothing else."),
     ] = None,
     timing: Annotated[
         bool, Option("--timing", help="Add CPU seconds, which differ from run to run.")
@@ -47,7 +56,6 @@ def approximate(
     offline: Annotated[
         bool, Option("--offline", help="Models from the cache and from folders alone.")
     ] = False,
-    patterns: PatternOptions,
     inputs: InputOptions,
     search: SearchOptions,
     precision: PrecisionOptions,

@@ -25,6 +25,7 @@ from attncli.studies.heads.head_metrics import choose
 from attncli.studies.heads.head_views import Ranking
 from attncli.studies.heads.kept_maps import KeptMaps, bytes_needed
 from attncli.studies.heads.model_heads import HeadPlan, HeadSubject, inspect_model
+from attncli.studies.heads.token_names import TokenNames
 from attncli.studies.model_runs import own_precision
 from attncli.watching import STRIP_MEMORY, Shape, Site, prove
 from attncli.watching.blocks import find_stacks
@@ -59,9 +60,11 @@ class Asked:
     """Whether the maps of chosen heads are to be drawn."""
     strip_memory: int | None
     """MiB."""
+    pairs: int = 0
+    """How many of each head's strongest pairs of tokens are told."""
 
     def plan(self, heads: HeadOptions) -> HeadPlan:
-        metrics = choose(self.metric)
+        metrics = choose(self.metric, self.pairs)
         order = ranking(heads, metrics.heads)
         return HeadPlan(
             metrics,
@@ -166,6 +169,7 @@ def model_study(
     lengths = at_length(subject.shapes, texts[0].tokens)
     announce(kept, lengths, asked.save_maps, say, subject.itemsize)
     metadata: dict[str, str] = {}
+    names = TokenNames.of_text(texts[0])
 
     def beyond(found: Beyond, keys: Mapping[Site, Mapping[str, "Scalar"]]) -> None:
         named = {name: keys[site] for site, name in kept.names().items()}
@@ -175,9 +179,9 @@ def model_study(
         given = beyond if asked.save_maps is not None else None
         report = study(also=kept.take, progress=progress, beyond=given)
         if asked.save_maps is not None:
-            metadata.update(kept.metadata(checkpoint.identity, texts[0].labels))
+            metadata.update(kept.metadata(checkpoint.identity, names))
             write_whole(asked.save_maps, lambda path: write_tensors(path, kept.tensors(), metadata))
-        pictures = kept.pictures(texts[0].labels) if asked.draws_maps else ()
+        pictures = kept.pictures(names) if asked.draws_maps else ()
         return replace(report, pictures=tuple(pictures))
 
     return with_maps

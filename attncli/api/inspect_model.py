@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from attncli.api.question import How, question
+from attncli.api.question import MEASURING, How, question
 from attncli.api.rehearsal import before_the_work
+from attncli.errors import UsageError
 from attncli.options.declared import Argument, Option
 from attncli.options.head_options import HeadOptions
 from attncli.options.model_options import InputOptions, ModelOptions
@@ -38,13 +39,18 @@ def inspect_model(
         Option(
             metavar="NAME,…",
             complete=completion(complete),
+            usual=True,
             help="Metrics or groups: attention, spectra, roles, states, all, or weights with --weights-only. "
             "[default: what tells the heads' roles]",
         ),
     ] = None,
     with_random_init: Annotated[
         bool,
-        Option("--with-random-init", help="Beside each number that of the same model, untrained."),
+        Option(
+            "--with-random-init",
+            usual=True,
+            help="Beside each number that of the same model, untrained.",
+        ),
     ] = False,
     with_shuffled_text: Annotated[
         bool,
@@ -57,19 +63,33 @@ def inspect_model(
     ] = None,
     weights_only: Annotated[
         bool,
-        Option("--weights-only", help="No run and no input: spectra of each head's weights."),
+        Option(
+            "--weights-only",
+            usual=True,
+            help="No run and no input: spectra of each head's weights.",
+        ),
     ] = False,
     save_maps: Annotated[
         Path | None,
         Option(
             metavar="FILE.safetensors",
+            usual=True,
             help="The first text's maps of the heads that --layers and --heads leave.",
+        ),
+    ] = None,
+    pairs: Annotated[
+        int | None,
+        Option(
+            metavar="N",
+            usual=True,
+            help="Which tokens: each head's N strongest query ← key pairs, beside even attention.",
         ),
     ] = None,
     attribute: Annotated[
         str | None,
         Option(
             metavar="TOKEN",
+            usual=True,
             help="Which input tokens this one's last state comes from: a position, negative from the end, or a piece "
             "of the text. [table: the --top N by share]",
         ),
@@ -99,6 +119,7 @@ def inspect_model(
         "with_shuffled_text": with_shuffled_text,
         "save_maps": save_maps is not None,
         "strip_memory": strip_memory is not None,
+        "pairs": pairs is not None,
     }
     others = [name for name, given in own.items() if given]
     from attncli.api import network_sources as sources
@@ -126,7 +147,9 @@ def inspect_model(
     else:
         from attncli.api.head_studies import Asked, study_of
 
-        refuse_gates(conditions, names)
+        if pairs == 0:
+            raise UsageError("`pairs=0`: it must be at least 1.")
+        refuse_gates(conditions, names, pairs or 0)
         draws_maps = how.pictures and bool(heads.heads)
         asked = Asked(
             subject,
@@ -138,18 +161,20 @@ def inspect_model(
             save_maps,
             draws_maps,
             strip_memory,
+            pairs or 0,
         )
         study = study_of(asked, heads, model, inputs, how.say)
     before_the_work()
+    how.doing(MEASURING)
     report: Report = study(progress=how.progress)
     return report
 
 
-def refuse_gates(conditions: "Sequence[Condition]", metric: Sequence[str]) -> None:
+def refuse_gates(conditions: "Sequence[Condition]", metric: Sequence[str], pairs: int) -> None:
     """On metrics that this run does not measure, said before the model is loaded."""
     from attncli.gates import refuse_unmeasured
     from attncli.studies.heads.head_metrics import choose, members
 
     if conditions:
         others = [name for group in members().values() for name in group]
-        refuse_unmeasured(conditions, choose(metric).definitions(), others)
+        refuse_unmeasured(conditions, choose(metric, pairs).definitions(), others)

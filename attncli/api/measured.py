@@ -15,13 +15,17 @@ AXES = {2: "query, key", 3: "head, query, key", 4: "layer, head, query, key"}
 
 
 def measure(
-    maps: Any, metrics: str | Iterable[str] = (), labels: Sequence[str] | None = None
+    maps: Any,
+    metrics: str | Iterable[str] = (),
+    labels: Sequence[str] | None = None,
+    pairs: int = 0,
 ) -> Answer:
     """What attention maps show: numpy or torch arrays, such as the `attentions` of a model's output.
 
     `maps`: [query, key], [head, query, key] or [layer, head, query, key], or one [head, query, key] or
     [1, head, query, key] for each layer. `metrics`: names or groups of `attn list attention-metrics`, by default those
-    that tell the heads' roles; `labels`: the tokens along both sides. Keys are taken for hidden where no head of a
+    that tell the heads' roles; `labels`: the tokens along both sides; `pairs`: how many of each head's strongest
+    query → key pairs are told. Keys are taken for hidden where no head of a
     layer looks ahead.
     """
     import json
@@ -37,7 +41,7 @@ def measure(
     metadata = {} if labels is None else {"tokens": json.dumps(list(map(str, labels)))}
     tensors = {f"layers.{layer}.attention": array for layer, array in layers.items()}
     file = MapFile("these maps", HeldArrays("these maps", tensors, metadata))
-    chosen = choose([part.strip() for name in names for part in name.split(",")])
+    chosen = choose([part.strip() for name in names for part in name.split(",")], pairs)
     report = inspect_maps(file, HeadPlan(chosen))
     return answer(with_provenance(report, ["attncli.measure(…)"]))
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from attncli.api.question import How, question
+from attncli.api.question import MEASURING, How, question
 from attncli.api.rehearsal import before_the_work
 from attncli.api.task_path_studies import (
     PathTaskOptions,
@@ -33,11 +33,11 @@ def paths(
     *,
     source: Source = None,
     asked: PathOptions,
-    task: PathTaskOptions,
-    training: TrainingOptions,
     model: ModelOptions,
     inputs: InputOptions,
     network: NetworkOptions,
+    task: PathTaskOptions,
+    training: TrainingOptions,
     run: RunOptions,
     how: How,
 ) -> Report:
@@ -79,6 +79,7 @@ def paths(
         else:
             study = network_study(subject, asked, network, run, conditions)
     before_the_work()
+    how.doing(MEASURING)
     report: Report = study(progress=how.progress)
     return report
 

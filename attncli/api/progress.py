@@ -1,21 +1,31 @@
-"""A progress bar on stderr for work that takes longer than a second, on a terminal only."""
+"""What a person at a terminal sees while they wait: at once what is being done, and a bar once numbers come.
+
+All of it on stderr, on a terminal only, and gone when the work is done.
+"""
 
 import contextlib
+import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from attncli.processes.launch import first
 from attncli.studies import Progress, no_progress
+from attncli.visible import visible
 
 PATIENCE = 1.0
 """Seconds before a bar appears."""
+DUMB = ("dumb", "unknown")
+"""Terminals on which nothing can be taken back."""
+NARROWEST, USUAL = 20, 80
+"""Columns."""
 
 
 @contextlib.contextmanager
 def progress_bar(wanted: bool) -> Iterator[Progress]:
-    """A callback for studies; it draws nothing unless the work is long and somebody watches."""
-    if not (wanted and sys.stderr.isatty()):
+    """A callback for studies; it draws nothing unless somebody watches."""
+    if not (wanted and first() and sys.stderr.isatty()):
         yield no_progress
         return
     bar = Bar()
@@ -25,15 +35,36 @@ def progress_bar(wanted: bool) -> Iterator[Progress]:
         bar.stop()
 
 
+def doing_of(progress: Progress) -> Callable[[str], None]:
+    """Says what is being done before there are numbers: a bar shows it, what else watches is told nothing."""
+    return progress.doing if isinstance(progress, Bar) else lambda what: None
+
+
 class Bar:
-    """Created cheap; rich's bar is imported and shown when patience ends."""
+    """Created cheap: a line of words until patience ends, then rich's bar, which is imported for it."""
 
     def __init__(self) -> None:
         self.began = time.monotonic()
         self.display: Any = None
+        self.said = ""
+        """The words that stand on the terminal now."""
+
+    def doing(self, what: str) -> None:
+        """Words in the place of what was said before; none for none."""
+        self.clear()
+        if what and self.display is None and os.environ.get("TERM") not in DUMB:
+            self.said = fitted(f"{visible(what)} …")
+            print(self.said, end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        """Take the words back, so that a line can stand there."""
+        if self.said:
+            print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
+            self.said = ""
 
     def __call__(self, done: int, total: int, what: str) -> None:
         if self.display is None and time.monotonic() - self.began > PATIENCE:
+            self.clear()
             self.show(what)
         if self.display is not None:
             self.display.update(self.task, completed=done, total=total)
@@ -48,5 +79,15 @@ class Bar:
         self.display.start()
 
     def stop(self) -> None:
+        self.clear()
         if self.display is not None:
             self.display.stop()
+
+
+def fitted(text: str) -> str:
+    """On one line of the terminal: a longer one could not be taken back."""
+    try:
+        columns = os.get_terminal_size(sys.stderr.fileno()).columns or USUAL
+    except (OSError, ValueError):
+        columns = USUAL
+    return text[: max(NARROWEST, columns) - 1]

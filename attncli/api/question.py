@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Union, get_args, get_origin
 
-from attncli.api.progress import progress_bar
+from attncli.api.progress import doing_of, progress_bar
 from attncli.errors import UsageError
 from attncli.gates import Condition
 from attncli.models.sources import Source
@@ -36,6 +36,10 @@ OF_PYTHON = ("progress", "pictures")
 """Keywords that the command line says in other ways."""
 
 
+MEASURING = "measuring"
+"""What is being done once all is opened."""
+
+
 def silent(sentence: str) -> None:
     """Nobody listens."""
 
@@ -45,6 +49,8 @@ class How:
     """What surrounds a question: who watches, and what else the answer is wanted for."""
 
     progress: Progress = no_progress
+    doing: Say = silent
+    """For what is being done now, which is forgotten when the next thing is."""
     say: Say = silent
     """For what a person wants to know before long work."""
     conditions: tuple[Condition, ...] = ()
@@ -80,6 +86,7 @@ def question(own: Sequence[str] = ()) -> Callable[[Callable[..., Any]], Callable
                 module = apart.get("save_module")
                 how = How(
                     watch,
+                    doing_of(watch),
                     pictures=apart["pictures"],
                     save_module=None if module is None else Path(module),
                 )

@@ -10,7 +10,7 @@ from attncli.api.circle_studies import (
     refuse_with_the_task,
     refuse_without_a_task,
 )
-from attncli.api.question import How, question
+from attncli.api.question import MEASURING, How, question
 from attncli.api.rehearsal import before_the_work
 from attncli.errors import UsageError, unknown_name
 from attncli.gates import Condition
@@ -58,6 +58,7 @@ def rank_collapse(
         Option(
             metavar="NAME,…",
             complete=complete_metric,
+            usual=True,
             help="Columns, from `attn list metrics`. [default: log10_residual]",
         ),
     ] = None,
@@ -80,20 +81,24 @@ def rank_collapse(
     exact: Annotated[bool, Option("--exact", help="Short for --arithmetic exact.")] = False,
     with_random_init: Annotated[
         bool,
-        Option("--with-random-init", help="Beside a model the same architecture, random weights."),
+        Option(
+            "--with-random-init",
+            usual=True,
+            help="Beside a model the same architecture, random weights.",
+        ),
     ] = False,
     sub_blocks: Annotated[
         bool,
         Option("--sub-blocks", help="Inside a model's blocks too: after the attention of each."),
     ] = False,
-    asked: CollapseTaskOptions,
-    training: TrainingOptions,
     variants: VariantOptions,
     switches: SwitchOptions,
     model_switches: ModelSwitchOptions,
     model: ModelOptions,
     inputs: InputOptions,
     network: NetworkOptions,
+    asked: CollapseTaskOptions,
+    training: TrainingOptions,
     run: RunOptions,
     how: How,
 ) -> Report:
@@ -152,6 +157,7 @@ def rank_collapse(
         refuse_without_a_model(subject, for_models)
         study = network_study(subject, sweep, choose, network, run, conditions)
     before_the_work()
+    how.doing(MEASURING)
     report: Report = study(metrics=metrics, progress=how.progress)
     return report
 

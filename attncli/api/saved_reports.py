@@ -6,6 +6,7 @@ from os import PathLike
 from attncli.api.answers import Answer, answer
 from attncli.api.provenance import with_provenance
 from attncli.errors import UsageError
+from attncli.gates import require_share
 from attncli.records import Report
 from attncli.reports import read as read_report
 from attncli.studies.reports.differences import compare as differences
@@ -18,12 +19,16 @@ def read(path: str | PathLike[str]) -> Answer:
     return answer(read_report(os.fspath(path)))
 
 
-def compare(old: Saved, new: Saved, top: int = 20) -> Answer:
-    """What moved between two reports, in spreads of both; `top`: how many changes the table shows."""
+def compare(old: Saved, new: Saved, top: int = 20, family_wise: float | None = None) -> Answer:
+    """What moved between two reports, in spreads; `top`: how many changes the table shows.
+
+    `family_wise`: how often noise alone may make any of the numbers count as clear of it, such as 0.05.
+    """
+    require_share(family_wise)
     if top < 0:
         raise UsageError(f"`top` must be 0 or more, not {top}.")
     names = (name_of(old, "old"), name_of(new, "new"))
-    found = differences(finished(old), finished(new), names, top)
+    found = differences(finished(old), finished(new), names, top, family_wise)
     return answer(with_provenance(found, [f"attncli.compare({', '.join(map(repr, names))})"]))
 
 

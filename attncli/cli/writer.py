@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from attncli import gates
-from attncli.cli.together import keep_parts
 from attncli.errors import UsageError
 from attncli.options.shared import OutputOptions
 from attncli.processes.launch import first
@@ -53,7 +52,6 @@ def prepare(options: OutputOptions, *tensors: Path | None) -> list[gates.Conditi
         )
     if options.plot not in (None, "terminal"):
         require_figure(Path(options.plot))
-    keep_parts(options.output, options.quiet)
     return [gates.parse(text) for text in options.fail_if]
 
 

@@ -4,18 +4,20 @@ condition  := [aggregate(] metric [ '[' selector, … ']' ] [)] op number       
 aggregate  := min | max | mean | any | all           (any, if not said: one matching row is enough to fail)
 op         := <  <=  >  >=  ==  !=
 
-change     := metric [ '[' selector, … ']' ] : limit                            against a baseline, `--fail-on`
-limit      := [+|-] number [% | s]                   (a sign fails one direction only; s = in spreads)
+change     := [aggregate(] metric [ '[' selector, … ']' ] [)] : limit           against a baseline, `--fail-on`
+limit      := [+|-] number [% | s]                   (a sign fails one direction only; s = in spreads: of the
+                                                     differences, where both reports hold the same texts or seeds)
 
 selector   := axis=value | axis=first:last | value    (a bare number is a layer, a bare word a variant)
 
 log10_residual[variant=SAN+skip, layer=-1] < -3       layers count from the end when negative
 mean(order[SAN, layer=5:12]) > 2.5                     both ends included
 log10_residual:-0.5                                    fails where one fell by more than 0.5
-sink[head=3]:2s                                        fails where the change is clear of the noise of both runs
+sink[head=3]:2s                                        fails where the change is clear of the noise
+mean(entropy):-2s                                      the mean over all rows of each text, compared text by text
 """
 
-from attncli.gates.changes import Change, decide_changes, parse_change
+from attncli.gates.changes import Change, decide_changes, parse_change, require_share
 from attncli.gates.conditions import AGGREGATES, Condition, decide, parse
 from attncli.gates.foreseen import refuse_unmatched, refuse_unmeasured
 from attncli.gates.selection import parse_subject, select
@@ -33,6 +35,7 @@ __all__ = [
     "parse_subject",
     "refuse_unmatched",
     "refuse_unmeasured",
+    "require_share",
     "select",
     "worst",
 ]

@@ -6,26 +6,30 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from attncli.errors import NoBaseline, UsageError
-from attncli.gates.selection import Selection, counted, lost, place, select, selectors
+from attncli.gates.conditions import AGGREGATES
+from attncli.gates.selection import SUBJECT, Selection, counted, lost, place, select, selectors
+from attncli.maths.noise import holm
 from attncli.records import Report, Row, Verdict
-from attncli.reports import Pair, side_by_side
+from attncli.reports import Pair, aggregated, side_by_side
 
 GRAMMAR = re.compile(
-    r"\s*+(?P<metric>\w++)\s*+(?:\[(?P<selectors>[^\]]*+)\]\s*+)?"
-    r":\s*+(?P<sign>[+-]?)(?P<number>[\d.]++(?:e[+-]?\d++)?)\s*+(?P<unit>[%s]?)\s*+"
+    SUBJECT + r":\s*+(?P<sign>[+-]?)(?P<number>[\d.]++(?:e[+-]?\d++)?)\s*+(?P<unit>[%s]?)\s*+"
 )
-EXAMPLES = "'log10_residual:-0.5', 'sink:5%' or 'sink:2s'"
+EXAMPLES = "'log10_residual:-0.5', 'sink:5%', 'sink:2s' or 'mean(sink):-2s'"
 
 
 @dataclass(frozen=True, slots=True)
 class Change(Selection):
     """How far numbers may move away from those of a baseline."""
 
+    aggregate: str
+    """What makes one number of several before they are compared; empty: each number for itself."""
     sign: str
     """`-` looks at falls alone, `+` at rises, nothing at both."""
     limit: float
     unit: str
-    """Nothing = the metric's own, `%` of the baseline's number, `s` spreads of both."""
+    """Nothing = the metric's own, `%` of the baseline's number, `s` spreads: of the differences where both reports hold
+    the same texts or seeds, else of both."""
 
     def size(self, pair: Pair) -> float:
         """The pair's change in this unit, positive in the direction that fails."""
@@ -53,6 +57,41 @@ class Change(Selection):
             )
         return pair.in_spreads
 
+    def chance(self, pair: Pair) -> float:
+        """How often noise alone goes as far in the direction that fails."""
+        if pair.change == 0.0:
+            return 1.0
+        toward, chance = self.in_spreads(pair), pair.chance
+        if chance is None:
+            raise UsageError(
+                f"the gate '{self.text}' is to be corrected for many questions, and of {place(pair.row)} it is not "
+                "known over how many seeds or texts it was measured: save both reports again."
+            )
+        if not self.sign:
+            return chance
+        return chance / 2 if (toward > 0) == (self.sign == "+") else 1.0 - chance / 2
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A change and the numbers that it is asked of."""
+
+    change: Change
+    pairs: Sequence[Pair] = ()
+    fresh: int = 0
+    """Numbers that the baseline does not have."""
+    gone: str = ""
+    """What is said of a number that got lost; nothing else is asked then."""
+
+    @property
+    def about_noise(self) -> bool:
+        return self.change.unit == "s"
+
+
+def require_share(family_wise: float | None) -> None:
+    if family_wise is not None and not 0.0 < family_wise < 1.0:
+        raise UsageError(f"`family_wise={family_wise:g}`: it must be between 0 and 1, as in .05.")
+
 
 def parse_change(text: str) -> Change:
     match = GRAMMAR.fullmatch(text)
@@ -60,12 +99,17 @@ def parse_change(text: str) -> Change:
         limit = float(match["number"]) if match else math.nan
     except ValueError:
         limit = math.nan
-    if match is None or not math.isfinite(limit):
+    opened = bool(match and match["aggregate"])
+    named = match["aggregate"] if match else None
+    if match is None or not math.isfinite(limit) or opened != bool(match["close"]):
         raise UsageError(f"cannot read the change '{text}': write it like {EXAMPLES}.")
+    if named not in (None, *AGGREGATES):
+        raise UsageError(f"cannot read the change '{text}': {named}() makes no number; take min(), max() or mean().")  # fmt: skip
     return Change(
         text=text.strip(),
         metric=match["metric"],
         selectors=selectors(text, match["selectors"]),
+        aggregate=named or "",
         sign=match["sign"],
         limit=limit,
         unit=match["unit"],
@@ -73,16 +117,26 @@ def parse_change(text: str) -> Change:
 
 
 def decide_changes(
-    report: Report, baseline: Report, changes: Iterable[Change], name: str
+    report: Report,
+    baseline: Report,
+    changes: Iterable[Change],
+    name: str,
+    family_wise: float | None = None,
 ) -> list[Verdict]:
-    """One verdict per change; `name` is what the sentences call the baseline."""
+    """One verdict per change; `name` is what the sentences call the baseline.
+
+    `family_wise`: how often noise alone may fail any of the gates in spreads. A number then fails where it is beyond its
+    limit and its change is that unlikely, corrected for all the numbers that these gates look at.
+    """
     pairs = side_by_side(baseline, report)
-    return [verdict(change, pairs, report, baseline, name) for change in changes]
+    questions = [question(change, pairs, report, baseline, name) for change in changes]
+    noise = by_noise_alone(questions, family_wise)
+    return [judged(one, noise) for one in questions]
 
 
-def verdict(
+def question(
     change: Change, pairs: Sequence[Pair], report: Report, baseline: Report, name: str
-) -> Verdict:
+) -> Question:
     """Numbers that the baseline has and the report lost fail; numbers that are new are counted and said."""
     before, after = chosen(baseline, change), chosen(report, change)
     if not before and not after:
@@ -90,14 +144,31 @@ def verdict(
     about = [pair for pair in pairs if id(pair.old) in before or id(pair.new) in after]
     gone = [pair for pair in about if is_gone(pair)]
     if gone:
-        return Verdict(change.text, True, missing(gone[0], name))
+        return Question(change, gone=missing(gone[0], name))
     both = [pair for pair in about if pair.change is not None]
     if not both:
         raise NoBaseline(
             f"{name} has no number to compare '{change.text}' with: save a new baseline."
         )
     fresh = sum(has_number(pair.new) and not has_number(pair.old) for pair in about)
-    return judged(change, both, fresh)
+    if change.aggregate:
+        both = [aggregated(both, AGGREGATES[change.aggregate], change.metric)]
+    return Question(change, both, fresh)
+
+
+def by_noise_alone(
+    questions: Sequence[Question], family_wise: float | None
+) -> set[tuple[int, int]]:
+    """Identities of changes with their pairs that may be noise, all questions taken together."""
+    asked = [(one.change, pair) for one in questions if one.about_noise for pair in one.pairs]
+    if family_wise is None:
+        return set()
+    chances = holm([change.chance(pair) for change, pair in asked])
+    return {
+        (id(change), id(pair))
+        for (change, pair), chance in zip(asked, chances, strict=True)
+        if chance > family_wise
+    }
 
 
 def chosen(report: Report, change: Change) -> set[int]:
@@ -124,14 +195,20 @@ def missing(pair: Pair, name: str) -> str:
     return f"no number to test: {place(pair.row)} it is in {name} alone"
 
 
-def judged(change: Change, pairs: Sequence[Pair], fresh: int) -> Verdict:
+def judged(asked: Question, noise: set[tuple[int, int]]) -> Verdict:
     """How many moved too far, and the one that moved farthest in the direction that fails."""
+    change, pairs = asked.change, asked.pairs
+    if asked.gone:
+        return Verdict(change.text, True, asked.gone)
     sizes = [change.size(pair) for pair in pairs]
-    past = sum(size > change.limit for size in sizes)
+    far = [pair for pair, size in zip(pairs, sizes, strict=True) if size > change.limit]
+    past = sum((id(change), id(pair)) not in noise for pair in far)
     farthest = pairs[max(range(len(pairs)), key=sizes.__getitem__)]
     text = f"{past} of {counted(pairs)}; {place(farthest.row)} {moved(farthest, change)}"
-    if fresh:
-        text += f"; {fresh} not in the baseline"
+    if past < len(far):
+        text += f"; {len(far) - past} beyond the limit may be noise"
+    if asked.fresh:
+        text += f"; {asked.fresh} not in the baseline"
     return Verdict(change.text, past > 0, text)
 
 
@@ -139,5 +216,6 @@ def moved(pair: Pair, change: Change) -> str:
     """`-7.6 → -8.4 (-0.8)`, and in the gate's unit."""
     assert pair.old is not None
     assert pair.new is not None
-    unit = {"s": " s"}.get(change.unit, change.unit)
+    spreads = " s, paired" if pair.differences else " s"
+    unit = {"s": spreads}.get(change.unit, change.unit)
     return f"{pair.old.value:.6g} → {pair.new.value:.6g} ({change.measured(pair):+.3g}{unit})"

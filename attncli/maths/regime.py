@@ -146,7 +146,7 @@ def in_words(parts: Sequence[Stretch], end: int, support: str, drag: str) -> str
     told, known_to = worth_telling(parts) or list(parts), parts[-1].last
     if interrupted(told):
         outer, inner, _ = told
-        return f"{clause(outer, support, drag)}, but {single_layers(inner, end)}"
+        return f"{clause(outer, support, drag, told)}, but {single_layers(inner, end)}"
     return ", then ".join(clauses(told, known_to, end, support, drag))
 
 
@@ -182,14 +182,14 @@ def clauses(
             yield single_layers(part, end)
             continue
         again = before is not None and before.kind == part.kind
-        text = factor(part) if again else clause(part, support, drag)
+        text = factor(part) if again else clause(part, support, drag, told)
         ends_early = part.last < known_to and not (after and after.short)
         yield f"{text} up to layer {part.last}" if ends_early else text
 
 
 def single_layers(part: Stretch, end: int) -> str:
-    """`falls in the last two layers`: what is too short to be a law."""
-    verb = {"falls": "falls", "grows": "rises", "flat": "is level"}[part.kind]
+    """`r falls in the last two layers`: what is too short to be a law."""
+    verb = {"falls": "r falls", "grows": "r rises", "flat": "r is level"}[part.kind]
     number = part.last - part.first
     layers = f"{COUNTS[number] if number < len(COUNTS) else f'{number} '}layer{'s' * (number > 1)}"
     if part.last == end:
@@ -201,15 +201,27 @@ def single_layers(part: Stretch, end: int) -> str:
     return f"{verb} in layers {part.first + 1} to {part.last}"
 
 
-def clause(part: Stretch, support: str, drag: str) -> str:
-    """A law in words."""
+def clause(part: Stretch, support: str, drag: str, told: Sequence[Stretch]) -> str:
+    """A law in words; `told`: all of them."""
     if part.kind == "power":
         return f"{name_of(part.order)}: {DOUBLY}"
     if part.kind == "falls":
         return f"linear: {factor(part)}" + (f" ({drag})" if drag else "")
     if part.kind == "grows":
         return f"grows: {factor(part)}"
-    return f"held up by {support}: {factor(part)}" if support else f"nearly flat: {factor(part)}"
+    if not support:
+        return f"nearly flat{rate_beside(part)}"
+    keep = "keep" if " and " in support else "keeps"
+    apart = f"{support} {keep} tokens apart{rate_beside(part)}"
+    collapses = any(other.kind in ("power", "falls") and not other.short for other in told)
+    return apart if collapses else f"does not collapse: {apart}"
+
+
+def rate_beside(part: Stretch) -> str:
+    """` (×0.83 a layer)`; nothing of a factor that is hardly another number than 1."""
+    if ten_to(part.slope) == "1":
+        return "" if steady(part) else " (unevenly)"
+    return f" ({factor(part)})"
 
 
 def factor(part: Stretch) -> str:

@@ -24,20 +24,23 @@ class HeadOptions:
 
     layers: Annotated[
         list[str],
-        head_option(metavar="N,N-M,…", help="Only the attention of these layers."),
+        head_option(metavar="N,N-M,…", usual=True, help="Only the attention of these layers."),
     ] = field(default_factory=list)
     heads: Annotated[
         list[str],
-        head_option(metavar="N,N-M,L.H,…", help="Only these heads; 5.1 is head 1 of layer 5."),
+        head_option(
+            metavar="N,N-M,L.H,…", usual=True, help="Only these heads; 5.1 is head 1 of layer 5."
+        ),
     ] = field(default_factory=list)
     top: Annotated[
-        int | None, head_option(metavar="N", help="Only the first N heads by --sort.")
+        int | None, head_option(metavar="N", usual=True, help="Only the first N heads by --sort.")
     ] = None
     sort: Annotated[
         str | None,
         head_option(
             metavar="METRIC[:rising]",
-            help="A table of heads in the order of a metric. [default with --top: the first --metric]",
+            usual=True,
+            help="A table of heads in the order of a metric. [with --top: the first --metric]",
         ),
     ] = None
 

@@ -51,9 +51,7 @@ class ModelOptions:
     ] = None
     tensor_parallel: Annotated[
         bool,
-        model_option(
-            "--tensor-parallel", help="Split over the processes of torchrun, heads and all."
-        ),
+        model_option("--tensor-parallel", help="Split over the processes, heads and all."),
     ] = False
     allow_missing: Annotated[
         bool,
@@ -92,8 +90,7 @@ class ModelOptions:
         several = launch().several
         if self.tensor_parallel and not several:
             raise UsageError(
-                "`tensor_parallel` splits a model over processes: start them with "
-                "torchrun --nproc-per-node N -m attncli …",
+                "`tensor_parallel` splits a model over processes: start them with `processes=N`.",
                 idle=["tensor_parallel"],
             )
         if self.device_map is not None and several:
@@ -152,13 +149,16 @@ class InputOptions:
 
     text: Annotated[
         list[str],
-        input_option(metavar="TEXT", help="Repeatable. [default: a text that ships with attn]"),
+        input_option(
+            metavar="TEXT", usual=True, help="Repeatable. [default: a text that ships with attn]"
+        ),
     ] = field(default_factory=list)
     text_file: Annotated[
         str | None,
         input_option(
             metavar="FILE",
-            help="Texts apart by blank lines, or .jsonl, .json, .csv with a 'text'; - is stdin.",
+            usual=True,
+            help="Texts apart by blank lines, or .jsonl, .json, .csv, .tsv; - is stdin.",
         ),
     ] = None
     token_ids: Annotated[
@@ -170,7 +170,11 @@ class InputOptions:
     ] = field(default_factory=list)
     random_tokens: Annotated[
         int | None,
-        input_option(metavar="N", help="Random ids from --seed; images or sounds where it is one."),
+        input_option(
+            metavar="N",
+            usual=True,
+            help="Random ids from --seed; images or sounds where it is one.",
+        ),
     ] = None
     samples: Annotated[
         int | None, input_option(metavar="N", help="How many random texts or images. [default: 1]")

@@ -41,12 +41,16 @@ class PathOptions:
         ),
     ] = None
     sample: Annotated[
-        int | None, Option(metavar="N", help="N random paths of every length, and their quantiles.")
+        int | None,
+        Option(
+            metavar="N", usual=True, help="N random paths of every length, and their quantiles."
+        ),
     ] = None
     by: Annotated[
         str | None,
         Option(
             metavar="head|steps",
+            usual=True,
             help="Share of the output through each head and each skip; or, of a model, by how many attentions and "
             "how many MLPs.",
         ),
@@ -55,6 +59,7 @@ class PathOptions:
         list[str] | None,
         Option(
             metavar="attention,mlp",
+            usual=True,
             help="What counts as a step of a model's paths. [default: attention]",
         ),
     ] = None

@@ -73,14 +73,18 @@ output_option = partial(Option, panel="Output")
 class NetworkOptions:
     """What the synthetic network is. `None` = not said, so that a network file can refuse what it fixes itself."""
 
-    layers: Annotated[int | None, network_option(help=f"Blocks. {default('layers')}")] = None
-    tokens: Annotated[int | None, network_option(help=f"Tokens. {default('tokens')}")] = None
-    width: Annotated[
-        int | None, network_option(help=f"Features of a token. {default('width')}")
+    layers: Annotated[
+        int | None, network_option(usual=True, help=f"Blocks. {default('layers')}")
     ] = None
-    heads: Annotated[int | None, network_option(help=f"Heads of a layer. {default('heads')}")] = (
-        None
-    )
+    tokens: Annotated[
+        int | None, network_option(usual=True, help=f"Tokens. {default('tokens')}")
+    ] = None
+    width: Annotated[
+        int | None, network_option(usual=True, help=f"Features of a token. {default('width')}")
+    ] = None
+    heads: Annotated[
+        int | None, network_option(usual=True, help=f"Heads of a layer. {default('heads')}")
+    ] = None
     key_width: Annotated[
         int | None,
         network_option(help="Query, key and value width of a head. [default: width/heads]"),
@@ -153,6 +157,7 @@ class VariantOptions:
         variant_option(
             metavar="NAME,…",
             complete=complete_variant,
+            usual=True,
             help="Names or sets of `attn list variants`. [default: paper]",
         ),
     ] = field(default_factory=list)
@@ -181,7 +186,9 @@ class RunOptions:
     """Which random networks."""
 
     seed: Annotated[int | None, Option(help="First seed. [default: 0]")] = None
-    seeds: Annotated[int | None, Option(help="Networks to average over. [default: 5]")] = None
+    seeds: Annotated[
+        int | None, Option(usual=True, help="Networks to average over. [default: 5]")
+    ] = None
 
     def given(self) -> dict[str, int]:
         return {name: value for name, value in asdict(self).items() if value is not None}
@@ -202,27 +209,32 @@ class OutputOptions:
     format: Annotated[
         str | None,
         output_option(
-            metavar="table|json|jsonl|csv|markdown|junit|github",
+            metavar="NAME",
             complete=complete_format,
-            help="[default: table, or what the ending of --output says]",
+            usual=True,
+            help="Of `attn list formats`. [default: table, or what the ending of -o says]",
         ),
     ] = None
     output: Annotated[
         Path | None,
-        output_option("--output", "-o", metavar="FILE", help="Write there, whole or not at all."),
+        output_option(
+            "--output", "-o", metavar="FILE", usual=True, help="Write there, whole or not at all."
+        ),
     ] = None
     fail_if: Annotated[
         list[str],
         output_option(
             metavar="CONDITION",
-            help="Exit 1 if it holds, as in 'log10_residual[SAN+skip, layer=-1] < -3'. Repeatable; "
-            "min(), max(), mean(), all() aggregate.",
+            usual=True,
+            help="Exit 1 if it holds, as in 'log10_residual[layer=-1] < -3'. Repeatable.",
         ),
     ] = field(default_factory=list)
     plot: Annotated[
         str | None,
         output_option(
-            metavar="[FILE.png|svg]", help="Draw the curves in the terminal, or to a file."
+            metavar="[FILE.png|svg]",
+            usual=True,
+            help="Draw the curves in the terminal, or to a file.",
         ),
     ] = None
     quiet: Annotated[bool, output_option("--quiet", "-q", help="Nothing on stderr but errors.")] = (

@@ -7,6 +7,8 @@ from typing import NamedTuple
 NAMES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 """What torchrun sets, and what torch.distributed asks for where something else starts the processes."""
 OWN = (*NAMES, "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE")  # fmt: skip
+STARTED = "ATTN_STARTED"
+"""Set where attn itself has started the processes, and speaks for those that are lost."""
 
 
 class Launch(NamedTuple):
@@ -37,6 +39,10 @@ def launch() -> Launch:
     return Launch(int(said[0]), int(said[1]), int(local) if local.isdecimal() else 0)
 
 
+def started_by_attn() -> bool:
+    return STARTED in os.environ
+
+
 def first() -> bool:
     return launch().first
 
@@ -46,5 +52,5 @@ def without_launch(environment: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in environment.items()
-        if name not in OWN and not name.startswith(("TORCHELASTIC_", "TORCH_NCCL_"))
+        if name not in (*OWN, STARTED) and not name.startswith(("TORCHELASTIC_", "TORCH_NCCL_"))
     }

@@ -1,11 +1,11 @@
 """How numbers and views look to a person: shared by the table and markdown formats."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from attncli.maths.digits import number, with_spread
-from attncli.records import UNCERTAINTY, Report, Row, Scalar, View
+from attncli.records import UNCERTAINTY, Definition, Report, Row, Scalar, View
 
 NOTHING = "–"
 
@@ -32,7 +32,7 @@ def grids(report: Report) -> Iterator[Grid]:
             lines = tuple((finding.about, finding.text) for finding in report.findings)
             yield Grid(view.title, (view.down, view.findings), lines, words=True)
         elif rows:
-            yield grid(view, rows)
+            yield grid(view, rows, report.metrics)
 
 
 def shown(row: Row, view: View) -> bool:
@@ -49,11 +49,12 @@ def stands_at(row: Row, axis: str, value: Scalar) -> bool:
     return value == ("" if own is None else own)
 
 
-def grid(view: View, rows: Sequence[Row]) -> Grid:
+def grid(view: View, rows: Sequence[Row], metrics: Mapping[str, Definition]) -> Grid:
     downs = distinct(row.axis(view.down) for row in rows)
     acrosses = view.metrics if view.across is None else distinct(across(row, view) for row in rows)
     cells = {(row.axis(view.down), across(row, view)): row for row in by_layer(rows, view)}
     show = partial(shaded, key=view.heat) if view.heat else cell
+    show = partial(paired, keys=view.pair) if view.pair else show
     names = {row.axis(view.down): str(row.keys.get(view.names, "")) for row in rows}
     lines = [
         [
@@ -62,8 +63,15 @@ def grid(view: View, rows: Sequence[Row]) -> Grid:
         ]
         for down in downs
     ]
-    header = (view.down, *map(str, acrosses))
+    columns = acrosses if view.across else [heading(str(name), metrics) for name in acrosses]
+    header = (view.down, *map(str, columns))
     return Grid(view.title, header, tuple(map(tuple, lines)))
+
+
+def heading(metric: str, metrics: Mapping[str, Definition]) -> str:
+    """What a reader understands over a metric's column: its name, unless that says too little."""
+    known = metrics.get(metric)
+    return (known.heading if known else "") or metric
 
 
 def distinct(values: Iterable[Scalar | None]) -> list[Scalar | None]:
@@ -88,6 +96,21 @@ def cell(row: Row | None) -> str:
         return with_spread(row.value, row.spread)
     shown, by = number(row.value), row.keys.get(UNCERTAINTY)
     return with_spread(row.value, by) if isinstance(by, float) and touches(shown, by) else shown
+
+
+def paired(row: Row | None, keys: Sequence[str]) -> str:
+    """`fox ← quick 0.93 (0.11)`: places stand for tokens that have no names, and a space is seen."""
+    if row is None or row.value is None:
+        return NOTHING
+    even = row.keys.get("uniform")
+    beside = f" ({short(even)})" if isinstance(even, float) else ""
+    words = (str(row.keys.get(key, row.keys.get(key.removesuffix("_token"), ""))) for key in keys)
+    return f"{' ← '.join(word.strip() or repr(word) for word in words)} {short(row.value)}{beside}"
+
+
+def short(value: float) -> str:
+    """Two decimals, or two digits of what is smaller."""
+    return f"{value:.2f}" if abs(value) >= 0.1 or value == 0.0 else f"{value:.2g}"
 
 
 def touches(shown: str, by: float) -> bool:

@@ -3,12 +3,12 @@ import json as standard
 from typing import Any
 
 from attncli import __version__
-from attncli.records import SCHEMA_VERSION, Report, Verdict, View
+from attncli.records import SCHEMA_VERSION, Definition, Report, Verdict, View
 from attncli.render import renderer
 from attncli.visible import in_json
 
-ADDED_TO_VIEWS = ("names", "lowest_drawn", "measure")
-"""Fields that the first reports did not have: left out where they are empty, so that those stay as they were."""
+ADDED = ("heading", "names", "lowest_drawn", "measure", "pair")
+"""Fields of metrics and views that the first reports did not have: left out where they are empty, so that those stay as they were."""
 
 
 @renderer(endings=(".json",))
@@ -30,7 +30,7 @@ def document(report: Report) -> dict[str, Any]:
     return {
         **head,
         **{name: getattr(report, name) for name in plain},
-        "metrics": {name: dataclasses.asdict(item) for name, item in report.metrics.items()},
+        "metrics": {name: fields_of(item) for name, item in report.metrics.items()},
         "findings": [dataclasses.asdict(finding) for finding in report.findings],
         "rows": [row.flat() for row in report.rows],
         "views": [fields_of(view) for view in report.views],
@@ -39,12 +39,12 @@ def document(report: Report) -> dict[str, Any]:
     }
 
 
-def fields_of(view: View) -> dict[str, Any]:
-    every = dataclasses.asdict(view)
+def fields_of(record: Definition | View) -> dict[str, Any]:
+    every = dataclasses.asdict(record)
     return {
         name: value
         for name, value in every.items()
-        if value not in ("", None) or name not in ADDED_TO_VIEWS
+        if value not in ("", None, ()) or name not in ADDED
     }
 
 

@@ -1,13 +1,24 @@
-"""The rows of two reports side by side, and how far they lie apart against their own noise."""
+"""The rows of two reports side by side, and how far they lie apart against their own noise.
+
+Where both reports hold the same texts, or the same seeds, each number is held against the one of the same text: what
+texts have in common then cancels, and the spread of the differences is the noise.
+"""
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
+from attncli.maths.noise import spread, two_sided, welch_freedom
 from attncli.records import Report, Row
 
 Place = tuple[object, ...]
+Order = Sequence[int]
+"""For each text of the new report its place in the old one."""
+
+ROUNDING = 1e-5
+"""Of the size of the numbers: the least noise of a difference of paired ones. What float32 may do to a statistic on another
+machine happens on every text alike, and is no change of the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +27,8 @@ class Pair:
 
     old: Row | None
     new: Row | None
+    differences: tuple[float, ...] = ()
+    """new - old for each text or seed; empty where the reports do not hold the same ones."""
 
     @property
     def row(self) -> Row:
@@ -35,27 +48,130 @@ class Pair:
 
     @property
     def noise(self) -> float | None:
-        """√(s_old² + s_new²): the standard deviation of the difference of one draw from each."""
+        """The standard deviation of the differences, or √(s_old² + s_new²): that of one draw from each."""
         if self.old is None or self.new is None:
             return None
+        if self.differences:
+            return self.noise_of_differences(self.old, self.new)
         if self.old.spread is None or self.new.spread is None:
             return None
         return math.hypot(self.old.spread, self.new.spread)
 
+    def noise_of_differences(self, old: Row, new: Row) -> float:
+        mean = math.fsum(self.differences) / len(self.differences)
+        size = max(map(abs, (*old.each, *new.each)))
+        return max(spread(self.differences, mean) or 0.0, ROUNDING * size)
+
     @property
     def in_spreads(self) -> float | None:
         """The change over its noise; infinite where neither side varies and they differ."""
+        return over(self.mean_change, self.noise)
+
+    @property
+    def mean_change(self) -> float | None:
+        """What the noise is held against: of paired numbers the mean difference, which is the change but for maxima."""
+        if self.change is None or not self.differences:
+            return self.change
+        return math.fsum(self.differences) / len(self.differences)
+
+    @property
+    def chance(self) -> float | None:
+        """How often noise alone moves the mean this far or farther, by Student's t; None where no spread is known."""
         if self.change is None or self.noise is None:
             return None
-        if self.noise == 0.0:
-            return math.copysign(math.inf, self.change) if self.change else 0.0
-        return self.change / self.noise
+        assert self.old is not None
+        assert self.new is not None
+        if self.differences:
+            count = len(self.differences)
+            return two_sided((self.in_spreads or 0.0) * math.sqrt(count), count - 1)
+        first, second = ((row.spread or 0.0, row.n) for row in (self.old, self.new))
+        if min(first[1], second[1]) < 2:
+            return None
+        error = math.hypot(*(s / math.sqrt(n) for s, n in (first, second)))
+        return two_sided(over(self.change, error) or 0.0, welch_freedom(first, second))
+
+
+def over(change: float | None, noise: float | None) -> float | None:
+    if change is None or noise is None:
+        return None
+    if noise == 0.0:
+        return math.copysign(math.inf, change) if change else 0.0
+    return change / noise
 
 
 def side_by_side(old: Report, new: Report) -> list[Pair]:
     """Every row of either report once: in the order of the new one, then what only the old one has."""
     before, after = dict(placed(old.rows)), dict(placed(new.rows))
-    return [Pair(before.get(place), after.get(place)) for place in {**after, **before}]
+    order = same_order(old, new)
+    return [paired(before.get(place), after.get(place), order) for place in {**after, **before}]
+
+
+def paired(old: Row | None, new: Row | None, order: Order | None) -> Pair:
+    """With the differences, where both numbers are means over the texts or seeds that both reports hold."""
+    if order is None or old is None or new is None or not old.each:
+        return Pair(old, new)
+    if not len(old.each) == len(new.each) == len(order):
+        return Pair(old, new)
+    differences = (after - old.each[place] for after, place in zip(new.each, order, strict=True))
+    return Pair(old, new, tuple(differences))
+
+
+def same_order(old: Report, new: Report) -> Order | None:
+    """How the texts of one report lie in the other, or the seeds; None where they are not the same."""
+    before, after = drawn(old), drawn(new)
+    if not before or before == after:
+        return range(len(after)) if before else None
+    if len(set(before)) < len(before) or sorted(before) != sorted(after):
+        return None
+    return [before.index(one) for one in after]
+
+
+def drawn(report: Report) -> list[str]:
+    """What the numbers of a row are the means over: texts, by what the model was given, else seeds."""
+    texts = report.input.get("texts")
+    if not texts:
+        return [str(seed) for seed in report.seeds]
+    if not isinstance(texts, list | tuple) or not all(isinstance(text, dict) for text in texts):
+        return []
+    hashes = [str(text.get("sha256") or "") for text in texts]
+    return [] if "" in hashes else hashes
+
+
+def aggregated(
+    pairs: Sequence[Pair], combine: Callable[[Sequence[float]], float], name: str
+) -> Pair:
+    """One number of several: combined, and combined on each text where all of them are kept."""
+    old, new = (
+        combined([row for row in rows if row is not None], combine, name)
+        for rows in ([pair.old for pair in pairs], [pair.new for pair in pairs])
+    )
+    same = all(pair.differences for pair in pairs) and old.each and new.each
+    if not same:
+        return Pair(old, new)
+    steps = [pair_in_old_order(pair) for pair in pairs]
+    before = [combine(values) for values in zip(*steps, strict=True)]
+    differences = tuple(n - o for n, o in zip(new.each, before, strict=True))
+    return Pair(old, new, differences)
+
+
+def pair_in_old_order(pair: Pair) -> tuple[float, ...]:
+    """The old numbers in the order of the new report's texts."""
+    assert pair.new is not None
+    return tuple(n - d for n, d in zip(pair.new.each, pair.differences, strict=True))
+
+
+def combined(rows: Sequence[Row], combine: Callable[[Sequence[float]], float], name: str) -> Row:
+    """A row of several rows; its spread is that of the combined numbers of each text."""
+    values = [row.value for row in rows if row.value is not None]
+    lengths = {len(row.each) for row in rows}
+    each: tuple[float, ...] = ()
+    if len(lengths) == 1 and 0 not in lengths:
+        each = tuple(combine(found) for found in zip(*(row.each for row in rows), strict=True))
+    deviation = spread(each, math.fsum(each) / len(each)) if each else None
+    first = replace(rows[0], variant=None, layer=None, head=None, keys={})
+    return replace(
+        first, metric=name, value=combine(values), spread=deviation, n=len(each) or 1, each=each
+    )
 
 
 def placed(rows: Iterable[Row]) -> Iterator[tuple[Place, Row]]:

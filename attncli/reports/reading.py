@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from attncli.errors import InputError
-from attncli.records import ROW_COLUMNS, SCHEMA_VERSION, Report
+from attncli.records import READ_VERSIONS, ROW_COLUMNS, Report
 from attncli.reports.typed import entries, typed, wrong
 
 ADVICE = "give a report that attn has written, such as report.json"
@@ -32,7 +32,7 @@ def read(path: str) -> Report:
 
 
 def from_json(text: str | bytes) -> Report:
-    """A report of schema version 1."""
+    """A report of any schema version that has ever been written."""
     document = parsed(text)
     require_version(document)
     rows = document.get("rows", ())
@@ -64,15 +64,16 @@ def require_version(document: dict[str, Any]) -> None:
     version = document["schema_version"]
     if isinstance(version, bool) or not isinstance(version, int):
         raise wrong("schema_version", "a whole number", version)
-    if version != SCHEMA_VERSION:
-        advice = "update attn" if version > SCHEMA_VERSION else "measure again"
+    if version not in READ_VERSIONS:
+        advice = "update attn" if version > max(READ_VERSIONS) else "measure again"
+        known = " and ".join(map(str, READ_VERSIONS))
         raise InputError(
-            f"schema_version {version} is unknown to this attn, which reads {SCHEMA_VERSION}: {advice}."
+            f"schema_version {version} is unknown to this attn, which reads {known}: {advice}."
         )
 
 
 def with_keys(row: Any, where: str) -> dict[str, Any]:
     """A flat row with its further axes gathered, as the record holds them."""
     flat = dict(entries(row, where))
-    own = {name: flat.pop(name) for name in ROW_COLUMNS if name in flat}
+    own = {name: flat.pop(name) for name in (*ROW_COLUMNS, "each") if name in flat}
     return {**own, "keys": flat}

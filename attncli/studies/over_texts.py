@@ -1,12 +1,8 @@
 """The loop over texts that all studies of models have: divided over the processes, if there are several."""
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
-
-import torch
-from torch import Tensor
 
 from attncli.models.inputs.texts import ModelInput
 from attncli.processes.finished_parts import kept_as, no_keep
@@ -55,14 +51,4 @@ def counted(
 def name_of(model: str, item: tuple[int, ModelInput]) -> str:
     """The model, the text's place, and what the model is given."""
     place, text = item
-    digest = hashlib.sha256()
-    for name, tensor in text.kwargs.items():
-        digest.update(name.encode() + as_bytes(tensor))
-    return f"{model} {place} {text.name} {digest.hexdigest()}"
-
-
-def as_bytes(tensor: Tensor) -> bytes:
-    flat = tensor.detach().cpu().contiguous().reshape(-1)
-    return (
-        f"{tensor.dtype} {tuple(tensor.shape)}".encode() + flat.view(torch.uint8).numpy().tobytes()
-    )
+    return f"{model} {place} {text.name} {text.sha256}"

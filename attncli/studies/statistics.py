@@ -1,12 +1,19 @@
 """From the numbers of several seeds or texts to one row."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from attncli.maths.noise import spread
 from attncli.records import Row, Scalar
 
 NOTHING: Mapping[str, Scalar] = {}
+
+EXTREMES: Mapping[str, Callable[[Sequence[float]], float]] = {"max": max, "min": min}
+"""Of metrics whose worst text counts."""
+
+MOST_KEPT = 1000
+"""Numbers that a row keeps beside their mean."""
 
 UNRESOLVED = "not resolved: tokens coincide to the last bit, or one of them is zero"
 
@@ -17,24 +24,18 @@ def summary_row(
     values: Sequence[float | None],
     why_null: str,
     keys: Mapping[str, Scalar] = NOTHING,
+    take: str = "mean",
     **coordinates: Any,
 ) -> Row:
-    """Mean and spread; null with the reason where a value is missing, not resolved or infinite, or there is none."""
+    """Mean (or what `take` says) and spread; null with the reason where a value is missing, not resolved or infinite, or there is none."""
     numbers = [value for value in values if value is not None]
     if any(map(math.isnan, numbers)):
         why_null = UNRESOLVED
     if not numbers or len(numbers) < len(values) or not all(map(math.isfinite, numbers)):
         return Row(metric, None, unit, n=len(values), note=why_null, keys=keys, **coordinates)
     mean = math.fsum(numbers) / len(numbers)
+    each = tuple(numbers) if 1 < len(numbers) <= MOST_KEPT else ()
+    value = mean if take == "mean" else EXTREMES[take](numbers)
     return Row(
-        metric, mean, unit, spread=spread(numbers, mean), n=len(numbers), keys=keys, **coordinates
-    )
-
-
-def spread(numbers: Sequence[float], mean: float) -> float | None:
-    """Standard deviation with n - 1; None for a single number."""
-    if len(numbers) < 2:
-        return None
-    scale = max(abs(number - mean) for number in numbers) or 1.0
-    square = math.fsum(((number - mean) / scale) ** 2 for number in numbers)
-    return scale * math.sqrt(square / (len(numbers) - 1))
+        metric, value, unit, spread=spread(numbers, mean), n=len(numbers), keys=keys, each=each, **coordinates
+    )  # fmt: skip

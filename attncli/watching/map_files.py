@@ -109,6 +109,11 @@ class MapFile:
     def labels(self) -> tuple[str, ...]:
         return tuple(self.said("tokens", list, str))
 
+    @property
+    def decoder_labels(self) -> tuple[str, ...]:
+        """What the decoder of an encoder-decoder has read."""
+        return tuple(self.said("decoder_tokens", list, str))
+
     def said(self, key: str, kind: type[Any] = dict, of: type = object) -> Any:
         """What the metadata say under a key, as JSON; nothing where they are silent."""
         try:

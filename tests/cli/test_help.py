@@ -2,6 +2,7 @@
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from commands import attn, attn_program
 
 import attncli
 from attncli.cli.app import app
+from attncli.guides import guides_for
 from attncli.networks.variants import SETS, VARIANTS
 from attncli.registry import Registry
 
@@ -71,6 +73,51 @@ def test_every_command_says_what_it_answers(path: tuple[str, ...], command: Any)
 def test_every_command_has_examples(path: tuple[str, ...], command: Any) -> None:
     _, _, examples = attn(*path, "--help").out.partition("Examples\n")
     assert any(line.startswith(f"  attn {' '.join(path)}") for line in examples.splitlines())
+
+
+def options_in(help_text: str) -> set[str]:
+    """Names at the beginnings of lines."""
+    return set(re.findall(r"^  (?:-\w, )?(--[a-z-]+)", help_text, re.MULTILINE))
+
+
+@each_leaf
+def test_help_fits_a_screen_and_help_all_has_every_option(
+    path: tuple[str, ...], command: Any
+) -> None:
+    """Forty-odd lines; what is left out is counted, and stands below --help-all."""
+    short, whole = attn(*path, "--help").out, attn(*path, "--help-all").out
+    assert len(short.splitlines()) <= 46
+    named = {p.opts[0] for p in command.params if p.param_type_name == "option"}
+    assert named <= options_in(whole)
+    assert named & options_in(short) == options_in(short) - {"--help", "--help-all"}
+    left_out = len(named - options_in(short))
+    said = f"{left_out} more options: {' '.join(['attn', *path])} --help-all\n"
+    assert (said in short) == bool(left_out)
+    assert short == whole or left_out > 5
+
+
+@each_leaf
+def test_help_shows_the_first_examples_first(path: tuple[str, ...], command: Any) -> None:
+    """Before the options, and all of them in the whole help."""
+    examples = [f"  {line}" for line in command.epilog.strip().splitlines()]
+    for flag, shown in (("--help", examples[:5]), ("--help-all", examples)):
+        out = attn(*path, flag).out
+        assert "Examples\n" + "\n".join(shown) + "\n" in out
+        assert out.index("Examples\n") < out.index(
+            "\nOptions\n" if "\nOptions\n" in out else "  --"
+        )
+
+
+def test_help_names_the_guides_of_its_command() -> None:
+    """That of the same name first; a group's guide for its commands."""
+    assert attn("paths", "--help").out.splitlines()[-1].startswith("Guides: attn guide paths, ")
+    assert attn("generate", "maps", "--help").out.splitlines()[-1] == "Guides: attn guide generate"
+
+
+@each_leaf
+def test_every_command_has_a_guide(path: tuple[str, ...], command: Any) -> None:
+    if path != ("guide",):
+        assert guides_for(" ".join(["attn", *path]))
 
 
 @each_command

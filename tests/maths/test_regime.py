@@ -35,7 +35,7 @@ def steps_of(law: str, layers: int) -> np.ndarray:
 
 
 LAWS = {
-    "no collapse": lambda text: text.startswith("held up by the skip") and "falls" not in text,
+    "no collapse": lambda text: text.startswith("does not collapse: the skip keeps") and "falls" not in text,
     "constant factor": lambda text: text.startswith("linear") and "then" not in text,
     "quadratic": lambda text: text == "quadratic: doubly exponential",
     "cubic": lambda text: text == "cubic: doubly exponential",
@@ -87,7 +87,7 @@ def test_a_fall_in_the_last_layers_is_no_power() -> None:
     """As measured on a trained ELECTRA: eleven layers of nothing, then two that fall."""
     curve = [-0.163, -0.150, -0.156, -0.15, -0.14, -0.145, -0.13, -0.125, -0.12, -0.115, -0.110, -0.312, -0.861]  # fmt: skip
     assert regime(curve, "the skip", "") == (
-        "held up by the skip: ×1 a layer, then falls in the last two layers"
+        "does not collapse: the skip keeps tokens apart, then r falls in the last two layers"
     )
     assert told_order(curve) is None
 
@@ -110,21 +110,23 @@ def test_the_order_is_that_of_the_layers_that_follow_it() -> None:
 def test_a_law_that_begins_late_or_ends_early_says_where() -> None:
     late = [-0.1] * 6 + [-0.1 - 0.5 * 3.0**n for n in range(6)]
     assert regime(late, "the MLP", "") == (
-        "held up by the MLP: ×1 a layer up to layer 5, then cubic: doubly exponential"
+        "the MLP keeps tokens apart up to layer 5, then cubic: doubly exponential"
     )
     floor = [-2.0 * layer for layer in range(6)] + [-10.0] * 6
     assert regime(floor, "", "causal mask") == (
-        "linear: ×0.01 a layer (causal mask) up to layer 5, then nearly flat: ×1 a layer"
+        "linear: ×0.01 a layer (causal mask) up to layer 5, then nearly flat"
     )
 
 
 def test_single_layers_are_told_by_their_number() -> None:
     flat = [-0.1] * 12
     assert regime([*flat[:6], *(value - 0.7 for value in flat[6:])], "the skip", "") == (
-        "held up by the skip: ×1 a layer, but falls in layer 6"
+        "does not collapse: the skip keeps tokens apart, but r falls in layer 6"
     )
-    assert regime([0.5, *flat], "the skip", "").startswith("falls in the first layer, then held up")
-    assert regime([*flat, 0.4], "the skip", "").endswith("then rises in the last layer")
+    assert regime([0.5, *flat], "the skip and the MLP", "") == (
+        "r falls in the first layer, then does not collapse: the skip and the MLP keep tokens apart"
+    )
+    assert regime([*flat, 0.4], "the skip", "").endswith("then r rises in the last layer")
 
 
 @pytest.mark.parametrize("lost", [[3], [3, 4], [1, 5], [6, 7], [7]])
@@ -180,8 +182,8 @@ def test_a_curve_that_also_rises_is_uneven() -> None:
         ([-(2.0**layer) for layer in range(8)], "", "", "quadratic: doubly exponential"),
         ([-(2.5**layer) for layer in range(8)], "", "", "order 2.5: doubly exponential"),
         (LINEAR, "", "causal mask", "linear: ×0.032 a layer (causal mask)"),
-        (FLAT, "the skip", "", "held up by the skip: ×0.98 a layer"),
-        (FLAT, "", "", "nearly flat: ×0.98 a layer"),
+        (FLAT, "the skip", "", "does not collapse: the skip keeps tokens apart (×0.98 a layer)"),
+        (FLAT, "", "", "nearly flat (×0.98 a layer)"),
         ([0.1 * layer for layer in range(8)], "", "", "grows: ×1.3 a layer"),
         ([-1.0, -2.0], "", "", "too few layers to tell"),
         ([-1.0, -2.0, -math.inf], "", "", "rank 1 exactly, or beyond 10^-(10^308), from layer 2 on"),

@@ -9,6 +9,7 @@ from types import ModuleType
 import pytest
 import torch
 from commands import attn
+from documents import PACKAGE
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
 from attncli.errors import AttnError
@@ -93,10 +94,11 @@ def test_the_table_covers_what_transformers_knows() -> None:
     assert all(float(result.difference) <= 1e-6 for result in captured)
     assert sum(result.ablation == "understood" for result in captured) >= 285
     understood = sum(result.ablation == "understood" for result in captured)
-    said = f"of {len(TABLE)} model types the attention of {len(captured)} is captured, and the parts of {understood} of these can be"
-    assert said in " ".join((SCRIPT.parents[2] / "README.md").read_text().split())
+    said = f"Of {len(TABLE)} model types of transformers the attention of {len(captured)} is captured, and the parts of {understood} of these can be switched off"
+    guide = " ".join((PACKAGE / "guides" / "sources.md").read_text().split())
+    assert said in guide
     exact = sum(result.exact == "equal" for result in TABLE.values())
-    assert f"({exact} model types)" in (SCRIPT.parents[2] / "README.md").read_text()
+    assert f"residuals are exact in {exact}." in guide
     assert not [result.type for result in TABLE.values() if result.exact.startswith("differs")]
     for result in TABLE.values():
         if not result.difference:

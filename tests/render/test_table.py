@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from reports import HAND_MADE
 from rich.console import Console
 
-from attncli.records import Finding, Report, Row, Verdict, View
+from attncli.records import Definition, Finding, Report, Row, Verdict, View
 from attncli.render import FORMATS
 
 
@@ -104,3 +104,15 @@ def test_colour_on_a_terminal_only() -> None:
         with console.capture() as capture:
             console.print(FORMATS["table"](HAND_MADE))
         assert ("\x1b[" in capture.get()) is marks
+
+
+def test_a_name_that_says_too_little_has_a_heading() -> None:
+    """In the table alone: scripts and gates know the number by its name."""
+    row = Row("all_supports_d", 4.0, "features", keys={"fit": "cyclic"})
+    known = {"all_supports_d": Definition("features", "…", "d for all patterns")}
+    view = View("How wide", "fit", ("all_supports_d", "order"))
+    report = Report("example", "The answer.", (row,), known, {}, views=(view,))
+    lines = printed(report, 80)
+    assert "d for all patterns  order" in " ".join(lines)
+    assert "all_supports_d" not in " ".join(lines)
+    assert '"heading": "d for all patterns"' in FORMATS["json"](report)

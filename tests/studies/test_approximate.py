@@ -189,7 +189,7 @@ def test_sweep_finds_a_width_at_every_length_and_names_the_law() -> None:
     assert all(row.n == 3 for row in rows.values())
     assert rows[128, "random:k=1 jl"].value > rows[16, "random:k=1 jl"].value
     texts = {finding.about: finding.text for finding in report.findings}
-    assert texts["random:k=1 cyclic"].startswith("d = 2 (")
+    assert texts["random:k=1 cyclic"].startswith("width stays at 2. d = 2; AIC")
     best = {
         row.keys["law"]
         for row in report.rows

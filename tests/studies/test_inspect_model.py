@@ -31,7 +31,12 @@ from attncli.watching.blocks import find_stacks
 
 torch.set_num_threads(1)
 
-ON_MAPS = tuple(name for name in ATTENTION.names() if nature(name).of != "outputs")
+ON_MAPS = tuple(
+    name
+    for name in ATTENTION.names()
+    if nature(name).of != "outputs" and "scores" not in nature(name).needs
+)
+"""What whole maps show without the run that made them."""
 ONE_ROW, EVERYTHING = 1, 2**25
 
 

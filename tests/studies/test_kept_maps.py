@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from attncli.studies.heads.kept_maps import MOST_CELLS, KeptMaps, bytes_needed, coarser
+from attncli.studies.heads.token_names import TokenNames
 from attncli.watching import Shape, Site, Strip
 
 SITE = Site("h", 2, "self", "sliding", "h.2.attn")
@@ -34,10 +35,10 @@ def test_chosen_heads_are_put_together_from_strips() -> None:
     assert set(tensors) == {"layers.2.attention", "layers.2.visible"}
     assert np.array_equal(tensors["layers.2.attention"], weights[[1, 3]])
     assert np.array_equal(tensors["layers.2.visible"], visible)
-    said = found.metadata({"class": "Some"}, "abcdefg")
+    said = found.metadata({"class": "Some"}, TokenNames("abcdefg"))
     assert json.loads(said["heads"]) == {"layers.2.attention": [1, 3]}
     assert json.loads(said["spans"]) == {"layers.2.attention": "sliding"}
-    first, second = found.pictures("abcdefg")
+    first, second = found.pictures(TokenNames("abcdefg"))
     assert (first.title, second.title) == ("head 2.1", "head 2.3")
     assert np.array_equal(second.panels["2.3"], weights[3])
 

@@ -44,7 +44,7 @@ def test_pure_attention_is_cubic(default: Report) -> None:
 def test_skips_hold_the_residual_up(default: Report, variant: str) -> None:
     assert (value(default, "log10_residual", variant, 12).value or -9) > -3
     finding = next(finding.text for finding in default.findings if finding.about == variant)
-    assert finding.startswith("held up by the skip")
+    assert finding.startswith("does not collapse: the skip")
 
 
 def test_the_published_size_reaches_the_known_depth() -> None:
@@ -78,7 +78,7 @@ def test_removing_the_outlier_holds_the_residual_up() -> None:
     variants = with_outlier_removed({"SAN": VARIANTS["SAN"]})
     found = rank_collapse([GeneratedNetwork(spec, 0)], variants, ["log10_residual"], {})
     assert (value(found, "log10_residual", "SAN-outlier", 12).value or -9) > -0.2
-    assert found.findings[1].text.startswith("held up by removing the outlier")
+    assert found.findings[1].text.startswith("does not collapse: removing the outlier keeps")
 
 
 def test_the_bound_is_above_the_residual_it_bounds_and_null_where_the_theorem_is_silent() -> None:

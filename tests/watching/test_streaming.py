@@ -147,7 +147,7 @@ def test_scores_are_not_believed_where_the_weights_were_changed_after_the_softma
     scores = torch.randn(1, 2, 4, 4)
     with LastSoftmax() as softmax:
         weights = torch.nn.functional.softmax(scores, dim=-1)
-    assert softmax.scores_of(weights) is scores
+    assert torch.equal(softmax.scores_of(weights), scores)  # type: ignore[arg-type]
     assert softmax.scores_of(weights[..., 1:]) is None
     assert softmax.scores_of(weights.clone()) is None
     assert softmax.scores_of(weights.transpose(2, 3)) is None

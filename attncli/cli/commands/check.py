@@ -40,15 +40,29 @@ class BaselineOptions:
         baseline_option(
             metavar="METRIC:LIMIT",
             help="Exit 1 if a number moved farther, as in 'log10_residual[SAN]:-0.5' (fell by more "
-            "than 0.5; + rises, no sign both), 'sink:5%' of the old one, or 'sink:2s' spreads of "
-            "both runs, which noise passes. Repeatable.",
+            "than 0.5; + rises, no sign both), 'sink:5%' of the old one, or 'sink:2s' spreads, which "
+            "noise passes: of the differences where both hold the same texts or seeds, else of both "
+            "runs. min(), max(), mean() aggregate. Repeatable.",
         ),
     ] = field(default_factory=list)
+    family_wise: Annotated[
+        float | None,
+        baseline_option(
+            metavar="SHARE",
+            help="How often noise alone may fail any of the gates in spreads, as in .05: each number must then also be "
+            "that unlikely, corrected for how many there are (Student's t, Holm).",
+        ),
+    ] = None
 
     def changes(self) -> "list[Change]":
         """What can be refused before a file is read."""
-        from attncli.gates import parse_change
+        from attncli.gates import parse_change, require_share
 
+        require_share(self.family_wise)
+        if self.family_wise is not None and not self.fail_on:
+            raise UsageError(
+                "--family-wise corrects --fail-on METRIC:LIMITs: give one.", idle=["family_wise"]
+            )
         if bool(self.fail_on) != bool(self.baseline):
             raise UsageError(
                 "--baseline OLD.json and --fail-on METRIC:LIMIT go together: give both."
@@ -90,5 +104,7 @@ def check(
     report = sources.report(source, "check")
     verdicts = gates.decide(report, conditions)
     if old is not None:
-        verdicts += gates.decide_changes(report, old, changes, str(baseline.baseline))
+        verdicts += gates.decide_changes(
+            report, old, changes, str(baseline.baseline), baseline.family_wise
+        )
     return write(report.with_verdicts(verdicts) if verdicts else report, output)

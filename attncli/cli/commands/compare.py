@@ -39,19 +39,29 @@ def compare(
             help="A and B are models: what is run on each, as in 'inspect-model --metric sink'.",
         ),
     ] = None,
+    family_wise: Annotated[
+        float | None,
+        Option(
+            metavar="SHARE",
+            help="Call a change clear of noise only where it is that unlikely among all numbers, as in .05 (Student's t, Holm).",
+        ),
+    ] = None,
     output: OutputOptions,
 ) -> int:
     """What moved between two reports or models, and is it more than noise?
 
-    Every number that both have, sorted by its change in spreads of both; rows that one of them lacks are said, and so
-    is whether the weights are the same. Reports need no model.
+    Every number that both have, sorted by its change in spreads: of the differences, where both hold the same texts or
+    seeds, else of both reports. Rows that one of them lacks are said, and so is whether the weights are the same.
+    Reports need no model.
     """
     from attncli.api import network_sources as sources
     from attncli.api.provenance import with_provenance
     from attncli.cli.writer import emit, prepare
+    from attncli.gates import require_share
     from attncli.studies.reports.differences import compare as study
 
     conditions = prepare(output)
+    require_share(family_wise)
     if top < 0:
         raise UsageError(f"--top must be 0 or more, not {top}.")
     load = partial(sources.report, asker="compare")
@@ -60,7 +70,7 @@ def compare(
         for text in (old, new):
             sources.named(text, words[0].replace("-", "_"))
         load = partial(measured, words)
-    report = study(load(old), load(new), (old, new), top)
+    report = study(load(old), load(new), (old, new), top, family_wise)
     return emit(with_provenance(report), output, conditions)
 
 

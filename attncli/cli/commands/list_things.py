@@ -26,11 +26,14 @@ REGISTRIES: Mapping[str, Registry] = {
 
 ARCHITECTURES = "architectures"
 """Hundreds of lines: shown only when asked for."""
+SCHEMA = "schema"
+"""A document of its own: shown only when asked for."""
 
 EXAMPLES = """
 attn list metrics
 attn list variants
 attn list architectures
+attn list schema > report.schema.json               what the JSON of every command looks like
 """
 
 
@@ -72,6 +75,13 @@ def in_words(tried: Mapping[str, str]) -> str:
     return f"{seen}; ablation {tried['ablation']}"
 
 
+def schema() -> str:
+    """The JSON Schema that every report follows."""
+    from importlib.resources import files
+
+    return (files("attncli.reports") / "report.schema.json").read_text(encoding="utf-8")
+
+
 @grouped
 def list_things(
     *,
@@ -79,9 +89,9 @@ def list_things(
         str | None,
         Argument(
             metavar="WHAT",
-            complete=completion(lambda: [*REGISTRIES, "variants", ARCHITECTURES]),
-            help="One of metrics, attention-metrics, activation-metrics, weight-metrics, maps, patterns, methods, tasks, formats, variants, architectures; "
-            "nothing = all but the last.",
+            complete=completion(lambda: [*REGISTRIES, "variants", ARCHITECTURES, SCHEMA]),
+            help="One of metrics, attention-metrics, activation-metrics, weight-metrics, maps, patterns, methods, tasks, formats, variants, architectures, schema "
+            "(a JSON Schema of the report); nothing = all but the last two.",
         ),
     ] = None,
 ) -> int:
@@ -97,8 +107,11 @@ def list_things(
         chosen = tables
     else:
         tables[ARCHITECTURES] = architectures
+        if what == SCHEMA:
+            to_stdout(schema())
+            return 0
         if what not in tables:
-            raise unknown_name("list", what, tables)
+            raise unknown_name("list", what, [*tables, SCHEMA])
         chosen = {what: tables[what]}
     to_stdout("\n".join(listing(name, table()) for name, table in chosen.items()))
     return 0

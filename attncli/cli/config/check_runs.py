@@ -44,7 +44,7 @@ def judged(check: "Check", scratch: Path, accepting: bool) -> Result:
     from attncli.reports import read
 
     conditions = [gates.parse(text) for text in check.fail_if]
-    against = BaselineOptions(check.baseline, check.fail_on)
+    against = BaselineOptions(check.baseline, check.fail_on, check.family_wise)
     changes = against.changes()
     old = against.read() if check.baseline and Path(check.baseline).exists() else None
     report = made(check, scratch) if check.command else read(str(check.report))
@@ -74,7 +74,7 @@ def changed(
             f"there is no baseline {check.baseline}: `{accepting_command(check.name)}` makes one of this run's report."
         )
     try:
-        return gates.decide_changes(report, old, changes, str(check.baseline))
+        return gates.decide_changes(report, old, changes, str(check.baseline), check.family_wise)
     except NoBaseline as error:
         sentence = str(error).partition(": ")[0]
         raise NoBaseline(f"{sentence}: `{accepting_command(check.name)}` accepts the new report.") from None  # fmt: skip

@@ -11,7 +11,8 @@ from attncli.cli.config.foreign_code import refuse
 from attncli.cli.config.settings import CHECKS
 from attncli.errors import UsageError, unknown_name
 
-KEYS = ("command", "report", "fail-if", "baseline", "fail-on")
+FAMILY = "family-wise"
+KEYS = ("command", "report", "fail-if", "baseline", "fail-on", FAMILY)
 EXAMPLE = """[checks.collapse] with command = "rank-collapse ./checkpoint" and fail-if = ["…"]"""
 
 APART = "run that command by itself with -o report.json, and let the check read the report"
@@ -29,6 +30,7 @@ class Check:
     fail_if: list[str]
     baseline: str | None
     fail_on: list[str]
+    family_wise: float | None
 
     @property
     def summary(self) -> str:
@@ -55,7 +57,7 @@ def check(file: ConfigFile, name: str, table: Any) -> Check:
         if key not in KEYS:
             error = unknown_name(f"key of the check '{name}'", key, KEYS)
             raise UsageError(f"{file.where(CHECKS, name, key)}: {error}")
-    values = {key: texts(file, name, table, key) for key in KEYS}
+    values = {key: texts(file, name, table, key) for key in KEYS if key != FAMILY}
     if bool(values["command"]) == bool(values["report"]):
         raise UsageError(f"{where}: the check '{name}' needs a command or a report, and not both.")
     if bool(values["baseline"]) != bool(values["fail-on"]):
@@ -68,7 +70,20 @@ def check(file: ConfigFile, name: str, table: Any) -> Check:
         values["fail-if"],
         next(iter(values["baseline"]), None),
         values["fail-on"],
+        share(file, name, table, bool(values["fail-on"])),
     )
+
+
+def share(file: ConfigFile, name: str, table: Mapping[str, Any], judges: bool) -> float | None:
+    """How often noise alone may fail the check."""
+    value = table.get(FAMILY)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, float) or not 0.0 < value < 1.0:
+        raise UsageError(f"{file.where(CHECKS, name, FAMILY)}: {FAMILY} must be a number between 0 and 1, as in 0.05.")  # fmt: skip
+    if not judges:
+        raise UsageError(f"{file.where(CHECKS, name, FAMILY)}: {FAMILY} goes with fail-on: give both.")  # fmt: skip
+    return value
 
 
 def texts(file: ConfigFile, name: str, table: Mapping[str, Any], key: str) -> list[str]:

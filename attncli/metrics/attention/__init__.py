@@ -2,11 +2,11 @@
 
 A file holds a function of its own name under `@measure(…)`, which says what the function is given:
 
-    rows      a strip of whole rows (`_rows.Rows`): returns one number for each of them, whose mean is the metric;
-              rows that do not count are nan
-    columns   what each key has received in all (`_columns.Columns`): returns one number for each head
+    rows      a strip of whole rows (`_strip_rows.Rows`): returns one number for each of them, whose mean (or largest,
+              or least) is the metric; rows that do not count are nan
+    columns   what each key has received in all (`_received.Columns`): returns one number for each head
     offsets   what lies on each diagonal (`_offsets.Offsets`): likewise
-    spectrum  the largest singular values (`_spectrum.Spectrum`): likewise
+    spectrum  the largest singular values (`_map_spectrum.Spectrum`): likewise
     outputs   what the heads write (`_outputs.Outputs`): likewise
 
 Tensors are only used by their methods, so that nothing here imports torch. Axes: [batch, head, query, key]; a map's
@@ -41,6 +41,10 @@ class Nature:
     """The name of the last axis, where the metric is several numbers of a head."""
     signed: bool
     """Whether it says something of weights of both signs too, as differential attention applies them."""
+    take: str
+    """What is made of the numbers of several queries, batch items and texts: their mean, max or min."""
+    enough: bool
+    """Whether only queries count that see at least half as many keys as the one that sees the most."""
 
 
 def measure(
@@ -50,11 +54,13 @@ def measure(
     needs: tuple[str, ...] = (),
     axis: str = "",
     signed: bool = False,
+    take: str = "mean",
+    enough: bool = False,
 ) -> Callable[[Function], Function]:
     """Attach a metric's nature; the function itself is returned untouched."""
 
     def attach(function: Function) -> Function:
-        function.nature = Nature(unit, of, group, needs, axis, signed)  # type: ignore[attr-defined]
+        function.nature = Nature(unit, of, group, needs, axis, signed, take, enough)  # type: ignore[attr-defined]
         return function
 
     return attach

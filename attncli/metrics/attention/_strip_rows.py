@@ -72,16 +72,31 @@ class Rows:
         """[batch, head, query]: -Σ_j A_ij ln A_ij in nats."""
         weights = self.weights.flatten(0, 2)
         scores = None if self.scores is None else self.scores.flatten(0, 2)
-        result = weights.new_empty(len(weights))
+        result: Tensor = weights.new_empty(len(weights))
+        best = weights.new_empty(len(weights))
         step = max(1, CACHED // weights.shape[-1])
         for start in range(0, len(weights), step):
             part = slice(start, start + step)
-            result[part] = (
-                from_weights(weights[part])
-                if scores is None
-                else from_scores(weights[part], scores[part])
-            )
+            if scores is None:
+                result[part] = from_weights(weights[part])
+            else:
+                best[part] = scores[part].amax(dim=-1)
+                result[part] = from_scores(weights[part], scores[part], best[part])
+        if scores is not None:
+            self.best = best.view(self.weights.shape[:-1])
         return result.view(self.weights.shape[:-1])
+
+    @cached_property
+    def best(self) -> "Tensor":
+        """[batch, head, query]: the largest score; a mask's number where the query sees nothing."""
+        assert self.scores is not None
+        return self.scores.amax(dim=-1)
+
+    @property
+    def largest_scores(self) -> "Tensor":
+        """[batch, head, query]: the largest score of a key that the query sees; nan where it sees none."""
+        found: Tensor = self.best.masked_fill(self.best < NEVER_SEEN, nan)
+        return found
 
     @cached_property
     def squares(self) -> "Tensor":
@@ -157,8 +172,8 @@ def from_weights(weights: "Tensor") -> "Tensor":
     return 0.0 - weights.clamp_min(TINY).log_().mul_(weights).sum(dim=-1)
 
 
-def from_scores(weights: "Tensor", scores: "Tensor") -> "Tensor":
+def from_scores(weights: "Tensor", scores: "Tensor", best: "Tensor") -> "Tensor":
     """The same, where ln A_ij = (s_ij - max s_i) + ln max A_i: one logarithm for each row instead of each number."""
-    below = scores - scores.amax(dim=-1, keepdim=True)
+    below = scores - best[:, None]
     far = below.clamp_min_(-HIDDEN).mul_(weights).sum(dim=-1)
     return 0.0 - far - weights.amax(dim=-1).log_().mul_(weights.sum(dim=-1))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from attncli.metrics.attention import function, nature
@@ -19,6 +20,8 @@ FULL_ROW = 1e-3
 """Rows that sum to one within this have no learned sink beside them; float32 over thousands of keys leaves 1e-5."""
 
 CUT_OFF = "weights have become 0 in the map's dtype: how far their logits are below is not known"
+
+NO_SCORES = "the scores that its softmax was given were not seen"
 
 Values = Mapping[str, "Tensor | str"]
 """Per metric [head] (or [head, …] under its axis) in float64; or the reason why there is no such number."""
@@ -39,6 +42,8 @@ class Totals:
         self.least_row = 1.0
         self.cut_off = False
         """Weights have become 0, and nothing else tells of their logits."""
+        self.scored = True
+        """Whether the scores of all strips were seen."""
         self.period: int | None = None
         self.repeating = False
         """All strips have come once, and come again for the spectrum alone."""
@@ -56,9 +61,10 @@ class Totals:
         if self.repeating:
             return
         self.period = rows.period
+        self.scored = self.scored and rows.scores is not None
         for name, metric in self.functions.items():
-            if nature(name).of == "rows" and not self.impossible(name):
-                self.add_rows(name, metric(rows))
+            if nature(name).of == "rows" and self.possible(name):
+                self.add_rows(name, metric(rows), rows)
         if any("logits" in nature(name).needs for name in self.functions):
             self.cut_off = self.cut_off or rows.cut_off
         if "virtual_sink" in self.functions:
@@ -76,8 +82,11 @@ class Totals:
             if nature(name).of == "outputs"
         }
 
-    def add_rows(self, name: str, values: "Tensor") -> None:
+    def add_rows(self, name: str, values: "Tensor", rows: Rows) -> None:
         values = values.double()
+        if nature(name).take != "mean":
+            self.sums.setdefault(name, []).append((values, rows.seen.expand_as(values[:, :1])))
+            return
         counted = (~values.isnan()).sum(dim=-1)
         total, count = self.sums.get(name, (0.0, 0))
         self.sums[name] = total + values.nansum(dim=-1), count + counted
@@ -130,6 +139,8 @@ class Totals:
         reason = self.impossible(name) or self.missing(name)
         if reason:
             return NOT_APPLICABLE + reason
+        if not self.possible(name):
+            return NO_SCORES
         if "logits" in nature(name).needs and self.cut_off:
             return CUT_OFF
         kind = nature(name).of
@@ -139,11 +150,31 @@ class Totals:
         if kind != "rows":
             found: Tensor = self.functions[name](self.sums[kind])
             return found.double().mean(dim=0)
+        if nature(name).take != "mean":
+            return self.extreme(name)
         total, count = self.sums[name]
         if not bool((count > 0).all()):
             return NOT_APPLICABLE + "no query sees such a key"
         result: Tensor = (total / count).mean(dim=0)
         return result
+
+    def extreme(self, name: str) -> "Tensor | str":
+        """[head]: the largest or least number of all rows that count."""
+        largest = nature(name).take == "max"
+        rows: list[tuple[Tensor, Tensor]] = self.sums[name]
+        most = max(float(seen.amax()) for _, seen in rows) if nature(name).enough else 0.0
+        best: Tensor | None = None
+        for values, seen in rows:
+            left = values.isnan() | (2 * seen < most)
+            values = values.masked_fill(left, -inf if largest else inf)
+            here = values.amax(dim=(0, 2)) if largest else values.amin(dim=(0, 2))
+            best = here if best is None else best.maximum(here) if largest else best.minimum(here)
+        assert best is not None
+        return best if bool(best.isfinite().all()) else NOT_APPLICABLE + "no query sees such a key"
+
+    def possible(self, name: str) -> bool:
+        """Whether there is what the metric needs in the strips so far."""
+        return not self.impossible(name) and (self.scored or "scores" not in nature(name).needs)
 
     def impossible(self, name: str) -> str:
         """Why a metric has no meaning for this map, whatever its numbers are; empty where it has one."""

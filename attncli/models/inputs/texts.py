@@ -3,7 +3,8 @@
 No attention mask is handed over: in a batch of one without padding it would be all ones.
 """
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -57,6 +58,27 @@ class ModelInput:
     tokens: int
     labels: tuple[str, ...] = ()
     """The tokens' strings, where they are known."""
+    decoder_labels: tuple[str, ...] = ()
+    """Those that the decoder of an encoder-decoder reads."""
+
+    @property
+    def sha256(self) -> str:
+        """Of all that the model is given."""
+        digest = hashlib.sha256()
+        for name, tensor in self.kwargs.items():
+            digest.update(name.encode() + as_bytes(tensor))
+        return digest.hexdigest()
+
+    def described(self) -> dict[str, Any]:
+        """For the report: which text it was, beyond its name."""
+        return {"name": self.name, "tokens": self.tokens, "sha256": self.sha256}
+
+
+def as_bytes(tensor: Tensor) -> bytes:
+    flat = tensor.detach().cpu().contiguous().reshape(-1)
+    return (
+        f"{tensor.dtype} {tuple(tensor.shape)}".encode() + flat.view(torch.uint8).numpy().tobytes()
+    )
 
 
 def inputs_of(checkpoint: Checkpoint, options: WantedInput) -> list[ModelInput]:
@@ -139,7 +161,23 @@ def words(checkpoint: Checkpoint, name: str, kind: str, encoded: Encoded) -> Mod
     if model.config.is_encoder_decoder:
         kwargs["decoder_input_ids"] = shifted(model, ids)
     placed = {key: tensor.to(model.device) for key, tensor in kwargs.items()}
-    return ModelInput(name, kind, placed, len(encoded.ids), tuple(encoded.labels))
+    return ModelInput(
+        name,
+        kind,
+        placed,
+        len(encoded.ids),
+        tuple(encoded.labels),
+        labels_of_decoder(placed, encoded.labels),
+    )
+
+
+def labels_of_decoder(kwargs: Mapping[str, Any], labels: Sequence[str]) -> tuple[str, ...]:
+    """The encoder's labels by their ids; what begins a decoder's text has its id alone."""
+    moved, ids = kwargs.get("decoder_input_ids"), kwargs.get(WORDS)
+    if moved is None or ids is None:
+        return ()
+    known = dict(zip(ids[0].tolist(), labels, strict=True))
+    return tuple(known.get(each, str(each)) for each in moved[0].tolist())
 
 
 def refuse_too_long(model: Any, name: str, length: int) -> None:
@@ -179,4 +217,6 @@ def random_input(
     if ids is None:
         return ModelInput(name, kind, placed, positions(body, placed) or length)
     labels = shown(ids[0].tolist())
-    return ModelInput(name, kind, placed, len(labels), tuple(labels))
+    return ModelInput(
+        name, kind, placed, len(labels), tuple(labels), labels_of_decoder(placed, labels)
+    )

@@ -8,7 +8,6 @@ from scipy.sparse import csr_array
 
 from attncli.fits._search import find_width, narrowest
 from attncli.fits._types import FitRequest
-from attncli.maths.digits import number
 from attncli.maths.growth import FEWEST_LENGTHS, Law, fit_laws
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
 from attncli.studies import Progress, no_progress
@@ -41,6 +40,7 @@ def growth(
     """Search the width at every length, seed by seed (a fresh pattern each), and fit the laws to all points."""
     rows: list[Row] = []
     found: list[Finding] = []
+    told: list[str] = []
     total = len(patterns) * len(methods) * len(lengths) * len(seeds)
     done = 0
     for pattern in patterns:
@@ -58,10 +58,11 @@ def growth(
             laws = laws_of(widths)
             rows += law_rows(label, laws)
             found.append(Finding(label, in_words(laws, widths, widest)))
+            told.append(f"{label}: {in_short(laws) or found[-1].text}")
     progress(total, total, "searches")
     return Report(
         study="approximate sweep",
-        headline="; ".join(f"{finding.about}: {finding.text}" for finding in found) + ".",
+        headline="; ".join(told) + ".",
         rows=tuple(rows),
         metrics=GROWTH_METRICS,
         source={"kind": "patterns", "request": request.described(), "widest": widest},
@@ -130,8 +131,32 @@ def law_rows(label: str, laws: Sequence[Law]) -> Iterator[Row]:
             yield Row(name, law.parameters[1], unit, spread=law.slope_error, keys=keys)
 
 
+CLOSE = 2.0
+"""A law this little behind the best in AIC fits as well."""
+AS_WORDS = {"constant": "no growth", "log": "log n", "power": "a power of n"}
+
+
+def in_short(laws: Sequence[Law]) -> str:
+    """`width grows about as n^0.11; log n fits as well`: empty where no law is fitted."""
+    if not laws:
+        return ""
+    close = [AS_WORDS[law.name] for law in laws[1:] if law.aic - laws[0].aic < CLOSE]
+    fits = f"; {' and '.join(close)} fit{'s' if len(close) == 1 else ''} as well" if close else ""
+    return grows_as(laws[0]) + fits
+
+
+def grows_as(law: Law) -> str:
+    if law.name == "constant":
+        width = law.parameters[0]
+        return f"width stays at {'' if width.is_integer() else 'about '}{width:.3g}"
+    grows = "grows" if law.parameters[1] > 0.0 else "falls"
+    return f"width {grows} " + (
+        "about as log n" if law.name == "log" else f"about as n^{law.parameters[1]:.2g}"
+    )
+
+
 def in_words(laws: Sequence[Law], widths: dict[int, list[int]], widest: int) -> str:
-    """The best law, and how far the others are behind."""
+    """The best law with its numbers, and how far the others are behind."""
     if not laws:
         found = sum(bool(part) for part in widths.values())
         return (
@@ -139,11 +164,10 @@ def in_words(laws: Sequence[Law], widths: dict[int, list[int]], widest: int) -> 
             f"no law is fitted to fewer than {FEWEST_LENGTHS}"
         )
     best = laws[0]
-    error = f" ± {number(best.slope_error)}" if best.slope_error else ""
-    others = ", ".join(f"{law.name} {number(law.aic - best.aic)}" for law in laws[1:])
-    close = [law.name for law in laws[1:] if law.aic - best.aic < 2.0]
-    tie = f"; not told apart from {', '.join(close)}" if close else ""
-    return f"{best.text}{error} (AIC behind it: {others}{tie})"
+    of = "slope" if best.name == "log" else "exponent"
+    error = f" ({of} ± {best.slope_error:.1g})" if best.slope_error else ""
+    others = ", ".join(f"{AS_WORDS[law.name]} {law.aic - best.aic:.2g}" for law in laws[1:])
+    return f"{in_short(laws)}. {best.text}{error}; AIC behind it: {others}"
 
 
 def views() -> tuple[View, ...]:

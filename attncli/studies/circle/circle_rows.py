@@ -4,10 +4,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
+from attncli.maths.noise import spread
 from attncli.metrics import definition
 from attncli.records import NOT_APPLICABLE, Definition, Finding, Row, Scalar, View
 from attncli.studies.circle.circle_runs import ASTRAY, STILL, TOGETHER, CircleRun
-from attncli.studies.statistics import spread, summary_row
+from attncli.studies.statistics import summary_row
 from attncli.tasks.circle.arcs import RADIUS, STEP
 
 OWN_METRICS: Mapping[str, Definition] = {

@@ -54,7 +54,7 @@ def model_collapse(
         rows=tuple(all_rows(everywhere, len(ensembles) > 1)),
         metrics={name: definition(name) for name in wanted} | {"order": OWN_METRICS["order"]},
         source=describe_source(checkpoint, subjects, variants, arithmetics),
-        input={"texts": [{"name": text.name, "tokens": text.tokens} for text in texts]},
+        input={"texts": [text.described() for text in texts]},
         views=tuple(views(everywhere, metrics, len(texts), arithmetics)),
         findings=findings,
         warnings=(*checkpoint.warnings, *subjects[""].anatomy.notes, *whys_of(ensembles)),
@@ -139,19 +139,39 @@ def first_unknown(curve: Sequence[float]) -> int | None:
 
 
 def headline(ensembles: Mapping[str, Ensemble], findings: Sequence[Finding]) -> str:
-    """Of every stack, the variant that collapses most and the one that holds best, as far as they are known."""
+    """Of every stack, the variant that collapses most and the one that holds best, as far as they are known.
+
+    The user's own model first; of the same with random weights only where it ends.
+    """
     regimes = {finding.about: finding.text.partition(";")[0] for finding in findings}
-    parts = []
+    parts, random = [], []
     for stack, ensemble in ensembles.items():
         means = mean_curves(ensemble)
-        known = {name: curve[: first_unknown(curve)] for name, curve in means.items()}
-        ends = sorted(means, key=lambda name: (known[name] or [0.0])[-1])
-        for name in dict.fromkeys((ends[0], ends[-1])):
+        for name in most_and_least([name for name in means if not is_random(name)], means):
             title, arithmetic = about(stack, name, ensembles), arithmetic_of(ensemble[name])
-            end = end_in_words(means[name], arithmetic)
-            told = f", {with_order(regimes[title], known[name])}" if known[name] else ""
+            end, known = end_in_words(means[name], arithmetic), known_part(means[name])
+            told = f", {with_order(regimes[title], known)}" if known else ""
             parts.append(f"{title}: {end}{'' if end.endswith(regimes[title]) else told}")
-    return "; ".join(parts) + "."
+        for name in most_and_least(list(filter(is_random, means)), means):
+            title = about(stack, name.removesuffix(RANDOM_SUFFIX), ensembles)
+            end = end_in_words(means[name], arithmetic_of(ensemble[name]))
+            random.append(f"{title} {end}")
+    twin = [f"with random weights {', '.join(random)}"] if random else []
+    return "; ".join([*parts, *twin]) + "."
+
+
+def is_random(variant: str) -> bool:
+    return variant.endswith(RANDOM_SUFFIX)
+
+
+def known_part(curve: Sequence[float]) -> Sequence[float]:
+    return curve[: first_unknown(curve)]
+
+
+def most_and_least(names: Sequence[str], means: Mapping[str, Sequence[float]]) -> list[str]:
+    """The variant that ends lowest and the one that ends highest; one name where they are the same."""
+    ends = sorted(names, key=lambda name: (known_part(means[name]) or [0.0])[-1])
+    return list(dict.fromkeys([*ends[:1], *ends[-1:]]))
 
 
 def end_in_words(curve: Sequence[float], arithmetic: str) -> str:

@@ -38,6 +38,8 @@ ALL_LISTED, LISTED = 40, 24
 
 NAMED = 4
 """Tokens in the headline."""
+WORTH_TELLING = 1.2
+"""Of the largest lift: what is nearer to 1 is even attention."""
 
 MARK, LARGE = "mark", "large"
 """The key of the rows in the table where not all are, and what stands under it."""
@@ -123,11 +125,11 @@ def headline(chosen: ChosenToken, rows: Sequence[Row], blocks: int) -> str:
         for place in by_size(rows)[:NAMED]
     ]
     lift = max((row for row in rows if row.metric == LIFT), key=lambda row: row.value or 0.0)
-    return (
-        f"T{chosen.name[1:]} after {blocks} blocks: {', '.join(parts)}, {percent(constants)} from biases; "
-        f"rollout is furthest above even attention at {chosen.called(int(lift.keys['position']))}, "
-        f"{lift.value or 0.0:.2g} times."
-    )
+    said = f"T{chosen.name[1:]} after {blocks} blocks: {', '.join(parts)}, {percent(constants)} from biases"
+    if (lift.value or 0.0) < WORTH_TELLING:
+        return f"{said}."
+    where = chosen.called(int(lift.keys["position"]))
+    return f"{said}; rollout is furthest above even attention at {where}, {lift.value:.2g} times."
 
 
 def views(chosen: ChosenToken, rows: Sequence[Row], texts: int) -> Iterator[View]:

@@ -12,6 +12,8 @@ from attncli.metrics.weights import WEIGHTS
 from attncli.records import Definition
 from attncli.studies.heads import roles
 from attncli.studies.heads.head_roles import DEFINITION, ROLE
+from attncli.studies.heads.token_pairs import DEFINITION as OF_PAIRS
+from attncli.studies.heads.token_pairs import PAIR
 
 DEFAULT_HEADS = (
     "entropy",
@@ -33,6 +35,8 @@ SLOW = ("log10_residual_optimal",)
 """A state takes seconds to minutes: asked for by name alone."""
 GROUPS = ("attention", "spectra", "roles", "states", "weights", "all")
 """What `--metric` takes besides names."""
+MOST_PAIRS = 1000
+"""Of a head: what is kept of it stays small."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,8 @@ class Metrics:
     """Of attention maps, in the order asked for."""
     states: tuple[str, ...]
     roles: bool
+    pairs: int = 0
+    """How many of each head's strongest pairs of tokens are told."""
 
     @property
     def on_repeats(self) -> tuple[str, ...]:
@@ -52,7 +58,8 @@ class Metrics:
     def definitions(self) -> dict[str, Definition]:
         found = {name: attention.definition(name) for name in self.heads}
         found |= {name: definition_of_state(name) for name in self.states}
-        return found | ({ROLE: DEFINITION} if self.roles else {})
+        found |= {ROLE: DEFINITION} if self.roles else {}
+        return found | ({PAIR: OF_PAIRS} if self.pairs else {})
 
 
 def definition_of_state(name: str) -> Definition:
@@ -72,11 +79,13 @@ def members() -> Mapping[str, list[str]]:
     return {**by_group, "states": [name for name in state_names() if name not in SLOW]}
 
 
-def choose(names: Iterable[str]) -> Metrics:
+def choose(names: Iterable[str], pairs: int = 0) -> Metrics:
     """The metrics that names and groups mean; none at all means the default set, with roles."""
     names = list(names)
+    if not 0 <= pairs <= MOST_PAIRS:
+        raise UsageError(f"`pairs={pairs}`: it must be from 1 to {MOST_PAIRS}.")
     if not names:
-        return Metrics(DEFAULT_HEADS, DEFAULT_STATES, roles=True)
+        return Metrics(DEFAULT_HEADS, DEFAULT_STATES, roles=True, pairs=pairs)
     heads: list[str] = []
     states: list[str] = []
     for name in names:
@@ -88,6 +97,7 @@ def choose(names: Iterable[str]) -> Metrics:
         tuple(dict.fromkeys([*wanted, *(roles.MEASURED if told else ())])),
         tuple(dict.fromkeys(states)),
         told,
+        pairs,
     )
 
 

@@ -110,8 +110,11 @@ def head_rows(
                 )
             else:
                 beside = {
-                    UNIFORM: means(observed.found(site, metric, nulls=True)),
-                    **{name: means(null.found(site, metric)) for name, null in nulls.items()},
+                    UNIFORM: over_all(metric, observed.found(site, metric, nulls=True)),
+                    **{
+                        name: over_all(metric, null.found(site, metric))
+                        for name, null in nulls.items()
+                    },
                 }
                 numbers = observed.numbers.get(site, range(len(found[0])))
                 short = observed.short(site, metric)
@@ -145,6 +148,7 @@ def site_rows(
                     **({} if place is None else {axis: place}),
                     **{name: value for name, value in nulls.items() if value is not None},
                 },
+                take=nature(metric).take,
                 layer=site.layer,
                 head=true_number,
             )
@@ -170,10 +174,14 @@ def unsettled_spectra(texts: Sequence[Seen]) -> Iterator[str]:
         )
 
 
-def means(found: "list[Tensor] | str") -> "Tensor | None":
-    """Over the texts."""
+def over_all(metric: str, found: "list[Tensor] | str") -> "Tensor | None":
+    """Of all texts: the mean, or the largest or least where the metric is one."""
     if isinstance(found, str) or not found:
         return None
+    take = nature(metric).take
+    if take != "mean":
+        every = torch.stack(found)
+        return every.amax(dim=0) if take == "max" else every.amin(dim=0)
     total: Tensor = sum(found[1:], found[0])
     return total / len(found)
 

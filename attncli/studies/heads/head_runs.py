@@ -16,6 +16,7 @@ from attncli.metrics.attention import nature
 from attncli.metrics.attention._outputs import Outputs
 from attncli.metrics.attention._strip_rows import Rows
 from attncli.metrics.attention._totals import Totals, Values
+from attncli.studies.heads.strongest_pairs import HeadPairs, StrongestQueries
 from attncli.studies.heads.uniform_null import Spans, UniformNull
 from attncli.studies.model_runs import own_precision
 from attncli.watching import (
@@ -46,6 +47,8 @@ class Wanted:
     """The layers whose attention is measured; None: all."""
     period: int | None = None
     """After how many tokens the text repeats itself."""
+    pairs: int = 0
+    """How many of each head's strongest pairs of tokens are kept."""
 
 
 @dataclass
@@ -57,6 +60,8 @@ class Seen:
     """The same of even attention over the same visible keys."""
     short: dict[Site, Tensor] = field(default_factory=dict)
     """[head]: by how much of themselves the singular values may be too small."""
+    pairs: dict[Site, HeadPairs] = field(default_factory=dict)
+    """The strongest pairs of tokens of each head."""
     states: dict[tuple[str, int], dict[str, float]] = field(default_factory=dict)
     """By stack and state; 0 is the first block's input."""
     peaks: dict[tuple[str, int], Peak] = field(default_factory=dict)
@@ -91,6 +96,8 @@ class Observer:
             return False
         if strip.round == 0:
             self.spans.add(strip)
+            if self.wanted.pairs:
+                self.strongest.add(strip)
         self.totals.add(as_rows(strip, self.wanted.period))
         if strip.is_last:
             self.again = self.totals.wants_another_round()
@@ -102,6 +109,7 @@ class Observer:
         self.totals = Totals(self.wanted.heads, same_tokens, site.is_difference)
         self.total = strip.total
         self.spans = Spans(strip.queries, strip.keys)
+        self.strongest = StrongestQueries(strip)
 
     def finish(self) -> None:
         """The attention before is complete."""
@@ -113,6 +121,8 @@ class Observer:
         if self.site is not None:
             totals = self.totals
             self.seen.heads[self.site] = totals.values()
+            if self.wanted.pairs:
+                self.seen.pairs[self.site] = self.strongest.pairs(self.wanted.pairs)
             if (short := totals.short()) is not None:
                 self.seen.short[self.site] = short
             even = self.null.of(

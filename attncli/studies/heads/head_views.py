@@ -9,6 +9,7 @@ from attncli.studies.heads.head_metrics import Metrics
 from attncli.studies.heads.head_roles import PLACE, ROLE
 from attncli.studies.heads.head_rows import NULLS
 from attncli.studies.heads.roles import MIXED, ROLES
+from attncli.studies.heads.token_pairs import PAIR, pair_views
 
 FEW = 3
 """Up to so many metrics of heads get a grid of their own; more are columns of one table."""
@@ -51,6 +52,7 @@ def views(
 ) -> Iterator[View]:
     over = f", mean ± standard deviation over {texts} texts" if texts > 1 else ""
     heads = tuple(name for name in metrics.heads if any(row.metric == name for row in rows))
+    yield from pair_views(rows, places(rows, PAIR))
     if ranking is not None:
         way = "rising" if ranking.rising else "falling"
         columns = tuple(dict.fromkeys([ranking.metric, *heads]))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from attncli.errors import InputError
 from attncli.records import Picture
 from attncli.studies.heads.head_rows import Keeps
+from attncli.studies.heads.token_names import TokenNames
 from attncli.watching import Shape, Site, Strip
 from attncli.watching.map_files import FORMAT, tensor_name, visible_name
 
@@ -68,13 +69,14 @@ class KeptMaps:
                 named[visible_name(name)] = self.visible[site]
         return named
 
-    def metadata(self, identity: Mapping[str, Any], labels: Collection[str]) -> dict[str, str]:
+    def metadata(self, identity: Mapping[str, Any], named: TokenNames) -> dict[str, str]:
         names = self.names()
         return {
             "format": FORMAT,
             "version": "1",
             "model": json.dumps(identity),
-            "tokens": json.dumps(list(labels)),
+            "tokens": json.dumps(list(named.own)),
+            **({"decoder_tokens": json.dumps(list(named.decoder))} if named.decoder else {}),
             "heads": json.dumps({names[site]: heads for site, heads in self.heads.items()}),
             "spans": json.dumps({names[site]: site.span for site in self.maps}),
         }
@@ -87,15 +89,16 @@ class KeptMaps:
     def several(self) -> bool:
         return len({(site.stack, site.kind) for site in self.maps}) > 1
 
-    def pictures(self, labels: Collection[str]) -> list[Picture]:
-        """One for each square map; rows are queries, and tokens are named where there are few."""
+    def pictures(self, names: TokenNames) -> list[Picture]:
+        """One for each square map of tokens over themselves; rows are queries."""
         found = []
         for site, weights in self.maps.items():
             for head, number in zip(weights, self.heads[site], strict=True):
                 if head.shape[0] != head.shape[1]:
                     continue
                 cells = coarser(head)
-                named = tuple(labels) if len(cells) == len(labels) else ()
+                queries, keys = names.sides(site, *head.shape)
+                named = tuple(queries) if queries == keys and len(cells) == len(queries) else ()
                 panels = {f"{site.layer}.{number}": tuple(map(tuple, cells.tolist()))}
                 found.append(Picture(f"head {site.layer}.{number}", panels, named))
         return found

@@ -35,6 +35,9 @@ from attncli.studies.heads.head_rows import (
 from attncli.studies.heads.head_runs import Look, Seen, Wanted, look
 from attncli.studies.heads.head_views import Ranking, ranked, views
 from attncli.studies.heads.layer_census import LayerCensus
+from attncli.studies.heads.strongest_pairs import HeadPairs
+from attncli.studies.heads.token_names import TokenNames
+from attncli.studies.heads.token_pairs import pair_rows, strongest_in_words
 from attncli.studies.heads.uniform_null import UniformNull
 from attncli.studies.over_texts import over_texts
 from attncli.watching import STRIP_MEMORY, Shape, Site
@@ -118,7 +121,7 @@ def inspect_model(
     `beyond` is given what the maps of that text will not show, and the keys of each attention's rows.
     """
     runs = observe(subject, twin, checkpoint.identity, texts, plan, also, progress)
-    rows, heads = rows_of(runs, subject, plan)
+    rows, heads = rows_of(runs, subject, plan, list(map(TokenNames.of_text, texts)))
     layers = LayerCensus.of(subject.stacks, subject.shapes, subject.mixers)
     labels = [text.labels for text in texts]
     if beyond is not None:
@@ -134,6 +137,7 @@ def inspect_model(
             [f.about for f in told],
             chosen_of(subject, plan),
             layers,
+            strongest_in_words(rows),
         ),
         rows=tuple(ranked(rows, plan.ranking)),
         metrics=plan.metrics.definitions(),
@@ -187,7 +191,8 @@ def observe_model(
     metrics = plan.metrics
     elsewhere = metrics.on_repeats if found.repeated else ()
     on_text = tuple(name for name in metrics.heads if name not in elsewhere)
-    wanted = Wanted(on_text, metrics.states, plan.layers)
+    pairs = metrics.pairs if what == OWN else 0
+    wanted = Wanted(on_text, metrics.states, plan.layers, pairs=pairs)
 
     def work(place: int, text: ModelInput) -> Seen:
         return look(
@@ -203,7 +208,7 @@ def observe_model(
             subject.shapes,
         )
 
-    made_of = (Seen, Site, Peak) if also is None else None  # what is shown is not kept
+    made_of = (Seen, Site, Peak, HeadPairs) if also is None else None  # what is shown is not kept
     found.texts += over_texts(texts, work, identity, what, made_of)
     return found
 
@@ -261,13 +266,16 @@ def roles_on(own: Observed) -> str:
     return "random tokens repeated twice" if own.repeated else "texts"
 
 
-def rows_of(runs: Runs, subject: HeadSubject, plan: HeadPlan) -> tuple[list[Row], list[PlayedHead]]:
+def rows_of(
+    runs: Runs, subject: HeadSubject, plan: HeadPlan, names: Sequence[TokenNames]
+) -> tuple[list[Row], list[PlayedHead]]:
     """All rows, and the heads as they are gathered from them."""
     metrics = plan.metrics
     keys = site_keys(runs.own.sites, subject.stacks)
     rows = list(head_rows(metrics.heads, runs.own, runs.nulls, keys, plan.keeps))
     heads = heads_of(rows) if metrics.roles else []
-    rows = [*role_rows(heads), *rows]
+    pairs = pair_rows(runs.own, names, keys, plan.keeps, metrics.pairs)
+    rows = [*role_rows(heads), *rows, *pairs]
     units = {name: metrics.definitions()[name].unit for name in metrics.states}
     return [*rows, *state_rows(metrics.states, units, runs.own, runs.nulls)], heads
 
@@ -284,8 +292,9 @@ def headline(
     about: Sequence[str],
     chosen: Chosen,
     layers: LayerCensus | None,
+    strongest: str,
 ) -> str:
-    """The model, what its heads do, and what is wrong with it."""
+    """The model, what its heads do, what is wrong with it, and the strongest pair where pairs were asked for."""
     name = identity.get("name") or identity.get("path") or identity.get("class")
     tokens = max(seen.tokens for seen in own.texts)
     hybrid = layers.headline() if layers is not None and chosen.whole else ""
@@ -299,6 +308,7 @@ def headline(
         f"{name}: {size}"
         + chosen.heads_in_words(played)
         + (f"; {', '.join(sick)}" if sick else "")
+        + (f"; {strongest}" if strongest else "")
         + "."
     )
 
@@ -319,8 +329,7 @@ def census(own: Observed) -> list[dict[str, Any]]:
 
 
 def described(texts: Sequence[ModelInput], own: Observed) -> dict[str, Any]:
-    read = [{"name": text.name, "tokens": text.tokens} for text in texts]
-    return {"texts": read, "roles_on": roles_on(own)}
+    return {"texts": [text.described() for text in texts], "roles_on": roles_on(own)}
 
 
 def warned(runs: Runs, plan: HeadPlan) -> Iterator[str]:

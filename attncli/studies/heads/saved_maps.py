@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from attncli.errors import InputError
-from attncli.records import Report, Row
+from attncli.records import Report, Row, Scalar
 from attncli.studies import Progress, no_progress
 from attncli.studies.heads.beyond_maps import Beyond
 from attncli.studies.heads.chosen_heads import Chosen
@@ -16,6 +16,8 @@ from attncli.studies.heads.head_rows import Observed, head_rows, site_keys, unse
 from attncli.studies.heads.head_runs import Observer, Seen, Wanted
 from attncli.studies.heads.head_views import ranked, views
 from attncli.studies.heads.model_heads import HeadPlan, census, headline
+from attncli.studies.heads.token_names import TokenNames
+from attncli.studies.heads.token_pairs import pair_rows, strongest_in_words
 from attncli.studies.heads.uniform_null import UniformNull
 from attncli.watching import Site, in_rounds
 from attncli.watching.float64 import in_float64
@@ -28,13 +30,15 @@ def inspect_maps(file: MapFile, plan: HeadPlan, progress: Progress = no_progress
     maps = [saved for saved in file.maps if plan.layers is None or saved.site.layer in plan.layers]
     kept = {row.metric for row in beyond.rows}
     shown = tuple(name for name in plan.metrics.heads if name not in kept)
-    seen = observe(file, maps, shown, progress)
+    seen = observe(file, maps, Wanted(shown, pairs=plan.metrics.pairs), progress)
     own = Observed([seen], numbers={saved.site: saved.heads for saved in maps})
     rows = list(rows_of(own, plan, beyond, {saved.site: saved.name for saved in maps}))
     heads = heads_of(rows) if plan.metrics.roles else []
     unseen = "" if beyond.layers is None else beyond.layers.unseen()
     told = findings(rows, heads, [file.labels], unseen) if plan.metrics.roles else ()
-    rows = [*role_rows(heads), *rows]
+    keys = keys_of(own, beyond, {saved.site: saved.name for saved in maps})
+    pairs = pair_rows(own, [names_in(file)], keys, plan.keeps, plan.metrics.pairs)
+    rows = [*role_rows(heads), *rows, *pairs]
     identity: dict[str, Any] = {"kind": "maps", "path": str(file.path), "model": file.model}
     about = [finding.about for finding in told]
     return Report(
@@ -46,6 +50,7 @@ def inspect_maps(file: MapFile, plan: HeadPlan, progress: Progress = no_progress
             about,
             chosen_in(file, plan, beyond),
             beyond.layers,
+            strongest_in_words(rows),
         ),
         rows=tuple(ranked(rows, plan.ranking)),
         metrics=plan.metrics.definitions(),
@@ -80,11 +85,12 @@ def warned(plan: HeadPlan, beyond: Beyond) -> Iterator[str]:
         )
 
 
-def observe(
-    file: MapFile, maps: list[SavedMap], metrics: tuple[str, ...], progress: Progress
-) -> Seen:
+def names_in(file: MapFile) -> TokenNames:
+    return TokenNames(file.labels, file.decoder_labels)
+
+
+def observe(file: MapFile, maps: list[SavedMap], wanted: Wanted, progress: Progress) -> Seen:
     """Every map in strips; what asks for another round is read again."""
-    wanted = Wanted(metrics)
     observer = Observer(wanted, UniformNull(), str(file.path), lambda share: None)
     with in_float64() if file.double else nullcontext():
         for done, saved in enumerate(maps):
@@ -101,10 +107,7 @@ def rows_of(
     own: Observed, plan: HeadPlan, beyond: Beyond, names: Mapping[Site, str]
 ) -> Iterator[Row]:
     """In the order of the metrics; of each what the run has kept, or else what the maps show."""
-    keys = {
-        site: dict(beyond.keys.get(names[site], found))
-        for site, found in site_keys(own.sites, ()).items()
-    }
+    keys = keys_of(own, beyond, names)
     kept = {row.metric for row in beyond.rows}
     for metric in plan.metrics.heads:
         if metric in kept:
@@ -113,3 +116,13 @@ def rows_of(
             yield from head_rows((metric,), own, {}, keys, plan.keeps)
     for metric in plan.metrics.states:
         yield from beyond.of(metric, plan.layers, plan.keeps)
+
+
+def keys_of(
+    own: Observed, beyond: Beyond, names: Mapping[Site, str]
+) -> dict[Site, dict[str, Scalar]]:
+    """What tells the heads of each attention apart, as the run had it, or else as the file shows it."""
+    return {
+        site: dict(beyond.keys.get(names[site], found))
+        for site, found in site_keys(own.sites, ()).items()
+    }

@@ -72,7 +72,7 @@ class PathSubject:
         identity = self.checkpoint.identity
         return {
             "source": {**identity, "stack": self.stack.name, "blocks": len(self.stack.calls)},
-            "input": {"texts": [{"name": text.name, "tokens": text.tokens} for text in texts]},
+            "input": {"texts": [text.described() for text in texts]},
             "warnings": (*self.checkpoint.warnings, *others),
         }
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
+from attncli.maths.noise import holm
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
 from attncli.reports import Pair, side_by_side
 
@@ -16,39 +17,89 @@ METRICS = {
     "new": Definition("the metric's own", "The number in the second report."),
     "change": Definition("the metric's own", "new - old."),
     "change_in_spreads": Definition(
-        "spreads", "(new - old) / √(s_old² + s_new²), s the standard deviations of the two reports."
+        "spreads",
+        "(new - old) / s: where both reports hold the same texts or seeds, s is the standard deviation of the differences, "
+        "else √(s_old² + s_new²) of the two reports' own.",
+        "change / spread",
+    ),
+    "chance": Definition(
+        "1",
+        "How often noise alone would move the mean this far or farther (Student's t, two-sided), corrected for how many "
+        "numbers are compared (Holm).",
     ),
     "relative_change": Definition(
-        "1", "(new - old) over the largest |number| that the metric has in either report."
+        "1",
+        "(new - old) over the largest |number| that the metric has in either report.",
+        "change / largest",
     ),
 }
 SHOWN = {"among": "largest"}
 IN_SPREADS, RELATIVE = "in spreads of both reports", "against the largest number of each metric"
 
+PAIRED = "in spreads of the differences, as both hold the same texts or seeds"
+CHANCE = "chance"
+"""The metric that is only there where it is asked for."""
+
+Chances = Mapping[int, float]
+"""By the pair's identity."""
 Scales = Mapping[tuple[str, str], float]
 """The largest |number| of each metric and unit: what makes changes of unlike metrics comparable."""
 
 
-def compare(old: Report, new: Report, names: tuple[str, str], top: int) -> Report:
-    """The pairs by size; the first `top` that differ at all are what the view shows."""
+def compare(
+    old: Report,
+    new: Report,
+    names: tuple[str, str],
+    top: int,
+    family_wise: float | None = None,
+) -> Report:
+    """The pairs by size; the first `top` that differ at all are what the view shows.
+
+    `family_wise`: what is called clear of noise must be that unlikely among all the numbers, too.
+    """
     both = side_by_side(old, new)
     scales = scales_of(both)
     pairs = sorted(both, key=lambda pair: size(pair, scales), reverse=True)
     moved = [pair for pair in pairs if pair.change]
     shown = moved[:top]
-    rows = tuple(row for pair in pairs for row in rows_of(pair, names, scales, pair in shown))
+    chances = chances_of(pairs) if family_wise is not None else None
+    rows = tuple(
+        row
+        for pair in pairs
+        for row in (
+            *rows_of(pair, names, scales, pair in shown),
+            *chance_rows(pair, names, pair in shown, chances),
+        )
+    )
     columns, order = columns_of(shown)
+    columns = (*columns, CHANCE) if chances else columns
+    clear = sum(is_clear(pair, chances, family_wise) for pair in moved)
     title = f"The {len(shown)} largest of {len(moved)} changes, {order}"
     return Report(
         study="compare",
-        headline=f"{weights(old, new)}; {summary(pairs, moved, scales)}",
+        headline=f"{weights(old, new)}; {summary(pairs, moved, clear, scales)}",
         rows=rows,
-        metrics=METRICS,
+        metrics={name: each for name, each in METRICS.items() if chances or name != CHANCE},
         source={"old": identity(old, names[0]), "new": identity(new, names[1])},
         views=(View(title, "number", columns, where=SHOWN),),
         findings=(Finding("weights", weights(old, new)),),
         warnings=(*unlike(old, new), *missing(pairs, names)),
     )
+
+
+def chances_of(pairs: Sequence[Pair]) -> Chances:
+    """How often noise alone goes as far, among all the numbers that have a spread."""
+    known = [(pair, pair.chance) for pair in pairs if pair.chance is not None]
+    adjusted = holm([chance or 0.0 for _, chance in known])
+    return {id(pair): chance for (pair, _), chance in zip(known, adjusted, strict=True)}
+
+
+def is_clear(pair: Pair, chances: Chances | None, family_wise: float | None) -> bool:
+    """Beyond noise in spreads and, where it is asked, among all numbers."""
+    beyond = abs(pair.in_spreads or 0.0) > CLEAR
+    if chances is None or family_wise is None:
+        return beyond
+    return beyond and chances.get(id(pair), 1.0) <= family_wise
 
 
 def scales_of(pairs: Sequence[Pair]) -> Scales:
@@ -82,52 +133,48 @@ def columns_of(shown: Sequence[Pair]) -> tuple[tuple[str, ...], str]:
     spread = any(pair.in_spreads is not None for pair in shown)
     bare = any(pair.in_spreads is None for pair in shown)
     columns = ["old", "new", "change", *["change_in_spreads"] * spread, *["relative_change"] * bare]
-    return tuple(columns), ", then ".join(
-        [*[IN_SPREADS] * spread, *[RELATIVE] * bare]
-    ) or IN_SPREADS
+    in_spreads = PAIRED if any(pair.differences for pair in shown) else IN_SPREADS
+    order = [*[in_spreads] * spread, *[RELATIVE] * bare] or [IN_SPREADS]
+    return tuple(columns), ", then ".join(order)
 
 
 def rows_of(pair: Pair, names: tuple[str, str], scales: Scales, shown: bool) -> Iterator[Row]:
     """Five numbers where the pair stands; a null says which report lacks it."""
-    row = pair.row
-    keys: dict[str, Scalar] = {**row.keys, "measured": row.metric, "number": label(row)}
-    keys |= SHOWN if shown else {}
+    unit = pair.row.unit
     note = None if pair.change is not None else why_not(pair, names)
-    own = {
-        "old": pair.old.value if pair.old else None,
-        "new": pair.new.value if pair.new else None,
-        "change": pair.change,
-    }
-    for metric, value in own.items():
-        yield Row(
-            metric,
-            value,
-            row.unit,
-            row.variant,
-            row.layer,
-            row.head,
-            note=note if value is None else None,
-            keys=keys,
-        )
     share, missed = relative(pair, scales), note
     spreads = pair.in_spreads
     if spreads is None or math.isinf(spreads):
         note = note or "n/a: no spread in both reports" if spreads is None else "the spreads are 0"
         spreads = None
-    for metric, unit, value, why in (
+    for metric, own, value, why in (
+        ("old", unit, pair.old.value if pair.old else None, missed),
+        ("new", unit, pair.new.value if pair.new else None, missed),
+        ("change", unit, pair.change, missed),
         ("change_in_spreads", "spreads", spreads, note),
         ("relative_change", "1", share, missed),
     ):
-        yield Row(
-            metric,
-            value,
-            unit,
-            row.variant,
-            row.layer,
-            row.head,
-            note=why if value is None else None,
-            keys=keys,
-        )
+        yield row_about(pair, metric, own, value, why, shown)
+
+
+def chance_rows(
+    pair: Pair, names: tuple[str, str], shown: bool, chances: Chances | None
+) -> Iterator[Row]:
+    """How likely the change is by noise alone, where that was asked."""
+    if chances is not None:
+        why = why_not(pair, names) if pair.change is None else "n/a: no spread in both reports"
+        yield row_about(pair, CHANCE, "1", chances.get(id(pair)), why, shown)
+
+
+def row_about(
+    pair: Pair, metric: str, unit: str, value: float | None, why: str | None, shown: bool
+) -> Row:
+    """A number where the pair stands."""
+    row = pair.row
+    keys: dict[str, Scalar] = {**row.keys, "measured": row.metric, "number": label(row)}
+    keys |= SHOWN if shown else {}
+    note = why if value is None else None
+    return Row(metric, value, unit, row.variant, row.layer, row.head, note=note, keys=keys)
 
 
 def label(row: Row) -> str:
@@ -161,13 +208,12 @@ def weight_hash(report: Report) -> str | None:
     return str(found) if found else None
 
 
-def summary(pairs: Sequence[Pair], moved: Sequence[Pair], scales: Scales) -> str:
+def summary(pairs: Sequence[Pair], moved: Sequence[Pair], clear: int, scales: Scales) -> str:
     both = sum(pair.change is not None for pair in pairs)
     if not both:
         return "no number is in both reports."
     if not moved:
         return f"every number that both reports have is equal ({both})."
-    clear = sum(abs(pair.in_spreads or 0.0) > CLEAR for pair in moved)
     spread = any(pair.noise is not None for pair in pairs)
     count = (
         f"{clear} by more than {CLEAR:g} spreads" if spread else "no spreads to hold them against"

@@ -32,6 +32,11 @@ def on_map(weights: Tensor, visible: Tensor | None = None, **how: Any) -> Mappin
     return measured(weights[None, None].double(), ON_MAPS, visible=seen, **how)
 
 
+def scores_of(weights: Tensor, mask: Tensor) -> Tensor:
+    """Scores whose softmax these maps are, as a model has them: a mask's number where a key is hidden."""
+    return weights.log().masked_fill(~mask, torch.finfo(weights.dtype).min)
+
+
 def harmonic(n: int) -> float:
     return math.fsum(1.0 / k for k in range(1, n + 1))
 
@@ -211,6 +216,10 @@ def dense(name: str, a: np.ndarray, visible: np.ndarray, period: int) -> float:
         "participation": lambda: (1 / (a**2).sum(axis=1)).mean(),
         "small_share": lambda: (((a < 1e-3) & visible).sum(axis=1) / seen).mean(),
         "virtual_sink": lambda: (1 - a.sum(axis=1)).mean(),
+        "entropy_collapse": lambda: (h < 0.1).mean(),
+        "min_entropy": lambda: h[2 * seen >= seen.max()].min(),
+        "max_logit": lambda: 700.0 + 40.0 * np.log(a[visible].max()),
+        "qk_clip": lambda: min(1.0, 100.0 / (700.0 + 40.0 * np.log(a[visible].max()))),
         "sink": lambda: columns[0] / times[0],
         "sink_max": lambda: (columns / times)[half].max(),
         "received_mass_min": lambda: columns.min(),
@@ -251,7 +260,9 @@ def some_map(kind: str, n: int = 23) -> tuple[Tensor, Tensor]:
 def test_metrics_are_what_their_definitions_say(name: str, kind: str) -> None:
     weights, mask = some_map(kind)
     weights = 0.8 * weights if name == "virtual_sink" else weights
-    found = on_map(weights, mask, period=11)[name]
+    scores = 700.0 + 40.0 * scores_of(weights, mask)
+    how = {"scores": scores[None, None]} if "scores" in nature(name).needs else {}
+    found = on_map(weights, mask, period=11, **how)[name]
     expected = dense(name, weights.numpy(), mask.numpy(), 11)
     assert float(found) == pytest.approx(expected, rel=1e-6 if nature(name).of == "spectrum" else 1e-10)  # fmt: skip
 
@@ -290,6 +301,7 @@ def several(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
 def in_strips(weights: Tensor, mask: Tensor, size: int, name: str) -> Any:
     """As they come from a model: key columns that a strip cannot see are left out."""
     totals = Totals([name])
+    scores = scores_of(weights, mask) if "scores" in nature(name).needs else None
     while True:
         for start in range(0, weights.shape[2], size):
             part = slice(start, start + size)
@@ -303,6 +315,7 @@ def in_strips(weights: Tensor, mask: Tensor, size: int, name: str) -> Any:
                     *weights.shape[2:],
                     mask[:, :, part, first:last],
                     11,
+                    None if scores is None else scores[:, :, part, first:last],
                 )
             )
         if not totals.wants_another_round():
@@ -496,3 +509,30 @@ def test_shares_of_layers_that_write_next_to_nothing() -> None:
     context[0, 1] = 0.0
     outputs = Outputs(context, torch.ones(2, 1, 1, dtype=torch.float64))
     assert ATTENTION["head_contribution"](outputs)[0].tolist() == pytest.approx([0.5, 0.5])
+
+
+def test_the_worst_row_is_one_that_could_spread() -> None:
+    """The first queries of causal attention see few keys: however they look, they say nothing of a collapse."""
+    sharp = torch.cat([torch.eye(N)[: N // 2 - 1], torch.ones(N, N).tril()[N // 2 - 1 :]])
+    found = on_map(uniform(sharp.bool()), CAUSAL)
+    assert float(found["min_entropy"]) == pytest.approx(math.log(N / 2))
+    assert float(found["entropy_collapse"]) == pytest.approx((N / 2 - 1) / N)
+    assert float(on_map(uniform(CAUSAL), CAUSAL)["entropy_collapse"]) == pytest.approx(1 / N)
+
+
+@pytest.mark.parametrize("hidden", HIDDEN_SCORES)
+def test_a_masks_numbers_are_no_scores(hidden: str) -> None:
+    """Neither where the mask hides a few keys of a query, nor where it hides all of them."""
+    scores = torch.full((1, 1, 3, 3), -50.0, dtype=torch.float64)
+    scores[0, 0, 0, 2] = 7.0
+    mask = torch.tensor([[True, True, False], [True, False, False], [False, False, False]])
+    given = scores.masked_fill(~mask, HIDDEN_SCORES[hidden])
+    found = measured(uniform(mask).nan_to_num()[None, None], ["max_logit", "qk_clip"], visible=mask[None, None], scores=given)  # fmt: skip
+    assert float(found["max_logit"]) == -50.0
+    assert float(found["qk_clip"]) == 1.0
+
+
+def test_scores_that_were_not_seen_are_no_number_that_does_not_apply() -> None:
+    """A gate on it must fail, not pass over it."""
+    found = measured(uniform(CAUSAL)[None, None], ["max_logit"], visible=CAUSAL[None, None])
+    assert found["max_logit"] == "the scores that its softmax was given were not seen"

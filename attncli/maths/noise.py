@@ -1,0 +1,74 @@
+"""Is a difference more than noise? Spreads, Student's t, and corrections for many questions; nothing but the standard library."""
+
+import math
+from collections.abc import Sequence
+
+TINY = 1e-300
+"""Instead of a zero denominator in a continued fraction (Lentz)."""
+STEPS = 10_000
+
+
+def spread(numbers: Sequence[float], mean: float) -> float | None:
+    """Standard deviation with n - 1; None for a single number."""
+    if len(numbers) < 2:
+        return None
+    scale = max(abs(number - mean) for number in numbers) or 1.0
+    square = math.fsum(((number - mean) / scale) ** 2 for number in numbers)
+    return scale * math.sqrt(square / (len(numbers) - 1))
+
+
+def two_sided(t: float, freedom: float) -> float:
+    """The probability that Student's t with so many degrees of freedom is at least as far from 0: I_x(f/2, 1/2), x = f/(f+t²)."""
+    if math.isinf(t):
+        return 0.0
+    return incomplete_beta(freedom / (freedom + t * t), freedom / 2, 0.5)
+
+
+def welch_freedom(first: tuple[float, int], second: tuple[float, int]) -> float:
+    """Degrees of freedom of a difference of two means, each given by its spread and how many numbers it is of (Welch)."""
+    parts = [(s * s / n, n - 1) for s, n in (first, second)]
+    total = sum(part for part, _ in parts)
+    shares = [(part / total) ** 2 / freedom for part, freedom in parts] if total else [1.0]
+    return 1.0 / sum(shares)
+
+
+def incomplete_beta(x: float, a: float, b: float) -> float:
+    """The regularised incomplete beta function, by its continued fraction where that converges fast."""
+    if x <= 0.0 or x >= 1.0:
+        return min(max(x, 0.0), 1.0)
+    front = math.exp(
+        math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
+    )
+    if x < (a + 1.0) / (a + b + 2.0):
+        return front * fraction(x, a, b) / a
+    return 1.0 - front * fraction(1.0 - x, b, a) / b
+
+
+def fraction(x: float, a: float, b: float) -> float:
+    """The continued fraction of the incomplete beta function (Numerical Recipes 6.4), evaluated forwards."""
+    c, d = 1.0, 1.0 / away_from_zero(1.0 - (a + b) * x / (a + 1.0))
+    value = d
+    for m in range(1, STEPS):
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        for term in (even, odd):
+            d = 1.0 / away_from_zero(1.0 + term * d)
+            c = away_from_zero(1.0 + term / c)
+            value *= c * d
+        if abs(c * d - 1.0) < 1e-16:
+            break
+    return value
+
+
+def away_from_zero(number: float) -> float:
+    return number if abs(number) > TINY else TINY
+
+
+def holm(chances: Sequence[float]) -> list[float]:
+    """Each probability as it counts among all of them (Holm): below α, it is below α for the whole family."""
+    order = sorted(range(len(chances)), key=chances.__getitem__)
+    adjusted, least = [0.0] * len(chances), 0.0
+    for rank, place in enumerate(order):
+        least = max(least, min(1.0, (len(chances) - rank) * chances[place]))
+        adjusted[place] = least
+    return adjusted

@@ -1,0 +1,20 @@
+from typing import TYPE_CHECKING
+
+from attncli.metrics.attention import measure
+from attncli.metrics.attention._strip_rows import Rows
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+COLLAPSED = 0.1
+"""Nats: 0.98 of the weight on one key and the rest on another."""
+
+
+@measure("1")
+def entropy_collapse(rows: Rows) -> "Tensor":
+    """Share of the queries whose entropy is below 0.1 nat.
+
+    1: every query looks at one key (entropy collapse, arXiv 2303.06296). Even causal attention has 1 / n, for the first
+    query sees itself alone.
+    """
+    return (rows.entropy < COLLAPSED).to(rows.weights.dtype)

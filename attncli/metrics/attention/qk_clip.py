@@ -1,0 +1,19 @@
+from typing import TYPE_CHECKING
+
+from attncli.metrics.attention import measure
+from attncli.metrics.attention._strip_rows import Rows
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+LARGEST_LOGIT = 100.0
+"""τ of the published method."""
+
+
+@measure("1", needs=("scores",), take="min")
+def qk_clip(rows: Rows) -> "Tensor":
+    """min(1, τ / max_logit) with τ = 100: what QK-Clip would multiply the head's scores by.
+
+    1: nothing is clipped; below 1 the head's largest score is past 100 (Kimi K2, arXiv 2507.20534).
+    """
+    return LARGEST_LOGIT / rows.largest_scores.clamp_min(LARGEST_LOGIT)

@@ -11,6 +11,7 @@ from attncli.api.saved_reports import compare as compare
 from attncli.api.saved_reports import read as read
 from attncli.errors import AttnError as AttnError
 from attncli.records import Report as Report
+from attncli.training.monitor import Monitor as Monitor
 
 __version__: str
 PUBLIC: Mapping[str, str]
@@ -78,6 +79,8 @@ def approximate(
     length: int | None = None,
     causal: bool = False,
     module: str | int | None = None,
+    inputs: str | int = "free",
+    heads: str | int | None = None,
     sweep: str | int | None = None,
     frontier: str | int | None = None,
     verify: str | PathLike[str] | None = None,

@@ -6,7 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from attncli.errors import UsageError, parameters, unknown_name
-from attncli.options.shared import NetworkOptions, RunOptions, completion
+from attncli.options.completion import completion
+from attncli.options.shared import NetworkOptions, RunOptions
 from attncli.options.task_options import (
     TrainingOptions,
     refuse_beside_a_task,

@@ -1,6 +1,6 @@
 """What `attn approximate` can run: a plain fit, a trained head, a sweep or frontier, the check of a saved fit."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from attncli.fits import FitRequest
 from attncli.fits._module_files import SavedFit, metadata, read_fits, tensors
 from attncli.heads.head import Head, read_head
 from attncli.options.pattern_options import DrawOptions, PatternOptions, SearchOptions
-from attncli.options.size_ranges import parse_sweep
+from attncli.options.size_ranges import parse_range, parse_sweep
 from attncli.patterns import build
 from attncli.patterns._heads import model_head
 from attncli.records import Report
@@ -30,6 +30,9 @@ from attncli.studies.approximate.trained_head import trained_head
 from attncli.studies.approximate.verify_fit import verify_file
 from attncli.studies.approximate.width_growth import growth
 from attncli.writing.tensor_files import save_tensors
+
+RealInputs = Callable[..., Report]
+"""From the report of free inputs to one with those of real tokens beside them."""
 
 SCALE_METHODS = ("cyclic", "certificate:keys=spread", "learned")
 """Tried where the logit scale is asked for; the smallest counts."""
@@ -85,8 +88,9 @@ def on_head(
     request: FitRequest,
     run: DrawOptions,
     how: How,
+    real: RealInputs | None = None,
 ) -> Report:
-    """A trained head, its mask, and inputs for every pattern."""
+    """A trained head, its mask, and inputs for every pattern; `real`: the model whose tokens are tried too."""
     if request.causal and not head.causal:
         raise UsageError(
             "`causal`: every query of this head sees all keys; leave it out.", idle=["causal"]
@@ -99,6 +103,8 @@ def on_head(
     if save is not None:
         write_fits(save, fits, replace(request, dtype="float64"), how)
     report = trained_head(head, found, request, seeds)
+    if real is not None:
+        report = real(report, head, found, request, seeds, how.progress)
     return with_pictures(report, fits) if how.pictures else report
 
 
@@ -133,7 +139,11 @@ def varied(
         raise UsageError("`frontier` takes one `pattern`.", rivals=["frontier", "pattern"])
     seeds, first = run.all_seeds(), patterns.chosen[0]
     lengths = [int(n) for n in parse_sweep(sweep, {"length": int})[1]] if sweep else []
-    widths = [int(d) for d in parse_sweep(f"d={frontier}", {"d": int})[1]] if frontier else []
+    widths = (
+        [int(d) for d in parse_range(f"`frontier={frontier!r}`", "d", frontier, int)]
+        if frontier
+        else []
+    )
 
     def make(name: str, length: int, rng: np.random.Generator) -> csr_array:
         return build(name, length, rng, patterns.causal)

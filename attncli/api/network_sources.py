@@ -31,6 +31,7 @@ TAKES: Mapping[str, tuple[Kind, ...]] = {
     "inspect_model": ("maps", *MODELS),
     "inspect_model(weights_only=True)": SAVED_MODELS,
     "approximate(module=...)": SAVED_MODELS,
+    "approximate(heads=...)": MODELS,
     "approximate(pattern=FILE)": ("pattern", "maps", "fit", "weights", *MODELS),
     "approximate(verify=FILE)": ("fit",),
     "check": ("report",),

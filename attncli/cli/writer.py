@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from attncli import gates
 from attncli.errors import UsageError
+from attncli.limits import whole_number
 from attncli.options.shared import OutputOptions
 from attncli.processes.launch import first
 from attncli.processes.saying import say
@@ -153,8 +154,7 @@ def console_for(stream: Any, buffer: io.StringIO) -> "Console":
             width=real.width,
             highlight=False,
         )
-    columns = os.environ.get("COLUMNS", "")
-    width = int(columns) if columns.isdecimal() and int(columns) > 0 else FULL_WIDTH
+    width = whole_number(os.environ.get("COLUMNS", "")) or FULL_WIDTH
     return Console(
         file=buffer, force_terminal=False, color_system=None, width=width, highlight=False
     )

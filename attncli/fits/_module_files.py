@@ -101,6 +101,8 @@ def stored_request(path: Path, described: Mapping[str, str], w_q: Floats) -> Fit
     try:
         limits = json.loads(described["request"])
         limits["logit_budget"] = float(limits["logit_budget"])
+        if type(limits.get("causal", False)) is not bool:
+            raise TypeError("whether keys are masked is said by true or false alone")
         return FitRequest(d=w_q.shape[1], **limits)
     except (KeyError, ValueError, TypeError, IndexError, UsageError):
         raise InputError(
@@ -149,6 +151,10 @@ def one_fit(
     if not (value > 0.0).all() or np.abs(sums - 1.0).max() > 1e-6 or target.nnz != len(value):
         raise InputError(
             f"{path}: the rows of target {index} must be positive, given once, and sum to one."
+        )
+    if request.causal and (col > row).any():
+        raise InputError(
+            f"{path}: target {index} attends to keys after its queries, which its request masks: write it again."
         )
     return SavedFit(
         pattern, method, StoredModule(w_q, w_k, x, request.dtype, request.causal), target

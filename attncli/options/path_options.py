@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from attncli.errors import UsageError, parameters, unknown_name
+from attncli.options.completion import complete_metric
 from attncli.options.declared import Option
-from attncli.options.shared import complete_metric
 
 HEAD, STEPS = "head", "steps"
 WAYS = (HEAD, STEPS)

@@ -4,8 +4,9 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
 from attncli.errors import UsageError, unknown_name
+from attncli.options.completion import completion
 from attncli.options.declared import Option
-from attncli.options.shared import RunOptions, completion, separated
+from attncli.options.shared import RunOptions, separated
 from attncli.registry import Registry
 
 if TYPE_CHECKING:

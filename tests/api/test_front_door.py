@@ -142,9 +142,9 @@ def test_python_and_the_command_refuse_alike(
         ),
         (
             attn.approximate,
-            {"verify": "fit.safetensors", "module": "gpt2:0.3"},
-            "`verify`, `module`, and `sweep` or `frontier` exclude each other: ask one at a time.",
-            "--verify, --module, and --sweep or --frontier exclude each other: ask one at a time.",
+            {"module": "gpt2:0.3", "width": 3},
+            "`module` fixes the width: leave `width` and `find_width` out.",
+            "--module fixes the width: leave --width and --find-width out.",
         ),
     ],
 )

@@ -24,8 +24,13 @@ from attncli.models.random.dummy_inputs import example_inputs
 from attncli.watching.position_counts import positions
 
 WORDS = "input_ids"
+OWN_TEXTS = (("default text", "default_text.txt"), ("second text", "second_text.txt"))
+"""What is read where nothing is said, and files of it."""
 DEFAULT_LENGTH = 128
 """Tokens of a random text, if no length is asked for and the model has as many positions."""
+
+MOST_SAMPLES = 10_000
+"""All are made before the first is measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,8 @@ class WantedInput:
     tokens: int | None = None
     """The longest text in tokens; longer ones are cut, their special tokens kept."""
     seed: int = 0
+    own_texts: int = 1
+    """How many of the package's own texts are read where nothing else is said: 1 or 2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +134,8 @@ def refuse_two_kinds(options: WantedInput) -> None:
     ):
         if size is not None and size < 1:
             raise UsageError(f"`{name}={size}`: it must be at least 1.")
+    if options.samples > MOST_SAMPLES:
+        raise UsageError(f"`samples={options.samples!r}`: it must be at most {MOST_SAMPLES:,}.")
 
 
 def named_texts(options: WantedInput) -> list[tuple[str, str]]:
@@ -135,11 +144,20 @@ def named_texts(options: WantedInput) -> list[tuple[str, str]]:
     if options.text_file is not None:
         parts = texts_in(options.text_file)
         found += [(f"{options.text_file} {n}", text) for n, text in enumerate(parts, start=1)]
-    return found or [("default text", default_text())]
+    return found or own_texts(options.own_texts)
+
+
+def own_texts(count: int) -> list[tuple[str, str]]:
+    """What ships with the package."""
+    return [(name, shipped(file)) for name, file in OWN_TEXTS[:count]]
 
 
 def default_text() -> str:
-    return (files("attncli.models.inputs") / "default_text.txt").read_text(encoding="utf-8")
+    return own_texts(1)[0][1]
+
+
+def shipped(file: str) -> str:
+    return (files("attncli.models.inputs") / file).read_text(encoding="utf-8")
 
 
 def cut(lists: Sequence[Named], most: int | None) -> list[Named]:

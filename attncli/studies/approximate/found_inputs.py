@@ -14,6 +14,7 @@ from attncli.fits._verify import Evidence, measure
 from attncli.heads.head import Head
 from attncli.heads.head_projections import Array
 from attncli.heads.inputs_for_scores import (
+    Inverse,
     balanced_inputs,
     inverse,
     projected,
@@ -65,7 +66,7 @@ def found_inputs(
             raise InputError(f"{pattern}: no queries and keys of width {head.d}: {attempt.reason}.")
         queries, keys = np.split(attempt.fit.x.astype(np.float64), 2, axis=1)
         wanted = wanted_projections(head, queries, keys)
-        shown = tuple(show(head, wanted, target, dtype) for dtype in DTYPES)
+        shown = tuple(show(head, wanted, target, dtype, inverse(head, dtype)) for dtype in DTYPES)
         found.append(FoundInputs(pattern, target, attempt, shown))
     progress(len(targets), len(targets), "patterns")
     return found
@@ -93,9 +94,9 @@ def wanted_fit(
     return best_of(attempts)
 
 
-def show(head: Head, wanted: Array, target: csr_array, dtype: str) -> ShownPattern:
-    """Round the weights, solve for x, round x, and compute the map as the model would."""
-    x = balanced_inputs(head, wanted, inverse(head, dtype), dtype)
+def show(head: Head, wanted: Array, target: csr_array, dtype: str, pseudo: Inverse) -> ShownPattern:
+    """Round the weights, solve for x, round x, and compute the map as the model would; `pseudo`: of those weights."""
+    x = balanced_inputs(head, wanted, pseudo, dtype)
     queries, keys = projected(head, x, dtype)
     return ShownPattern(dtype, x, measure(queries, keys, target, dtype, head.causal, head.scale))
 

@@ -28,6 +28,9 @@ HEAD_METRICS = {name: FIT_METRICS[name] for name in ("meets", *MEASURED)} | {
     "norm_reach": Definition("1", "Length of the least token before the norm's gain, over √hidden: up to 1 that norm can put it out (our own definition)."),
 }  # fmt: skip
 
+REAL_METRICS = {
+    "token_id": Definition("id", "The token at this position of the text found, of layer 0's own embeddings."),
+}  # fmt: skip
 
 VIEWS = (
     View("Patterns by inputs alone", "fit", ("meets", *MEASURED, "input_norm", "norm_reach")),

@@ -60,17 +60,24 @@ def solved(
         progress=how.progress,
     )
     if save is not None:
-        write_fits(save, solution.fits, solution.request, how)
+        write_fits(save, solution.fits, solution.request, how, list(targets))
     report = approximate(solution, timing)
     return with_pictures(report, solution.fits) if how.pictures else report
 
 
-def write_fits(path: Path, fits: Sequence[SavedFit], request: FitRequest, how: How) -> None:
+def write_fits(
+    path: Path,
+    fits: Sequence[SavedFit],
+    request: FitRequest,
+    how: How,
+    patterns: Sequence[str] = (),
+) -> None:
+    """One file for all patterns, counted as they were asked for."""
     if not fits:
         raise UsageError(
             f"no method made a module to write to {path}: allow more width or another method."
         )
-    save_tensors(path, tensors(fits), metadata(fits, request), how.say)
+    save_tensors(path, tensors(fits), metadata(fits, request, patterns), how.say)
 
 
 def head_of(module: str, offline: bool, how: How) -> Head:

@@ -57,8 +57,9 @@ def prepare(options: OutputOptions, *tensors: Path | None) -> list[gates.Conditi
 
 
 def emit(report: Report, options: OutputOptions, conditions: Sequence[gates.Condition]) -> int:
-    """Decide the gates, write the report, and return the exit code that the verdicts mean."""
-    return write(report.with_verdicts(gates.decide(report, conditions)), options)
+    """Decide the gates beside what the question itself decided, write, and return the exit code of all verdicts."""
+    decided = gates.decide(report, conditions)
+    return write(report.with_verdicts([*report.verdicts, *decided]), options)
 
 
 def write(report: Report, options: OutputOptions) -> int:

@@ -68,6 +68,13 @@ class SearchOptions:
         bool, Option("--find-width", help="Search the smallest width: the default without --width.")
     ] = False
     widest: Annotated[int, Option(help="Where a search gives up. [default: 512]")] = 512
+    allow_unmet: Annotated[
+        bool,
+        Option(
+            "--allow-unmet",
+            help="Exit 0 although a pattern misses the request or its width was not found.",
+        ),
+    ] = False
     effort: Annotated[int, Option(help="How long `learned` goes on, 1 … 4. [default: 2]")] = 2
 
     @property

@@ -11,6 +11,7 @@ from attncli.api.saved_reports import compare as compare
 from attncli.api.saved_reports import read as read
 from attncli.errors import AttnError as AttnError
 from attncli.records import Report as Report
+from attncli.training.monitor import Monitor as Monitor
 
 __version__: str
 PUBLIC: Mapping[str, str]
@@ -94,6 +95,7 @@ def approximate(
     width: int | None = None,
     find_width: bool = False,
     widest: int = 512,
+    allow_unmet: bool = False,
     effort: int = 2,
     ratio_error: float = 0.2,
     off_support: float = 0.2,

@@ -5,6 +5,7 @@
     ├── InputError      3  the input cannot be analysed: a broken file, NaN weights, a network that leaves float range
     │   ├── NoRule         a model's code does something for which exact residuals have no rule; subtraction would do
     │   ├── Unresolved     a number that rounding has swallowed; a study reports null from there on
+    │   ├── NotFinite      NaN or infinite states or weights
     │   └── Imprecise      rounding is too coarse for what was asked; a wider type would do
     ├── LimitError      4  out of memory or disk, said before the work where it can be
     └── NoBaseline      5  there is nothing to compare with: no such file, or not the numbers that a gate asks for
@@ -74,6 +75,10 @@ class Unresolved(InputError):
 
 class Imprecise(InputError):
     """Numbers miss what they must add up to by more than rounding may take."""
+
+
+class NotFinite(InputError):
+    """A model's states or weights are NaN or infinite."""
 
 
 class LimitError(AttnError):

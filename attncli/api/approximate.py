@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from attncli.api.question import How, question
 from attncli.api.rehearsal import before_the_work
 from attncli.errors import UsageError, unknown_name
+from attncli.options.completion import completion
 from attncli.options.declared import Option
 from attncli.options.model_options import InputOptions
 from attncli.options.pattern_options import (
@@ -15,7 +16,6 @@ from attncli.options.pattern_options import (
     SearchOptions,
     request_of,
 )
-from attncli.options.shared import completion
 from attncli.records import Report
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def approximate(
     refuse_contradictions(module, heads, sweep, frontier, verify, how.save_module, search)
     if verify is not None:
         before_the_work()
-        return runs.verified(verify, how)
+        return excused(runs.verified(verify, how), search)
     request = request_of(patterns, search, precision)
     if heads is not None:
         from attncli.api.head_surveys import surveyed
@@ -117,7 +117,12 @@ def approximate(
         report = runs.varied(sweep, frontier, chosen, search, request, run, how.progress)
     else:
         report = runs.solved(chosen, search, request, run, timing, how)
-    return chosen.noted(report)
+    return chosen.noted(excused(report, search))
+
+
+def excused(report: Report, search: SearchOptions) -> Report:
+    """Requests that are not met fail the run unless it only explores."""
+    return report.with_verdicts(()) if search.allow_unmet else report
 
 
 def real_inputs_of(

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from attncli.errors import UsageError, unknown_name
 from attncli.networks.spec import option
-from attncli.options.shared import NetworkOptions, RunOptions, completion
+from attncli.options.completion import completion
+from attncli.options.shared import NetworkOptions, RunOptions
 from attncli.options.task_options import (
     TrainingOptions,
     refuse_beside_a_task,

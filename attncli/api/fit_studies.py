@@ -15,7 +15,7 @@ from attncli.fits import FitRequest
 from attncli.fits._module_files import SavedFit, metadata, read_fits, tensors
 from attncli.heads.head import Head, read_head
 from attncli.options.pattern_options import DrawOptions, PatternOptions, SearchOptions
-from attncli.options.size_ranges import parse_sweep
+from attncli.options.size_ranges import parse_range, parse_sweep
 from attncli.patterns import build
 from attncli.patterns._heads import model_head
 from attncli.records import Report
@@ -60,17 +60,24 @@ def solved(
         progress=how.progress,
     )
     if save is not None:
-        write_fits(save, solution.fits, solution.request, how)
+        write_fits(save, solution.fits, solution.request, how, list(targets))
     report = approximate(solution, timing)
     return with_pictures(report, solution.fits) if how.pictures or how.maps else report
 
 
-def write_fits(path: Path, fits: Sequence[SavedFit], request: FitRequest, how: How) -> None:
+def write_fits(
+    path: Path,
+    fits: Sequence[SavedFit],
+    request: FitRequest,
+    how: How,
+    patterns: Sequence[str] = (),
+) -> None:
+    """One file for all patterns, counted as they were asked for."""
     if not fits:
         raise UsageError(
             f"no method made a module to write to {path}: allow more width or another method."
         )
-    save_tensors(path, tensors(fits), metadata(fits, request), how.say)
+    save_tensors(path, tensors(fits), metadata(fits, request, patterns), how.say)
 
 
 def head_of(module: str, offline: bool, how: How) -> Head:
@@ -140,7 +147,11 @@ def varied(
         raise UsageError("--frontier takes one --pattern.", rivals=["--frontier", "--pattern"])
     seeds, first = run.all_seeds(), patterns.chosen[0]
     lengths = [int(n) for n in parse_sweep(sweep, {"length": int})[1]] if sweep else []
-    widths = [int(d) for d in parse_sweep(f"d={frontier}", {"d": int})[1]] if frontier else []
+    widths = (
+        [int(d) for d in parse_range(f"--frontier {frontier}", "d", frontier, int)]
+        if frontier
+        else []
+    )
 
     def make(name: str, length: int, rng: np.random.Generator) -> csr_array:
         return build(name, length, rng, patterns.causal)

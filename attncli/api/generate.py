@@ -5,8 +5,9 @@ from typing import Annotated
 
 from attncli.api.question import How, question
 from attncli.errors import UsageError
+from attncli.options.completion import complete_map
 from attncli.options.declared import Option
-from attncli.options.shared import LARGEST_SEED, NetworkOptions, SwitchOptions, complete_map
+from attncli.options.shared import LARGEST_SEED, NetworkOptions, SwitchOptions
 
 Seed = Annotated[int, Option(help="Random seed. [default: 0]")]
 Target = Annotated[

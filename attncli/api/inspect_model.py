@@ -7,21 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 from attncli.api.question import MEASURING, How, question
 from attncli.api.rehearsal import before_the_work
 from attncli.errors import UsageError
+from attncli.options.completion import complete_source, completion, head_metrics
 from attncli.options.declared import Argument, Option
-from attncli.options.head_options import HeadOptions
+from attncli.options.head_options import GROUPS, HeadOptions
 from attncli.options.model_options import InputOptions, ModelOptions
-from attncli.options.shared import completion, separated
+from attncli.options.shared import separated
 from attncli.records import Report
 
 if TYPE_CHECKING:
     from attncli.gates import Condition
-
-
-def complete() -> list[str]:
-    """Names of metrics and groups."""
-    from attncli.studies.heads.head_metrics import GROUPS, members
-
-    return [*GROUPS, *(name for group in members().values() for name in group)]
 
 
 @question(own=("tokenizer",))
@@ -32,13 +26,14 @@ def inspect_model(
         Argument(
             metavar="MODEL",
             help="org/name[@revision], ./dir, random:ARCH[?layers=2], or maps.safetensors of --save-maps.",
+            complete=complete_source,
         ),
     ],
     metric: Annotated[
         list[str] | None,
         Option(
             metavar="NAME,…",
-            complete=completion(complete),
+            complete=completion(lambda: [*GROUPS, *head_metrics()]),
             usual=True,
             help="Metrics or groups: attention, spectra, roles, states, all, or weights with --weights-only. "
             "[default: what tells the heads' roles]",

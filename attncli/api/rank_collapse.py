@@ -15,6 +15,7 @@ from attncli.api.rehearsal import before_the_work
 from attncli.errors import UsageError, unknown_name
 from attncli.gates import Condition
 from attncli.networks.variants import Switches
+from attncli.options.completion import complete_metric
 from attncli.options.declared import Option
 from attncli.options.model_options import (
     ARITHMETICS,
@@ -32,7 +33,6 @@ from attncli.options.shared import (
     RunOptions,
     SwitchOptions,
     VariantOptions,
-    complete_metric,
     separated,
 )
 from attncli.options.task_options import TrainingOptions

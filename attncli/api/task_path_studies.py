@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from attncli.errors import UsageError, unknown_name
 from attncli.limits import whole_number
 from attncli.networks.spec import NetworkSpec, option
-from attncli.options.shared import NetworkOptions, RunOptions, completion, separated
+from attncli.options.completion import completion
+from attncli.options.shared import NetworkOptions, RunOptions, separated
 from attncli.options.task_options import TrainingOptions, task_option, trainings_in, within
 from attncli.registry import Registry
 
@@ -109,7 +110,7 @@ def wanted_numbers(given: Sequence[str]) -> list[int]:
     """How many paths are added, fewest first."""
     texts = separated(given or ["5", "20"])
     for text in texts:
-        if not text.isascii() or not 1 <= (whole_number(text) or 0) <= MOST_PATHS:
+        if not 1 <= (whole_number(text) or 0) <= MOST_PATHS:
             raise UsageError(
                 f"--paths-per-sum {text} must be a whole number from 1 to {MOST_PATHS:,}, or several with commas between."
             )

@@ -50,7 +50,8 @@ def weights_study(
 
 def refuse_metrics_of_runs(metric: Sequence[str]) -> None:
     """What heads do, rather than what their weights are."""
-    from attncli.studies.heads.head_metrics import GROUPS, members
+    from attncli.options.head_options import GROUPS
+    from attncli.studies.heads.head_metrics import members
 
     of_runs = {*GROUPS, *(name for group in members().values() for name in group)} - {GROUP}
     found = [name for name in metric if name in of_runs]

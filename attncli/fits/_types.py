@@ -106,9 +106,11 @@ def widened(array: Floats, d: int) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Cannot:
-    """Why a method has nothing to offer at these sizes; other methods may."""
+    """Why a method has nothing to offer at these sizes; other methods may, unless it is proved."""
 
     reason: str
+    proved: bool = False
+    """Whether no module of this width exists."""
 
 
 Fit = FittedModule | Cannot

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Annotated
 
 from attncli.errors import UsageError
+from attncli.options.completion import complete_order
 from attncli.options.declared import Option
 from attncli.options.shared import separated
 
@@ -14,6 +15,9 @@ LARGEST_NUMBER = 100_000
 """Of a layer or head that can be named."""
 RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 HEAD = re.compile(r"(\d{1,9})\.(\d{1,9})")
+
+GROUPS = ("attention", "spectra", "roles", "states", "weights", "all")
+"""What `--metric` takes besides names."""
 
 head_option = partial(Option, panel="Layers and heads")
 
@@ -39,6 +43,7 @@ class HeadOptions:
         str | None,
         head_option(
             metavar="METRIC[:rising]",
+            complete=complete_order,
             usual=True,
             help="A table of heads in the order of a metric. [with --top: the first --metric]",
         ),

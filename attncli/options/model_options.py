@@ -9,6 +9,7 @@ from attncli.errors import UsageError
 from attncli.models.sources import WORDS
 from attncli.models.sources import Source as Named
 from attncli.networks.variants import Switches, with_mlp_norm, without_norms
+from attncli.options.completion import complete_source
 from attncli.options.declared import Argument, Option
 from attncli.options.shared import NetworkOptions, RunOptions, variant_option
 from attncli.processes.launch import launch
@@ -207,6 +208,7 @@ Source = Annotated[
         metavar="SOURCE",
         help="A model: org/name[@revision], ./dir, random:ARCH[?layers=2]; a network file of "
         "`attn generate network`; nothing = the built-in synthetic default.",
+        complete=complete_source,
     ),
 ]
 """Of the commands that take models and synthetic networks alike."""

@@ -5,8 +5,8 @@ from typing import Annotated
 
 from attncli.errors import UsageError, unknown_name
 from attncli.networks.spec import option
+from attncli.options.completion import complete_metric
 from attncli.options.declared import Option
-from attncli.options.shared import complete_metric
 
 HEAD, STEPS = "head", "steps"
 WAYS = (HEAD, STEPS)

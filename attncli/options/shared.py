@@ -1,6 +1,6 @@
 """Options shared by the commands, each declared once, in groups."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -16,8 +16,8 @@ from attncli.networks.variants import (
     by_switches,
     with_outlier_removed,
 )
+from attncli.options.completion import complete_format, completion
 from attncli.options.declared import Option
-from attncli.registry import Registry
 
 DEFAULT_SEEDS = 5
 MOST_SEEDS = 100_000
@@ -38,14 +38,6 @@ def kinds(field: str) -> str:
     return "|".join(forms)
 
 
-def completion(names: Callable[[], list[str]]) -> Callable[[str], list[str]]:
-    def complete(incomplete: str) -> list[str]:
-        before, comma, last = incomplete.rpartition(",")
-        return [f"{before}{comma}{name}" for name in names() if name.startswith(last)]
-
-    return complete
-
-
 def kind_option(field: str, help: str) -> Any:
     """An option whose value is one of the kinds of a part."""
     return network_option(
@@ -59,9 +51,6 @@ def default(field: str) -> str:
     return f"[default: {NetworkSpec.__dataclass_fields__[field].default}]"
 
 
-complete_metric = completion(Registry("metric", "attncli.metrics").names)
-complete_format = completion(Registry("format", "attncli.render").names)
-complete_map = completion(Registry("map", "attncli.maps").names)
 complete_variant = completion(lambda: [*SETS, *VARIANTS])
 
 network_option = partial(Option, panel="Network")

@@ -3,6 +3,7 @@
 collapse      how fast attention loses rank
 circle        one layer applied again and again
 heads         what each head does
+training      what happens to attention while a model is trained
 paths         how the output travels
 approximate   what one fixed module can show
 reports       what moved between reports

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from attncli.cli.typer_options import grouped
 from attncli.errors import UsageError, unknown_name
+from attncli.options.completion import completion
 from attncli.options.declared import Argument, Option
 from attncli.options.shared import OutputOptions
+from attncli.processes.runs import OF_MODELS
 
 if TYPE_CHECKING:
     from attncli.records import Report
@@ -36,6 +38,7 @@ def compare(
         str | None,
         Option(
             metavar="COMMAND",
+            complete=completion(lambda: OF_MODELS),
             help="A and B are models: what is run on each, as in 'inspect-model --metric sink'.",
         ),
     ] = None,
@@ -76,8 +79,6 @@ def compare(
 
 def command_line(text: str) -> list[str]:
     import shlex
-
-    from attncli.processes.runs import OF_MODELS
 
     try:
         words = shlex.split(text)

@@ -29,6 +29,9 @@ OWN_TEXTS = (("default text", "default_text.txt"), ("second text", "second_text.
 DEFAULT_LENGTH = 128
 """Tokens of a random text, if no length is asked for and the model has as many positions."""
 
+MOST_SAMPLES = 10_000
+"""All are made before the first is measured."""
+
 
 @dataclass(frozen=True, slots=True)
 class WantedInput:
@@ -125,10 +128,12 @@ def refuse_two_kinds(options: WantedInput) -> None:
     for name, size in (
         ("--tokens", options.tokens),
         ("--random-tokens", options.random_tokens),
-        ("samples", options.samples),
+        ("--samples", options.samples),
     ):
         if size is not None and size < 1:
             raise UsageError(f"{name} {size}: it must be at least 1.")
+    if options.samples > MOST_SAMPLES:
+        raise UsageError(f"--samples {options.samples}: it must be at most {MOST_SAMPLES:,}.")
 
 
 def named_texts(options: WantedInput) -> list[tuple[str, str]]:

@@ -95,7 +95,7 @@ def refuse_unknown_type(folder: Path, said: Mapping[str, Any]) -> None:
             "unasked: read it, then give --trust-remote-code."
         )
     raise InputError(
-        f"{folder}: transformers {transformers.__version__} knows no {unknown_name('model type', kind, CONFIG_MAPPING)}"
+        f"{folder}/config.json for transformers {transformers.__version__}: {unknown_name('model type', kind, CONFIG_MAPPING)}"
     )
 
 

@@ -116,8 +116,8 @@ def as_files(head: Head, found: Sequence[FoundInputs]) -> list[SavedFit]:
     w_q = np.concatenate([head.w_q, head.b_q[None]]) * head.scale
     w_k = np.concatenate([head.w_k, head.b_k[None]])
     saved = []
-    for one in found:
+    for number, one in enumerate(found):
         x = np.pad(one.shown[0].x, ((0, 0), (0, 1)), constant_values=1.0)
         module = StoredModule(w_q, w_k, x, "float64", head.causal)
-        saved.append(SavedFit(one.pattern, one.attempt.method, module, one.target))
+        saved.append(SavedFit(one.pattern, one.attempt.method, module, one.target, number))
     return saved

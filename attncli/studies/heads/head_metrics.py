@@ -9,6 +9,7 @@ from attncli.metrics import definition as state_definition
 from attncli.metrics.activations import ACTIVATIONS
 from attncli.metrics.attention import ATTENTION, nature
 from attncli.metrics.weights import WEIGHTS
+from attncli.options.head_options import GROUPS
 from attncli.records import Definition
 from attncli.studies.heads import roles
 from attncli.studies.heads.head_roles import DEFINITION, ROLE
@@ -33,8 +34,6 @@ DEFAULT_HEADS = (
 DEFAULT_STATES = ("max_activation", "token_cosine_gap")
 SLOW = ("log10_residual_optimal",)
 """A state takes seconds to minutes: asked for by name alone."""
-GROUPS = ("attention", "spectra", "roles", "states", "weights", "all")
-"""What `--metric` takes besides names."""
 MOST_PAIRS = 1000
 """Of a head: what is kept of it stays small."""
 

@@ -62,7 +62,7 @@ def solved(
     if save is not None:
         write_fits(save, solution.fits, solution.request, how, list(targets))
     report = approximate(solution, timing)
-    return with_pictures(report, solution.fits) if how.pictures else report
+    return with_pictures(report, solution.fits) if how.pictures or how.maps else report
 
 
 def write_fits(
@@ -106,13 +106,14 @@ def on_head(
     targets = chosen.targets(seeds[0], head.causal)
     request = replace(request.at(head.d), causal=head.causal)
     found = found_inputs(head, targets, search.methods, request, seeds, how.progress)
-    fits = as_files(head, found) if how.pictures or save is not None else []
+    plain = how.maps and head.rotary is None  # a page can do without, a file and a plot cannot
+    fits = as_files(head, found) if how.pictures or plain or save is not None else []
     if save is not None:
         write_fits(save, fits, replace(request, dtype="float64"), how)
     report = trained_head(head, found, request, seeds)
     if real is not None:
         report = real(report, head, found, request, seeds, how.progress)
-    return with_pictures(report, fits) if how.pictures else report
+    return with_pictures(report, fits) if how.pictures or plain else report
 
 
 def refuse_maps_of_other_lengths(patterns: PatternOptions, sweep: str | None) -> None:
@@ -169,4 +170,4 @@ def verified(path: Path, how: How) -> Report:
     """What a saved fit does, measured again."""
     refuse_other_files(str(path), "approximate(verify=FILE)")
     report = verify_file(path, how.progress)
-    return with_pictures(report, read_fits(path)[0]) if how.pictures else report
+    return with_pictures(report, read_fits(path)[0]) if how.pictures or how.maps else report

@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from attncli.api.opened_models import PROBE_TOKENS
 from attncli.api.rehearsal import before_the_work
 from attncli.errors import UsageError, parameters
 from attncli.limits import require_memory
-from attncli.models.inputs.texts import inputs_of
+from attncli.models.inputs.texts import ModelInput, inputs_of
 from attncli.models.loading.body import body_of
 from attncli.models.loading.load import load
 from attncli.models.loading.room_needed import require_room_to_run
@@ -22,12 +22,15 @@ from attncli.options.model_options import InputOptions, ModelOptions
 from attncli.studies import Progress
 from attncli.studies.heads.beyond_maps import Beyond
 from attncli.studies.heads.head_metrics import choose
+from attncli.studies.heads.head_rows import site_keys
+from attncli.studies.heads.head_runs import Look
 from attncli.studies.heads.head_views import Ranking
 from attncli.studies.heads.kept_maps import KeptMaps, bytes_needed
 from attncli.studies.heads.model_heads import HeadPlan, HeadSubject, inspect_model
+from attncli.studies.heads.small_maps import SmallMaps, of_layers, side_of
 from attncli.studies.heads.token_names import TokenNames
 from attncli.studies.model_runs import own_precision
-from attncli.watching import STRIP_MEMORY, Shape, Site, prove
+from attncli.watching import STRIP_MEMORY, Shape, Site, Strip, prove
 from attncli.watching.blocks import find_stacks
 from attncli.watching.mixers import mixers_of
 from attncli.writing.tensor_files import write_tensors
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from attncli.records import Report, Scalar
+    from attncli.watching.map_files import MapFile
 
 Study = Callable[..., "Report"]
 """Called with the progress."""
@@ -58,6 +62,8 @@ class Asked:
     save_maps: Path | None
     draws_maps: bool
     """Whether the maps of chosen heads are to be drawn."""
+    for_page: bool
+    """Whether a page is to show maps."""
     strip_memory: int | None
     """MiB."""
     pairs: int = 0
@@ -141,7 +147,24 @@ def maps_study(asked: Asked, heads: HeadOptions, others: Sequence[str]) -> Study
     before_the_work()
     file = MapFile(asked.source.path)
     refuse_absent({saved.site: saved.heads for saved in file.maps}, plan)
-    return partial(inspect_maps, file, plan)
+    return partial(inspect_maps, file, plan, small=maps_of_file(file, plan, heads, asked.for_page))
+
+
+def maps_of_file(
+    file: "MapFile", plan: HeadPlan, heads: HeadOptions, for_page: bool
+) -> SmallMaps | None:
+    """For a page; the numbers of heads stand in the file."""
+    if not for_page:
+        return None
+    shapes = {saved.site: Shape(*saved.shape) for saved in file.maps}
+    numbers = {saved.site: saved.heads for saved in file.maps}
+
+    def chosen(site: Site) -> list[int]:
+        own = enumerate(numbers[site])
+        return [place for place, number in own if plan.keeps(site.layer, number)]
+
+    side = side_of(shapes, chosen, True, heads.top)
+    return None if side is None else SmallMaps(side, chosen)
 
 
 def model_study(
@@ -162,7 +185,9 @@ def model_study(
     twin = None
     if asked.with_random_init:
         twin = proved(body_of(random_twin(checkpoint.model, asked.seed)))
-    study = partial(inspect_model, checkpoint, subject, twin, texts, plan)
+    study: Study = partial(inspect_model, checkpoint, subject, twin, texts, plan)
+    if asked.for_page:
+        study = with_tiles(study, subject, plan, texts[0], bool(heads.given() or asked.save_maps))
     if asked.save_maps is None and not asked.draws_maps:
         return study
     kept = KeptMaps(plan.layers, plan.keeps, for_file=asked.save_maps is not None)
@@ -185,6 +210,30 @@ def model_study(
         return replace(report, pictures=tuple(pictures))
 
     return with_maps
+
+
+def with_tiles(
+    study: Study, subject: HeadSubject, plan: HeadPlan, text: ModelInput, asked: bool
+) -> Study:
+    """The same study, whose report takes along small maps of its heads, where there is room for them."""
+    shapes = at_length(subject.shapes, text.tokens)
+    chosen = of_layers(plan.layers, plan.keeps, shapes)
+    side = side_of(shapes, chosen, asked, plan.ranking.top if plan.ranking else None)
+    if side is None:
+        return study
+    small, names = SmallMaps(side, chosen), TokenNames.of_text(text)
+
+    def with_small_maps(also: Look | None = None, **keywords: Any) -> "Report":
+        def take(site: Site, strip: Strip) -> None:
+            small.take(site, strip)
+            if also is not None:
+                also(site, strip)
+
+        report = study(also=take, **keywords)
+        keys = site_keys(small.sites, subject.stacks)
+        return replace(report, tiles=tuple(small.tiles(names, keys, {}, report.rows)))
+
+    return with_small_maps
 
 
 def at_length(shapes: Mapping[Site, Shape], tokens: int) -> dict[Site, Shape]:

@@ -155,6 +155,7 @@ def inspect_model(
             seed,
             save_maps,
             draws_maps,
+            how.maps,
             strip_memory,
             pairs or 0,
         )

@@ -57,6 +57,8 @@ class How:
     """Gates: what they ask for is measured, and what cannot be there is said before the work."""
     pictures: bool = False
     """Whether the report takes along what figures of maps are drawn of."""
+    maps: bool = False
+    """Whether it takes along what pages show of maps."""
     output: Path | None = None
     """Where the report will be written, so that nothing which is read is written over."""
     save_module: Path | None = None
@@ -88,6 +90,7 @@ def question(own: Sequence[str] = ()) -> Callable[[Callable[..., Any]], Callable
                     watch,
                     doing_of(watch),
                     pictures=apart["pictures"],
+                    maps=apart["pictures"],
                     save_module=None if module is None else Path(module),
                 )
                 found = asked(**gathered(asked, options), how=how)

@@ -86,7 +86,7 @@ def answered(asked: Callable[..., Any], options: dict[str, Any], output: OutputO
     """Refuse what can be refused, ask, decide the gates, write."""
     from attncli.api.progress import doing_of, progress_bar
     from attncli.api.provenance import with_provenance
-    from attncli.cli.writer import emit, prepare
+    from attncli.cli.writer import emit, prepare, shows_maps
 
     output, module = module_file(asked, output)
     conditions = prepare(output, module, options.get("save_maps"))
@@ -95,7 +95,8 @@ def answered(asked: Callable[..., Any], options: dict[str, Any], output: OutputO
         doing = doing_of(progress)
         doing(f"loading {options[SOURCE]}" if options.get(SOURCE) else "working")
         say = say_unless(output.quiet, doing)
-        how = How(progress, doing, say, tuple(conditions), drawn, output.output, module)
+        pages = shows_maps(output)
+        how = How(progress, doing, say, tuple(conditions), drawn, pages, output.output, module)
         report = asked(**options, how=how)
     return emit(with_provenance(report), output, conditions)
 

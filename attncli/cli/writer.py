@@ -81,6 +81,11 @@ def write(report: Report, options: OutputOptions) -> int:
     return gates.exit_code(report)
 
 
+def shows_maps(options: OutputOptions) -> bool:
+    """Whether the report's format draws maps, so that the study takes some along."""
+    return manner(chosen_format(options)).shows_maps
+
+
 def chosen_format(options: OutputOptions) -> str:
     if options.format is not None:
         return options.format

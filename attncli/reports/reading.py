@@ -1,4 +1,4 @@
-"""Saved reports, read back. `from_json(json(report)) == report`, but for pictures, which no format keeps."""
+"""Saved reports, read back. `from_json(json(report)) == report`, but for pictures and tiles, which no such file keeps."""
 
 import json
 import sys

@@ -180,12 +180,12 @@ def blocks_between(
     from attncli.studies.state_meters import step_names
 
     if blocks < 1:
-        raise UsageError(f"--blocks {blocks}: it must be at least 1.")
+        raise UsageError(f"`blocks={blocks}`: it must be at least 1.")
     if sweep is not None or task is not None or not step_names(metrics):
         raise UsageError(
-            "--blocks goes with metrics that compare two states of one run: add --metric angular_distance, block_influence "
-            "or update_ratio, and leave --sweep and --task out.",
-            idle=["--blocks"],
+            "`blocks` goes with metrics that compare two states of one run: add `metric='angular_distance'`, block_influence "
+            "or update_ratio, and leave `sweep` and `task` out.",
+            idle=["blocks"],
         )
     return blocks
 

@@ -95,6 +95,7 @@ def approximate(
     width: int | None = None,
     find_width: bool = False,
     widest: int = 512,
+    allow_unmet: bool = False,
     effort: int = 2,
     ratio_error: float = 0.2,
     off_support: float = 0.2,

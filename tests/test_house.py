@@ -205,10 +205,3 @@ def test_functions_can_be_taken_in_at_a_glance(path: Path) -> None:
 
 def source_of(decorators: list[ast.expr]) -> str:
     return " ".join(map(ast.unparse, decorators))
-
-
-def test_every_example_of_the_help_texts_is_run_somewhere() -> None:
-    """`tests/cli/test_help.py` runs them; here: that there are any for every command."""
-    from attncli.cli.commands.rank_collapse import EXAMPLES
-
-    assert EXAMPLES.count("attn rank-collapse") >= 5

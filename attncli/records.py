@@ -155,6 +155,24 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
+class Tile:
+    """The map of one head, small enough to look at, for pages alone: no other format holds it."""
+
+    head: str
+    """Its name: `5.1`, with the stack and the kind of attention where there are several."""
+    rows: int
+    columns: int
+    weights: bytes
+    """[query][key], in 255 steps of `full`."""
+    full: float
+    step: int = 1
+    """Tokens along the side of a cell, which shows the largest of their weights."""
+    queries: tuple[str, ...] = ()
+    """Names of all tokens that ask, and of all that are looked at; empty where they have none."""
+    keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """One gate, decided."""
 
@@ -182,6 +200,7 @@ class Report:
     findings: tuple[Finding, ...] = ()
     warnings: tuple[str, ...] = ()
     pictures: tuple[Picture, ...] = ()
+    tiles: tuple[Tile, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     command: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)

@@ -48,8 +48,8 @@ def prepare(options: OutputOptions, *tensors: Path | None) -> list[gates.Conditi
     if options.plot == "terminal" and name not in ("table", "markdown"):
         raise UsageError(
             f"--plot would spoil the {name}: give it a file, as in --plot curves.png.",
-            idle=["--plot"],
-            because=["--format", "--output"],
+            idle=["plot"],
+            because=["format", "output"],
         )
     if options.plot not in (None, "terminal"):
         require_figure(Path(options.plot))
@@ -79,6 +79,11 @@ def write(report: Report, options: OutputOptions) -> int:
         append_step_summary(report)
     notes(report, options, told=options.output is None and manner(name).tells_verdicts)
     return gates.exit_code(report)
+
+
+def shows_maps(options: OutputOptions) -> bool:
+    """Whether the report's format draws maps, so that the study takes some along."""
+    return manner(chosen_format(options)).shows_maps
 
 
 def chosen_format(options: OutputOptions) -> str:

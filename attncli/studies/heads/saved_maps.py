@@ -16,21 +16,24 @@ from attncli.studies.heads.head_rows import Observed, head_rows, site_keys, unse
 from attncli.studies.heads.head_runs import Observer, Seen, Wanted
 from attncli.studies.heads.head_views import ranked, views
 from attncli.studies.heads.model_heads import HeadPlan, census, headline
+from attncli.studies.heads.small_maps import SmallMaps
 from attncli.studies.heads.token_names import TokenNames
 from attncli.studies.heads.token_pairs import pair_rows, strongest_in_words
 from attncli.studies.heads.uniform_null import UniformNull
-from attncli.watching import Site, in_rounds
+from attncli.watching import Site, Strip, in_rounds
 from attncli.watching.float64 import in_float64
 from attncli.watching.map_files import MapFile, SavedMap
 
 
-def inspect_maps(file: MapFile, plan: HeadPlan, progress: Progress = no_progress) -> Report:
-    """What maps show, and what the run that saved them has kept beside them."""
+def inspect_maps(
+    file: MapFile, plan: HeadPlan, progress: Progress = no_progress, small: SmallMaps | None = None
+) -> Report:
+    """What maps show, and what the run that saved them has kept beside them; `small` is shown them too."""
     beyond = kept_beyond(file)
     maps = [saved for saved in file.maps if plan.layers is None or saved.site.layer in plan.layers]
     kept = {row.metric for row in beyond.rows}
     shown = tuple(name for name in plan.metrics.heads if name not in kept)
-    seen = observe(file, maps, Wanted(shown, pairs=plan.metrics.pairs), progress)
+    seen = observe(file, maps, Wanted(shown, pairs=plan.metrics.pairs), progress, small)
     own = Observed([seen], numbers={saved.site: saved.heads for saved in maps})
     rows = list(rows_of(own, plan, beyond, {saved.site: saved.name for saved in maps}))
     heads = heads_of(rows) if plan.metrics.roles else []
@@ -41,6 +44,8 @@ def inspect_maps(file: MapFile, plan: HeadPlan, progress: Progress = no_progress
     rows = [*role_rows(heads), *rows, *pairs]
     identity: dict[str, Any] = {"kind": "maps", "path": str(file.path), "model": file.model}
     about = [finding.about for finding in told]
+    numbers = {saved.site: saved.heads for saved in maps}
+    named, kept_rows = names_in(file), ranked(rows, plan.ranking)
     return Report(
         study="inspect-model",
         headline=headline(
@@ -52,7 +57,7 @@ def inspect_maps(file: MapFile, plan: HeadPlan, progress: Progress = no_progress
             beyond.layers,
             strongest_in_words(rows),
         ),
-        rows=tuple(ranked(rows, plan.ranking)),
+        rows=tuple(kept_rows),
         metrics=plan.metrics.definitions(),
         source={**identity, "attention": census(own)}
         | ({} if beyond.layers is None else {"layers": beyond.layers.described()}),
@@ -60,6 +65,7 @@ def inspect_maps(file: MapFile, plan: HeadPlan, progress: Progress = no_progress
         views=tuple(views(rows, plan.metrics, plan.ranking, 1)),
         findings=told,
         warnings=(*warned(plan, beyond), *unsettled_spectra([seen])),
+        tiles=() if small is None else tuple(small.tiles(named, keys, numbers, kept_rows)),
     )
 
 
@@ -89,14 +95,26 @@ def names_in(file: MapFile) -> TokenNames:
     return TokenNames(file.labels, file.decoder_labels)
 
 
-def observe(file: MapFile, maps: list[SavedMap], wanted: Wanted, progress: Progress) -> Seen:
+def observe(
+    file: MapFile,
+    maps: list[SavedMap],
+    wanted: Wanted,
+    progress: Progress,
+    small: SmallMaps | None = None,
+) -> Seen:
     """Every map in strips; what asks for another round is read again."""
     observer = Observer(wanted, UniformNull(), str(file.path), lambda share: None)
+
+    def show(site: Site, strip: Strip) -> bool:
+        if small is not None:
+            small.take(site, strip)
+        return observer.strip(site, strip)
+
     with in_float64() if file.double else nullcontext():
         for done, saved in enumerate(maps):
             in_rounds(
                 lambda _, saved=saved: file.strips(saved),  # type: ignore[misc]
-                lambda strip, saved=saved: observer.strip(saved.site, strip),  # type: ignore[misc]
+                lambda strip, saved=saved: show(saved.site, strip),  # type: ignore[misc]
             )
             progress(done + 1, len(maps), "maps")
         observer.finish()

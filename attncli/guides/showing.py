@@ -17,7 +17,7 @@ COLUMNS = re.compile(r"\S {2,}\S")
 """What lines of a table have and sentences have not."""
 
 
-class Block(CodeBlock):
+class ShownBlock(CodeBlock):
     """Commands and sentences are wrapped; rows of a table are cut at the edge, since wrapped they cannot be read."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -33,7 +33,7 @@ class Block(CodeBlock):
         yield Padding(Group(*lines), (0, 0, 0, 2))
 
 
-class Title(Heading):
+class ShownHeading(Heading):
     """Where reading begins: on the left, as the text is."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -46,7 +46,12 @@ class Title(Heading):
 class Guide(Markdown):
     """Markdown as guides are written."""
 
-    elements = {**Markdown.elements, "fence": Block, "code_block": Block, "heading_open": Title}  # noqa: RUF012
+    elements = {
+        **Markdown.elements,
+        "fence": ShownBlock,
+        "code_block": ShownBlock,
+        "heading_open": ShownHeading,
+    }  # noqa: RUF012
 
 
 def laid_out(markdown: str) -> Guide:

@@ -1,10 +1,10 @@
 """A guide laid out for a terminal of some width."""
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.console import Console, ConsoleOptions, Group, RenderResult
-from rich.markdown import CodeBlock, Heading, Markdown
+from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement
 from rich.padding import Padding
 from rich.text import Text
 
@@ -46,12 +46,12 @@ class ShownHeading(Heading):
 class Guide(Markdown):
     """Markdown as guides are written."""
 
-    elements = {
+    elements: ClassVar[dict[str, type[MarkdownElement]]] = {
         **Markdown.elements,
         "fence": ShownBlock,
         "code_block": ShownBlock,
         "heading_open": ShownHeading,
-    }  # noqa: RUF012
+    }
 
 
 def laid_out(markdown: str) -> Guide:

@@ -22,7 +22,7 @@ from attncli.maths.split import Split
 from attncli.metrics import METRICS, Metric
 from attncli.models.inputs.texts import ModelInput
 from attncli.networks.variants import Switches
-from attncli.studies.collapse.known_digits import is_known, uncertainties, why_unknown
+from attncli.studies.known_digits import is_known, uncertainties, why_unknown
 from attncli.studies.trajectories import EXACT, Trajectory
 from attncli.surgery import Anatomy, switched
 from attncli.surgery.block_run import BlockRun

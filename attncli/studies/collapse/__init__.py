@@ -4,6 +4,5 @@ network_collapse  synthetic networks over their layers
 size_sweep        synthetic networks over a size
 model_collapse    any model, its parts switched off
 model_arithmetic  which variants of a model can be computed exactly
-known_digits      what rounding has left of a number
 regimes           what all of them say in words
 """

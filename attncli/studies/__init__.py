@@ -4,6 +4,7 @@ reports       what moved between reports
 nulls         what stands beside the numbers of heads
 statistics    means and spreads over seeds and texts
 over_texts    texts, divided over processes
+state_meters  metrics of states and of what blocks do to them, by name
 trajectories  a network followed through its layers
 circle        one layer applied again and again
 known_digits  what rounding has left of a number

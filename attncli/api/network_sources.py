@@ -28,7 +28,7 @@ SYNTHETIC: Mapping[str, Any] = {"kind": "synthetic"}
 TAKES: Mapping[str, tuple[Kind, ...]] = {
     "attn rank-collapse": ("synthetic", "network", *MODELS),
     "attn paths": ("synthetic", "network", *MODELS),
-    "attn inspect-model": ("maps", *MODELS),
+    "attn inspect-model": ("maps", "pattern", "weights", "pickle", *MODELS),
     "attn inspect-model --weights-only": SAVED_MODELS,
     "attn approximate --module": SAVED_MODELS,
     "attn approximate --pattern": ("pattern", "maps", "fit", "weights", *MODELS),

@@ -35,6 +35,7 @@ def test_every_example_is_run_here() -> None:
     assert {path.name for path in EXAMPLES.iterdir()} == {
         "attn.toml",
         "gate.sh",
+        "notebook.ipynb",
         "github-workflow.yml",
         "pre-commit",
         "regression.sh",

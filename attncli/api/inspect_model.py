@@ -7,21 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 from attncli.api.question import MEASURING, How, question
 from attncli.api.rehearsal import before_the_work
 from attncli.errors import UsageError
+from attncli.options.completion import complete_source, completion, head_metrics
 from attncli.options.declared import Argument, Option
-from attncli.options.head_options import HeadOptions
+from attncli.options.head_options import GROUPS, HeadOptions
 from attncli.options.model_options import InputOptions, ModelOptions
-from attncli.options.shared import completion, separated
+from attncli.options.shared import separated
 from attncli.records import Report
 
 if TYPE_CHECKING:
     from attncli.gates import Condition
-
-
-def complete() -> list[str]:
-    """Names of metrics and groups."""
-    from attncli.studies.heads.head_metrics import GROUPS, members
-
-    return [*GROUPS, *(name for group in members().values() for name in group)]
 
 
 @question(own=("tokenizer",))
@@ -32,20 +26,26 @@ def inspect_model(
         Argument(
             metavar="MODEL",
             help="org/name[@revision], ./dir, random:ARCH[?layers=2], or maps: .npz, .npy, .safetensors, .pt.",
+            complete=complete_source,
         ),
     ],
     metric: Annotated[
         list[str] | None,
         Option(
             metavar="NAME,…",
-            complete=completion(complete),
+            complete=completion(lambda: [*GROUPS, *head_metrics()]),
+            usual=True,
             help="Metrics or groups: attention, spectra, roles, states, all, or weights with --weights-only. "
             "[default: what tells the heads' roles]",
         ),
     ] = None,
     with_random_init: Annotated[
         bool,
-        Option("--with-random-init", help="Beside each number that of the same model, untrained."),
+        Option(
+            "--with-random-init",
+            usual=True,
+            help="Beside each number that of the same model, untrained.",
+        ),
     ] = False,
     with_shuffled_text: Annotated[
         bool,
@@ -58,12 +58,17 @@ def inspect_model(
     ] = None,
     weights_only: Annotated[
         bool,
-        Option("--weights-only", help="No run and no input: spectra of each head's weights."),
+        Option(
+            "--weights-only",
+            usual=True,
+            help="No run and no input: spectra of each head's weights.",
+        ),
     ] = False,
     save_maps: Annotated[
         Path | None,
         Option(
             metavar="FILE.safetensors",
+            usual=True,
             help="The first text's maps of the heads that --layers and --heads leave.",
         ),
     ] = None,
@@ -71,6 +76,7 @@ def inspect_model(
         int | None,
         Option(
             metavar="N",
+            usual=True,
             help="Which tokens: each head's N strongest query ← key pairs, beside even attention.",
         ),
     ] = None,
@@ -89,6 +95,7 @@ def inspect_model(
         str | None,
         Option(
             metavar="TOKEN",
+            usual=True,
             help="Which input tokens this one's last state comes from: a position, negative from the end, or a piece "
             "of the text. [table: the --top N by share]",
         ),
@@ -126,8 +133,8 @@ def inspect_model(
     from attncli.api import network_sources as sources
     from attncli.api.opened_models import refuse_at_once
 
-    asker = "attn inspect-model --weights-only" if weights_only else "attn inspect-model"
-    because = ["--weights-only"] * weights_only
+    asker = "inspect_model(weights_only=True)" if weights_only else "inspect_model"
+    because = ["weights_only"] * weights_only
     subject = sources.named(source, asker, how.output, save_maps, because=because)
     if not weights_only:
         refuse_at_once(subject)
@@ -149,7 +156,7 @@ def inspect_model(
         from attncli.api.head_studies import Asked, study_of
 
         if pairs == 0:
-            raise UsageError("--pairs 0: it must be at least 1.")
+            raise UsageError("`pairs=0`: it must be at least 1.")
         refuse_gates(conditions, names, pairs or 0)
         draws_maps = how.pictures and bool(heads.heads)
         asked = Asked(
@@ -161,6 +168,7 @@ def inspect_model(
             seed,
             save_maps,
             draws_maps,
+            how.maps,
             strip_memory,
             pairs or 0,
             batch,

@@ -15,6 +15,7 @@ from attncli.api.rehearsal import before_the_work
 from attncli.errors import UsageError, unknown_name
 from attncli.gates import Condition
 from attncli.networks.variants import Switches
+from attncli.options.completion import complete_metric
 from attncli.options.declared import Option
 from attncli.options.model_options import (
     ARITHMETICS,
@@ -32,7 +33,6 @@ from attncli.options.shared import (
     RunOptions,
     SwitchOptions,
     VariantOptions,
-    complete_metric,
     separated,
 )
 from attncli.options.task_options import TrainingOptions
@@ -58,6 +58,7 @@ def rank_collapse(
         Option(
             metavar="NAME,…",
             complete=complete_metric,
+            usual=True,
             help="Columns, from `attn list metrics`. [default: log10_residual]",
         ),
     ] = None,
@@ -80,20 +81,24 @@ def rank_collapse(
     exact: Annotated[bool, Option("--exact", help="Short for --arithmetic exact.")] = False,
     with_random_init: Annotated[
         bool,
-        Option("--with-random-init", help="Beside a model the same architecture, random weights."),
+        Option(
+            "--with-random-init",
+            usual=True,
+            help="Beside a model the same architecture, random weights.",
+        ),
     ] = False,
     sub_blocks: Annotated[
         bool,
         Option("--sub-blocks", help="Inside a model's blocks too: after the attention of each."),
     ] = False,
-    asked: CollapseTaskOptions,
-    training: TrainingOptions,
     variants: VariantOptions,
     switches: SwitchOptions,
     model_switches: ModelSwitchOptions,
     model: ModelOptions,
     inputs: InputOptions,
     network: NetworkOptions,
+    asked: CollapseTaskOptions,
+    training: TrainingOptions,
     run: RunOptions,
     how: How,
 ) -> Report:
@@ -124,7 +129,7 @@ def rank_collapse(
     for_models += [*model.given(), *inputs.given()]
     from attncli.api import network_sources as sources
 
-    subject = sources.named(source, "attn rank-collapse", how.output)
+    subject = sources.named(source, "rank_collapse", how.output)
     if asked.task is not None:
         others = [*for_models, *["remove_outlier"] * variants.remove_outlier]
         refuse_with_the_task(asked.task, source, network, others)
@@ -132,8 +137,8 @@ def rank_collapse(
     elif subject.is_model:
         applied = model_switches.applied(choose())
         refuse_other_variants(conditions, applied, with_random_init)
-        fixed = ["--sweep"] * (sweep is not None)
-        fixed += ["--remove-outlier"] * variants.remove_outlier
+        fixed = ["sweep"] * (sweep is not None)
+        fixed += ["remove_outlier"] * variants.remove_outlier
         refuse_for_a_model(subject, network, run, *fixed)
         from attncli.api.opened_models import collapse_study
 
@@ -173,8 +178,8 @@ def chosen_arithmetic(arithmetic: str | None, exact: bool) -> str:
         raise unknown_name("arithmetic", arithmetic, ARITHMETICS)
     if exact and arithmetic not in (None, EXACTLY):
         raise UsageError(
-            f"--exact and --arithmetic {arithmetic} exclude each other: drop one.",
-            rivals=["--exact", "--arithmetic"],
+            f"`exact` and `arithmetic={arithmetic!r}` exclude each other: drop one.",
+            rivals=["exact", "arithmetic"],
         )
     return EXACTLY if exact else arithmetic or AUTO
 
@@ -252,7 +257,7 @@ def sweep_study(
     from attncli.studies.collapse.size_sweep import SWEPT, at, sweep
 
     if source.kind != "synthetic":
-        raise UsageError(f"--sweep makes its own networks: leave {source} out.", idle=["--sweep"])
+        raise UsageError(f"`sweep` makes its own networks: leave {source} out.", idle=["sweep"])
     parameter, points = parse_sweep(text, SWEPT)
     spec = sources.spec_from(network, without=parameter)
     specs = {point: at(spec, parameter, point) for point in points}

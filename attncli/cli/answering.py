@@ -1,18 +1,27 @@
 """A question's command: parse → one call → gates → write. Nothing else happens between a terminal and an answer."""
 
 import functools
-import inspect
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from attncli.api.question import SOURCE, How, Say, silent
-from attncli.cli.typer_options import for_typer
+from attncli.cli.spelling import as_typed
+from attncli.cli.typer_options import with_options
+from attncli.errors import FAILED_GATE, UsageError
 from attncli.options.declared import Option
 from attncli.options.groups import flat_parameters, gathered, group_parameters
 from attncli.options.shared import OutputOptions
+from attncli.processes.finished_parts import PARTS
+from attncli.processes.launch import first, launch, started_by_attn
+from attncli.processes.runs import OF_MODELS
 from attncli.processes.saying import say as print_line
+from attncli.writing.whole_files import is_stream
+
+FINISHED = (0, FAILED_GATE)
+"""Exit codes of runs that have left their report."""
 
 Run = Callable[[Callable[..., Any], dict[str, Any], Any], int]
 """Of what is asked, its options, and the options of the output."""
@@ -32,6 +41,25 @@ def command_of(question: Callable[..., Any]) -> Callable[..., int]:
     return with_group(question, OutputOptions, answered)
 
 
+def shared_command_of(question: Callable[..., Any]) -> Callable[..., int]:
+    """Of a question about models, whose texts may be divided over processes."""
+    return with_group(question, ProcessOptions, answered_by_several)
+
+
+@dataclass(frozen=True)
+class ProcessOptions(OutputOptions):
+    """Of commands whose work can be divided."""
+
+    processes: Annotated[
+        int | None,
+        Option(
+            metavar="N",
+            panel="Output",
+            help="Divide a model's texts over N processes, started here; the report is that of one. [default: 1]",
+        ),
+    ] = None
+
+
 def writing_command_of(question: Callable[..., Any]) -> Callable[..., int]:
     """Of a question whose answer is a file."""
     return with_group(question, QuietOptions, written)
@@ -45,19 +73,20 @@ def with_group(question: Callable[..., Any], group: type, run: Run) -> Callable[
     @functools.wraps(asked)
     def command(**values: Any) -> int:
         output = group(**{each.name: values.pop(each.name) for each in shared})
-        return run(asked, gathered(asked, values), output)
+        keep_parts(asked, values, output)
+        code = run(asked, gathered(asked, values), output)
+        if code in FINISHED and not launch().several:  # of several the last one out puts them away
+            PARTS.end()
+        return code
 
-    parameters = [for_typer(parameter) for parameter in (*own, *shared)]
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return command
+    return with_options(command, (*own, *shared))
 
 
 def answered(asked: Callable[..., Any], options: dict[str, Any], output: OutputOptions) -> int:
     """Refuse what can be refused, ask, decide the gates, write."""
     from attncli.api.progress import doing_of, progress_bar
     from attncli.api.provenance import with_provenance
-    from attncli.cli.writer import emit, prepare
+    from attncli.cli.writer import emit, prepare, shows_maps
 
     output, module = module_file(asked, output)
     conditions = prepare(output, module, options.get("save_maps"))
@@ -66,9 +95,71 @@ def answered(asked: Callable[..., Any], options: dict[str, Any], output: OutputO
         doing = doing_of(progress)
         doing(f"loading {options[SOURCE]}" if options.get(SOURCE) else "working")
         say = say_unless(output.quiet, doing)
-        how = How(progress, doing, say, tuple(conditions), drawn, output.output, module)
+        pages = shows_maps(output)
+        how = How(progress, doing, say, tuple(conditions), drawn, pages, output.output, module)
         report = asked(**options, how=how)
     return emit(with_provenance(report), output, conditions)
+
+
+def answered_by_several(
+    asked: Callable[..., Any], options: dict[str, Any], output: ProcessOptions
+) -> int:
+    """In processes that are started here, where that was asked for; each of those answers as ever."""
+    if output.processes is not None and not started_by_attn():
+        refuse_processes(output.processes, options)
+        if output.processes > 1:
+            rehearse_alone(asked, options, output)
+            from attncli.processes.started import run_in_processes
+
+            return run_in_processes(output.processes, sys.argv[1:], PARTS.folder)
+    return answered(asked, options, output)
+
+
+def rehearse_alone(
+    asked: Callable[..., Any], options: dict[str, Any], output: OutputOptions
+) -> None:
+    """What can be refused without the model is refused before any process is started; a rehearsal ends here."""
+    from attncli.api.rehearsal import STAGE, Rehearsed
+
+    rehearsing, STAGE.rehearsing = STAGE.rehearsing, True
+    try:
+        answered(asked, options, output)
+    except Rehearsed:
+        if rehearsing:
+            raise
+    finally:
+        STAGE.rehearsing = rehearsing
+
+
+def refuse_processes(count: int, options: dict[str, Any]) -> None:
+    """Where there is nothing to divide, or the processes are there already."""
+    from attncli.models.sources import parse
+
+    idle = ["processes"]
+    if count < 1:
+        raise UsageError(f"--processes {count}: it must be at least 1.")
+    if launch().several:
+        raise UsageError(f"--processes {count} starts processes, and {launch().size} were started already: leave it out.", idle=idle)  # fmt: skip
+    if not parse(options["source"]).is_model:
+        raise UsageError(f"--processes {count} divides the texts of a model: leave it out.", idle=idle)  # fmt: skip
+
+
+def keep_parts(asked: Callable[..., Any], values: dict[str, Any], output: Any) -> None:
+    """Keep the results of texts beside the report until it is there."""
+    path = getattr(output, "output", None)
+    command = asked.__name__.replace("_", "-")
+    PARTS.folder = None
+    if command not in OF_MODELS or path is None or is_stream(path):
+        return
+
+    def facts() -> str:
+        from attncli.cli.config.fingerprint import WEIGHTS, fingerprint
+
+        return fingerprint(command, values, but=WEIGHTS)
+
+    found = PARTS.begin(path, facts)
+    if found and first() and not started_by_attn() and not output.quiet:
+        print_line(f"{found} results are left of a run that did not finish: those of this command are not made again ({PARTS.folder})")  # fmt: skip
 
 
 def module_file(
@@ -94,6 +185,6 @@ def say_unless(quiet: bool, doing: Say = silent) -> Say:
     def tell(sentence: str) -> None:
         if not quiet:
             doing("")
-            print_line(sentence)
+            print_line(as_typed(sentence))
 
     return tell

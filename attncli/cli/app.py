@@ -35,7 +35,7 @@ app = typer.Typer(
     help="Measure attention matrices exactly, say what the numbers mean, fail the build when they "
     "go wrong.\n\nExit codes: 0 fine, 1 a gate failed, 2 usage, 3 the input cannot be analysed, "
     "4 memory or disk, 5 no baseline to compare with, 70 a bug, 130 interrupted.",
-    epilog="attn rank-collapse\nattn rank-collapse --help\nattn list metrics",
+    epilog="attn rank-collapse\nattn inspect-model gpt2\nattn rank-collapse --help-all\nattn guide metrics",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,

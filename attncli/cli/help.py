@@ -1,9 +1,13 @@
-"""Help texts: options in named groups, examples as one types them.
+"""Help texts: examples as one types them, then options in named groups.
+
+`--help` of a command with many options shows those that most runs may want (`usual` where they are declared), so that it
+fits a screen; `--help-all` shows every one.
 
 Plain text with bold headings. Typer's own rich panels cost 40 ms more on every `--help` (they import a Markdown
 parser) and cannot keep an example on a line of its own.
 """
 
+import copy
 import os
 import shutil
 import sys
@@ -11,12 +15,17 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
+import typer
 from typer.core import TyperCommand, TyperGroup
 
 from attncli.errors import UsageError
 
 NAMES_WIDTH = 34
 WIDEST = 110
+MANY = 20
+"""Options from which on the short help leaves some out."""
+FIRST_EXAMPLES = 5
+HELP_ALL = "--help-all"
 
 
 class Command(TyperCommand):
@@ -31,8 +40,30 @@ class Command(TyperCommand):
         refuse_repeats(self, ctx, args)
         return super().parse_args(ctx, args)
 
+    def get_params(self, ctx: Any) -> list[Any]:
+        """With --help-all, which is an option as --help is."""
+        own = super().get_params(ctx)
+        if not hasattr(self, "help_all"):
+            self.help_all = help_all_like(own[-1], hidden=not has_many(self))
+        return [*own, self.help_all]
+
     def format_help(self, ctx: Any, formatter: Any) -> None:
         formatter.write(page(self, ctx))
+
+
+def help_all_like(help_option: Any, hidden: bool) -> Any:
+    """The same option under another name, which shows every option."""
+    found = copy.copy(help_option)
+    found.name, found.opts = "help_all", [HELP_ALL]
+    found.help, found.hidden = "Every option.", hidden
+
+    def show(ctx: Any, parameter: Any, wanted: bool) -> None:
+        if wanted and not ctx.resilient_parsing:
+            typer.echo(page(ctx.command, ctx, everything=True).rstrip("\n"))
+            ctx.exit()
+
+    found.callback = show
+    return found
 
 
 class Group(TyperGroup):
@@ -64,25 +95,53 @@ def names_of(option: Any) -> list[str]:
     return [option.opts[0], *option.secondary_opts[:1]]
 
 
-def page(command: Any, ctx: Any) -> str:
-    return "\n".join(lines(command, ctx)) + "\n"
+def page(command: Any, ctx: Any, everything: bool = False) -> str:
+    return "\n".join(lines(command, ctx, not everything and has_many(command))) + "\n"
 
 
-def lines(command: Any, ctx: Any) -> Iterator[str]:
-    """Usage, what it answers, commands or options by group, examples."""
+def has_many(command: Any) -> bool:
+    """Too many options for a screen."""
+    options = [parameter for parameter in command.params if parameter.param_type_name == "option"]
+    return len(options) > MANY
+
+
+def lines(command: Any, ctx: Any, brief: bool) -> Iterator[str]:
+    """Usage, what it answers, examples, commands or options by group, where to read on."""
     pieces = " ".join(command.collect_usage_pieces(ctx))
     yield f"{heading('Usage:')} {ctx.command_path} {pieces}"
     yield ""
-    for paragraph in (command.help or "").split("\n\n"):
+    paragraphs = (command.help or "").split("\n\n")
+    for paragraph in paragraphs[:1] if brief else paragraphs:
         yield from wrapped(paragraph)
+        yield ""
+    if command.epilog:
+        examples = command.epilog.strip().splitlines()
+        yield heading("Examples")
+        yield from (f"  {line}" for line in (examples[:FIRST_EXAMPLES] if brief else examples))
         yield ""
     if isinstance(command, TyperGroup):
         yield from section("Commands", list(commands(command, ctx)))
-    for title, records in grouped_options(command, ctx).items():
+    for title, records in grouped_options(command, ctx, brief).items():
         yield from section(title, records)
-    if command.epilog:
-        yield heading("Examples")
-        yield from (f"  {line}" for line in command.epilog.strip().splitlines())
+    yield from reading_on(command, ctx, brief)
+
+
+def reading_on(command: Any, ctx: Any, brief: bool) -> Iterator[str]:
+    """What was left out, and the guides."""
+    from attncli.guides import guides_for
+
+    if brief:
+        hidden = sum(not is_usual(command, parameter) for parameter in command.params)
+        yield f"{hidden} more options: {ctx.command_path} {HELP_ALL}"
+    guides = guides_for(ctx.command_path)
+    if guides:
+        yield from wrapped(f"Guides: attn guide {', '.join(guides)}")
+
+
+def is_usual(command: Any, parameter: Any) -> bool:
+    """Arguments always are."""
+    named: frozenset[str] = getattr(command.callback, "usual", frozenset())
+    return parameter.param_type_name == "argument" or parameter.name in named
 
 
 def commands(group: TyperGroup, ctx: Any) -> Iterator[tuple[str, str]]:
@@ -92,10 +151,12 @@ def commands(group: TyperGroup, ctx: Any) -> Iterator[tuple[str, str]]:
             yield name, (member.help or "").partition("\n\n")[0]
 
 
-def grouped_options(command: Any, ctx: Any) -> dict[str, list[tuple[str, str]]]:
+def grouped_options(command: Any, ctx: Any, brief: bool) -> dict[str, list[tuple[str, str]]]:
     """Help records by panel, in order of appearance; panels without a name come first."""
     groups: dict[str, list[tuple[str, str]]] = {}
     for parameter in command.get_params(ctx):
+        if brief and not is_usual(command, parameter):
+            continue
         record = parameter.get_help_record(ctx)
         if record is not None:
             argument = parameter.param_type_name == "argument"

@@ -5,12 +5,11 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
+from attncli.cli.spelling import as_typed
 from attncli.errors import AttnError
 from attncli.processes.launch import launch
 from attncli.processes.saying import say
-from attncli.writing.whole_files import is_stream
 
 SHARED = ("rank-collapse", "inspect-model", "paths", "sweep")
 """Commands with texts or models to share out; the first process runs all others alone."""
@@ -84,7 +83,7 @@ def run_among_others(
         meet()
         return run(arguments)
     except AttnError as error:
-        return complain(str(error), error.exit_code)
+        return complain(as_typed(str(error)), error.exit_code)
     except Exception:  # --debug
         traceback.print_exc()
         return BUG
@@ -111,21 +110,3 @@ def last_sentence(heard: io.StringIO) -> str:
     """What this rank would have said, were it alone."""
     lines = heard.getvalue().strip().splitlines() or ["no reason was given"]
     return lines[-1].removeprefix("attn: ")
-
-
-def keep_parts(output: Path | None, quiet: bool) -> None:
-    """Keep the results of texts beside the report until it is there."""
-    arguments = sys.argv[1:]
-    command = command_of(arguments)
-    if output is None or is_stream(output) or not launch().several or not is_shared(arguments):
-        return
-    from attncli.cli.arguments import with_config_first
-    from attncli.cli.config.fingerprint import WEIGHTS, fingerprint, options_of
-    from attncli.processes.finished_parts import PARTS
-
-    words = with_config_first([word for word in arguments if word != "--debug"])
-    options = options_of(words[words.index(command) :])
-    found = PARTS.begin(output, [fingerprint(command, options, but=WEIGHTS)])
-    if found and launch().first and not quiet:
-        sentence = f"{found} results are left of a run that did not finish: those of this command are not made again"
-        say(f"{sentence} ({PARTS.folder})")

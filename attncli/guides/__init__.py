@@ -1,8 +1,10 @@
 """The guides: one Markdown file for each topic, read on the web and by `attn guide TOPIC`.
 
-A file's name is its topic, its first heading its title. To add one, add a file: its console blocks are run by a test.
+A file's name is its topic, its first heading its title; the help of each command of its line "For `attn COMMAND`." names it.
+To add one, add a file: its console blocks are run by a test.
 """
 
+import re
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
@@ -10,6 +12,9 @@ from attncli.errors import unknown_name
 
 ENDING = ".md"
 HEADING = "# "
+FOR = re.compile(r"^For (`attn .+`)\.$", re.MULTILINE)
+"""The line that says which commands a guide is for."""
+COMMAND = re.compile(r"`(attn [^`]+)`")
 
 
 def guides() -> dict[str, Traversable]:
@@ -32,3 +37,18 @@ def titles() -> dict[str, str]:
         topic: guide.read_text(encoding="utf-8").partition("\n")[0].removeprefix(HEADING)
         for topic, guide in guides().items()
     }
+
+
+def guides_for(command: str) -> list[str]:
+    """Topics of the guides that are for a command, such as `attn paths`, or for its group; the one that is called so first."""
+    found = [
+        topic
+        for topic in guides()
+        if any(f"{command} ".startswith(f"{named} ") for named in commands_of(guide_text(topic)))
+    ]
+    return sorted(found, key=lambda topic: f"attn {topic}" != command)
+
+
+def commands_of(guide: str) -> list[str]:
+    """What a guide is for."""
+    return [command for line in FOR.findall(guide) for command in COMMAND.findall(line)]

@@ -22,7 +22,9 @@ class Option:
     complete: Complete | None
     """What a shell may offer for the beginning of a value."""
     panel: str | None
-    """The heading that `--help` shows it under."""
+    """The heading that help shows it under."""
+    usual: bool
+    """Whether most runs may want it: `--help` of a command of many options shows these alone, `--help-all` every one."""
 
     def __init__(
         self,
@@ -31,6 +33,7 @@ class Option:
         metavar: str | None = None,
         complete: Complete | None = None,
         panel: str | None = None,
+        usual: bool = False,
     ) -> None:
         said = {
             "flags": flags,
@@ -38,6 +41,7 @@ class Option:
             "metavar": metavar,
             "complete": complete,
             "panel": panel,
+            "usual": usual,
         }
         for name, value in said.items():
             object.__setattr__(self, name, value)

@@ -5,10 +5,11 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-from attncli.errors import UsageError
+from attncli.errors import UsageError, parameter, parameters
 from attncli.models.sources import WORDS
 from attncli.models.sources import Source as Named
 from attncli.networks.variants import Switches, with_mlp_norm, without_norms
+from attncli.options.completion import complete_source
 from attncli.options.declared import Argument, Option
 from attncli.options.shared import NetworkOptions, RunOptions, variant_option
 from attncli.processes.launch import launch
@@ -51,9 +52,7 @@ class ModelOptions:
     ] = None
     tensor_parallel: Annotated[
         bool,
-        model_option(
-            "--tensor-parallel", help="Split over the processes of torchrun, heads and all."
-        ),
+        model_option("--tensor-parallel", help="Split over the processes, heads and all."),
     ] = False
     allow_missing: Annotated[
         bool,
@@ -80,35 +79,34 @@ class ModelOptions:
     def refuse_two_ways_to_place(self) -> None:
         """One device, several, or a part on each process's own."""
         ways = {
-            "--device": self.device is not None,
-            "--device-map": self.device_map is not None,
-            "--tensor-parallel": self.tensor_parallel,
+            "device": self.device is not None,
+            "device_map": self.device_map is not None,
+            "tensor_parallel": self.tensor_parallel,
         }
         given = [name for name, there in ways.items() if there]
         if len(given) > 1:
             raise UsageError(
-                f"{' and '.join(given)} exclude each other: leave one out.", rivals=given
+                f"{parameters(given, ' and ')} exclude each other: leave one out.", rivals=given
             )
         several = launch().several
         if self.tensor_parallel and not several:
             raise UsageError(
-                "--tensor-parallel splits a model over processes: start them with "
-                "torchrun --nproc-per-node N -m attncli …",
-                idle=["--tensor-parallel"],
+                "`tensor_parallel` splits a model over processes: start them with `processes=N`.",
+                idle=["tensor_parallel"],
             )
         if self.device_map is not None and several:
             raise UsageError(
-                "--device-map takes all devices for one process: leave it out under torchrun, where --tensor-parallel "
+                "`device_map` takes all devices for one process: leave it out under torchrun, where `tensor_parallel` "
                 "splits a model, or start one process.",
-                idle=["--device-map"],
+                idle=["device_map"],
             )
 
-    def refuse_tensor_parallel(self, what: str) -> None:
-        """Where what a split model shows of itself is not understood."""
+    def refuse_tensor_parallel(self, what: str, in_words: str = "") -> None:
+        """Where what a split model shows of itself is not understood: by a parameter, or in words."""
         if self.tensor_parallel:
             raise UsageError(
-                f"--tensor-parallel is not understood with {what}: leave one out.",
-                idle=["--tensor-parallel"],
+                f"`tensor_parallel` is not understood with {in_words or parameter(what)}: leave one out.",
+                idle=["tensor_parallel"],
                 because=[what],
             )
 
@@ -136,8 +134,8 @@ class ModelSwitchOptions:
     def applied(self, variants: Mapping[str, Switches]) -> Mapping[str, Switches]:
         if self.no_norms and self.mlp_norm:
             raise UsageError(
-                "--no-norms takes out what --mlp-norm leaves: drop one of them.",
-                rivals=["--no-norms", "--mlp-norm"],
+                "`no_norms` takes out what `mlp_norm` leaves: drop one of them.",
+                rivals=["no_norms", "mlp_norm"],
             )
         variants = without_norms(variants) if self.no_norms else variants
         return with_mlp_norm(variants) if self.mlp_norm else variants
@@ -152,13 +150,16 @@ class InputOptions:
 
     text: Annotated[
         list[str],
-        input_option(metavar="TEXT", help="Repeatable. [default: a text that ships with attn]"),
+        input_option(
+            metavar="TEXT", usual=True, help="Repeatable. [default: a text that ships with attn]"
+        ),
     ] = field(default_factory=list)
     text_file: Annotated[
         str | None,
         input_option(
             metavar="FILE",
-            help="Texts apart by blank lines, or .jsonl, .json, .csv with a 'text'; - is stdin.",
+            usual=True,
+            help="Texts apart by blank lines, or .jsonl, .json, .csv, .tsv; - is stdin.",
         ),
     ] = None
     token_ids: Annotated[
@@ -170,7 +171,11 @@ class InputOptions:
     ] = field(default_factory=list)
     random_tokens: Annotated[
         int | None,
-        input_option(metavar="N", help="Random ids from --seed; images or sounds where it is one."),
+        input_option(
+            metavar="N",
+            usual=True,
+            help="Random ids from --seed; images or sounds where it is one.",
+        ),
     ] = None
     samples: Annotated[
         int | None, input_option(metavar="N", help="How many random texts or images. [default: 1]")
@@ -203,6 +208,7 @@ Source = Annotated[
         metavar="SOURCE",
         help="A model: org/name[@revision], ./dir, random:ARCH[?layers=2]; a network file of "
         "`attn generate network`; nothing = the built-in synthetic default.",
+        complete=complete_source,
     ),
 ]
 """Of the commands that take models and synthetic networks alike."""
@@ -212,21 +218,21 @@ def refuse_for_a_model(
     source: Named, network: NetworkOptions, run: RunOptions, *others: str
 ) -> None:
     """What only a synthetic network can be given; `others` are further such options that were."""
-    from attncli.networks.spec import option
 
     given = [name for name in (*network.given(), *run.given()) if name not in ("tokens", "seed")]
-    fixed = [*map(option, given), *others]
+    fixed = [*given, *others]
     if fixed:
         raise UsageError(
-            f"{', '.join(fixed)} goes with synthetic networks: {source} is a model.", idle=fixed
+            f"{parameters(fixed)} goes with synthetic networks: {source} is a model.", idle=fixed
         )
 
 
 def refuse_without_a_model(source: Named, given: Iterable[str]) -> None:
     """What only a model has: names of options that were given."""
-    from attncli.networks.spec import option
 
-    names = list(map(option, given))
+    names = list(given)
     if names:
-        what = f"{source} is {WORDS[source.kind].what}" if source.is_file else "name one as SOURCE"
-        raise UsageError(f"{', '.join(names)} goes with a model: {what}.", idle=names)
+        what = (
+            f"{source} is {WORDS[source.kind].what}" if source.is_file else "name one as `source`"
+        )
+        raise UsageError(f"{parameters(names)} goes with a model: {what}.", idle=names)

@@ -4,8 +4,9 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
 from attncli.errors import UsageError, unknown_name
+from attncli.options.completion import completion
 from attncli.options.declared import Option
-from attncli.options.shared import RunOptions, completion, separated
+from attncli.options.shared import RunOptions, separated
 from attncli.registry import Registry
 
 if TYPE_CHECKING:
@@ -26,17 +27,21 @@ class PatternOptions:
         Option(
             metavar="NAME[:PARAMETERS]",
             complete=complete_pattern,
-            help="A pattern of `attn list patterns`, a sum such as global:2+window:3, a file (.npy .npz .mtx .csv "
-            ".safetensors), a head of saved maps as in maps.safetensors:0.3:top=4 or …:above=0.05, or a head of a model "
-            "as in ./model:0.3:top=4, on the --text. Repeatable. "
+            usual=True,
+            help="Of `attn list patterns`; a sum such as global:2+window:3; a matrix in a file (.npy .npz .mtx .csv "
+            ".safetensors); a head on the --text, as in ./model:0.3:top=4. Repeatable. "
             f"[default: {DEFAULT_PATTERN}]",
         ),
     ] = field(default_factory=list)
     length: Annotated[
         int | None,
-        Option(help=f"Tokens. [default: {DEFAULT_LENGTH}, or the file's, or the text's]"),
+        Option(
+            usual=True, help=f"Tokens. [default: {DEFAULT_LENGTH}, or the file's, or the text's]"
+        ),
     ] = None
-    causal: Annotated[bool, Option("--causal", help="Keys after the query are masked.")] = False
+    causal: Annotated[
+        bool, Option("--causal", usual=True, help="Keys after the query are masked.")
+    ] = False
 
     @property
     def chosen(self) -> list[str]:
@@ -52,16 +57,24 @@ class SearchOptions:
         Option(
             metavar="NAME[:PARAMETERS],…",
             complete=complete_method,
-            help="auto, or of `attn list methods`: cyclic, learned, convex, certificate, jl. [default: auto]",
+            usual=True,
+            help="auto, or of `attn list methods`. [default: auto]",
         ),
     ] = field(default_factory=list)
     width: Annotated[
-        int | None, Option(help="Query and key width d. [default: the smallest found]")
+        int | None, Option(usual=True, help="Query and key width d. [default: the smallest found]")
     ] = None
     find_width: Annotated[
         bool, Option("--find-width", help="Search the smallest width: the default without --width.")
     ] = False
     widest: Annotated[int, Option(help="Where a search gives up. [default: 512]")] = 512
+    allow_unmet: Annotated[
+        bool,
+        Option(
+            "--allow-unmet",
+            help="Exit 0 although a pattern misses the request or its width was not found.",
+        ),
+    ] = False
     effort: Annotated[int, Option(help="How long `learned` goes on, 1 … 4. [default: 2]")] = 2
 
     @property
@@ -92,15 +105,18 @@ class PrecisionOptions:
     off_support: Annotated[
         float, Option(help="ε1: weights off the support, against those on it. [default: 0.2]")
     ] = 0.2
-    total_variation: Annotated[float, Option(help="Of the worst row. [default: 0.01]")] = 0.01
-    logit_budget: Annotated[float, Option(help="Largest |logit| allowed. [default: none]")] = float(
-        "inf"
-    )
+    total_variation: Annotated[
+        float, Option(usual=True, help="Of the worst row. [default: 0.01]")
+    ] = 0.01
+    logit_budget: Annotated[
+        float, Option(usual=True, help="Largest |logit| allowed. [default: none]")
+    ] = float("inf")
     dtype: Annotated[
         str,
         Option(
             metavar="float64|float32|bfloat16",
-            help="In which the module is evaluated (a trained head: in all three). [default: float32]",
+            usual=True,
+            help="The module is rounded to it (a trained head: to each). [default: float32]",
         ),
     ] = "float32"
 
@@ -123,6 +139,6 @@ def request_of(
     from attncli.fits import FitRequest
 
     if search.widest < 1:
-        raise UsageError(f"--widest must be at least 1, not {search.widest}.")
+        raise UsageError(f"`widest` must be at least 1, not {search.widest}.")
     d = 1 if search.width is None else search.width
     return FitRequest(d=d, causal=patterns.causal, effort=search.effort, **asdict(precision))

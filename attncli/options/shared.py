@@ -1,13 +1,13 @@
 """Options shared by the commands, each declared once, in groups."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 from attncli.errors import UsageError
-from attncli.networks.spec import KINDS, NetworkSpec, option
+from attncli.networks.spec import KINDS, NetworkSpec
 from attncli.networks.variants import (
     SETS,
     VARIANTS,
@@ -16,8 +16,8 @@ from attncli.networks.variants import (
     by_switches,
     with_outlier_removed,
 )
+from attncli.options.completion import complete_format, completion
 from attncli.options.declared import Option
-from attncli.registry import Registry
 
 DEFAULT_SEEDS = 5
 MOST_SEEDS = 100_000
@@ -38,14 +38,6 @@ def kinds(field: str) -> str:
     return "|".join(forms)
 
 
-def completion(names: Callable[[], list[str]]) -> Callable[[str], list[str]]:
-    def complete(incomplete: str) -> list[str]:
-        before, comma, last = incomplete.rpartition(",")
-        return [f"{before}{comma}{name}" for name in names() if name.startswith(last)]
-
-    return complete
-
-
 def kind_option(field: str, help: str) -> Any:
     """An option whose value is one of the kinds of a part."""
     return network_option(
@@ -59,9 +51,6 @@ def default(field: str) -> str:
     return f"[default: {NetworkSpec.__dataclass_fields__[field].default}]"
 
 
-complete_metric = completion(Registry("metric", "attncli.metrics").names)
-complete_format = completion(Registry("format", "attncli.render").names)
-complete_map = completion(Registry("map", "attncli.maps").names)
 complete_variant = completion(lambda: [*SETS, *VARIANTS])
 
 network_option = partial(Option, panel="Network")
@@ -73,14 +62,18 @@ output_option = partial(Option, panel="Output")
 class NetworkOptions:
     """What the synthetic network is. `None` = not said, so that a network file can refuse what it fixes itself."""
 
-    layers: Annotated[int | None, network_option(help=f"Blocks. {default('layers')}")] = None
-    tokens: Annotated[int | None, network_option(help=f"Tokens. {default('tokens')}")] = None
-    width: Annotated[
-        int | None, network_option(help=f"Features of a token. {default('width')}")
+    layers: Annotated[
+        int | None, network_option(usual=True, help=f"Blocks. {default('layers')}")
     ] = None
-    heads: Annotated[int | None, network_option(help=f"Heads of a layer. {default('heads')}")] = (
-        None
-    )
+    tokens: Annotated[
+        int | None, network_option(usual=True, help=f"Tokens. {default('tokens')}")
+    ] = None
+    width: Annotated[
+        int | None, network_option(usual=True, help=f"Features of a token. {default('width')}")
+    ] = None
+    heads: Annotated[
+        int | None, network_option(usual=True, help=f"Heads of a layer. {default('heads')}")
+    ] = None
     key_width: Annotated[
         int | None,
         network_option(help="Query, key and value width of a head. [default: width/heads]"),
@@ -138,7 +131,7 @@ class SwitchOptions:
 
     def named(self) -> list[str]:
         """Those that were given, as they are spelt."""
-        return [option(name) for name, value in asdict(self).items() if value is not None]
+        return [name for name, value in asdict(self).items() if value is not None]
 
     def chosen(self) -> dict[str, Switches]:
         return by_switches(self.skip, self.mlp, self.mlp_skip)
@@ -153,6 +146,7 @@ class VariantOptions:
         variant_option(
             metavar="NAME,…",
             complete=complete_variant,
+            usual=True,
             help="Names or sets of `attn list variants`. [default: paper]",
         ),
     ] = field(default_factory=list)
@@ -168,8 +162,8 @@ class VariantOptions:
         """The variants by name; a saved network brings its own default."""
         if switches.given and self.variants:
             raise UsageError(
-                "give --variants or single switches such as --no-skip, not both.",
-                rivals=["--variants", *switches.named()],
+                "give `variants` or single switches such as `skip=False`, not both.",
+                rivals=["variants", *switches.named()],
             )
         names = separated(self.variants) or [default]
         chosen = switches.chosen() if switches.given else by_names(names)
@@ -181,7 +175,9 @@ class RunOptions:
     """Which random networks."""
 
     seed: Annotated[int | None, Option(help="First seed. [default: 0]")] = None
-    seeds: Annotated[int | None, Option(help="Networks to average over. [default: 5]")] = None
+    seeds: Annotated[
+        int | None, Option(usual=True, help="Networks to average over. [default: 5]")
+    ] = None
 
     def given(self) -> dict[str, int]:
         return {name: value for name, value in asdict(self).items() if value is not None}
@@ -190,7 +186,7 @@ class RunOptions:
         first, count = self.seed or 0, DEFAULT_SEEDS if self.seeds is None else self.seeds
         if not 0 <= first <= LARGEST_SEED or not 1 <= count <= MOST_SEEDS:
             raise UsageError(
-                f"--seed must be from 0 to {LARGEST_SEED} and --seeds from 1 to {MOST_SEEDS}."
+                f"`seed` must be from 0 to {LARGEST_SEED} and `seeds` from 1 to {MOST_SEEDS}."
             )
         return list(range(first, first + count))
 
@@ -202,27 +198,32 @@ class OutputOptions:
     format: Annotated[
         str | None,
         output_option(
-            metavar="table|json|jsonl|csv|markdown|junit|github",
+            metavar="NAME",
             complete=complete_format,
-            help="[default: table, or what the ending of --output says]",
+            usual=True,
+            help="Of `attn list formats`. [default: table, or what the ending of -o says]",
         ),
     ] = None
     output: Annotated[
         Path | None,
-        output_option("--output", "-o", metavar="FILE", help="Write there, whole or not at all."),
+        output_option(
+            "--output", "-o", metavar="FILE", usual=True, help="Write there, whole or not at all."
+        ),
     ] = None
     fail_if: Annotated[
         list[str],
         output_option(
             metavar="CONDITION",
-            help="Exit 1 if it holds, as in 'log10_residual[SAN+skip, layer=-1] < -3'. Repeatable; "
-            "min(), max(), mean(), all() aggregate.",
+            usual=True,
+            help="Exit 1 if it holds, as in 'log10_residual[layer=-1] < -3'. Repeatable.",
         ),
     ] = field(default_factory=list)
     plot: Annotated[
         str | None,
         output_option(
-            metavar="[FILE.png|svg]", help="Draw the curves in the terminal, or to a file."
+            metavar="[FILE.png|svg]",
+            usual=True,
+            help="Draw the curves in the terminal, or to a file.",
         ),
     ] = None
     quiet: Annotated[bool, output_option("--quiet", "-q", help="Nothing on stderr but errors.")] = (

@@ -1,7 +1,8 @@
-"""One command in several processes, as torchrun starts them: each takes its share, all end with the same result.
+"""One command in several processes, as torchrun or attn itself starts them: each takes its share, all end with the same result.
 
 launch          who this process is among the others, from the environment alone: no torch
 exchange        what every rank hands to all others; a rank that fails or is lost ends the others too
+started         processes that attn starts by itself
 ended           what is said where torchrun ends the processes
 sharing         a loop whose items are divided over the ranks and whose results come back in order
 finished_parts  results of a loop that was not finished, kept beside the report that it was for

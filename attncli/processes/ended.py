@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from attncli.errors import LimitError
 from attncli.processes.exchange import LINE, end
-from attncli.processes.launch import launch
+from attncli.processes.launch import launch, started_by_attn
 
 ENDED = (
     "this run was ended before it was done, as torchrun does once one of its processes is lost (killed, or out of "
@@ -42,7 +42,12 @@ def listen(read: int, say: Callable[[str], None]) -> None:
 
 
 def speaks() -> bool:
-    """The first of the processes that are left; of those on other machines nothing is known but that they were there."""
+    """The first of the processes that are left; of those on other machines nothing is known but that they were there.
+
+    Where attn itself has started them it speaks for them.
+    """
+    if started_by_attn():
+        return False
     here, before = socket.gethostname(), LINE.processes[: launch().rank]
     if not LINE.processes:
         return launch().first

@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple, NoReturn
 
 from attncli.errors import AttnError, LimitError
-from attncli.processes.launch import launch
+from attncli.processes.launch import launch, started_by_attn
 
 MEETING = timedelta(minutes=10)
 """For all processes to come together at the start."""
@@ -82,6 +82,8 @@ class Line:
             dist.all_gather_object(found, mine, self.group)
         except RuntimeError as error:
             self.over = self.broken = True
+            if started_by_attn():
+                end(LimitError.exit_code)
             raise LimitError(LOST) from error
         return found
 

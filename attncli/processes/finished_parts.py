@@ -8,6 +8,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +30,15 @@ class FinishedParts:
 
     def __init__(self) -> None:
         self.folder: Path | None = None
-        self.facts = ""
+        self.facts: Callable[[], str] = str
 
-    def begin(self, output: Path, facts: Sequence[str]) -> int:
-        """Keep results for this report from now on; returns how many an earlier run has left."""
-        self.folder = output.with_name(output.name + ENDING)
-        self.facts = repr(list(facts))
+    def begin(self, output: Path, facts: Callable[[], str]) -> int:
+        """Keep results for this report from now on; returns how many an earlier run has left.
+
+        `facts`: all that they depend on beside the model and the text; asked for once there is a result to keep.
+        """
+        self.folder = folder_of(output)
+        self.facts = cache(facts)
         return len(list(self.folder.glob("*.pt")))
 
     def end(self) -> None:
@@ -44,8 +48,15 @@ class FinishedParts:
             self.folder = None
 
     def path(self, name: str) -> Path | None:
-        digest = hashlib.sha256(f"{self.facts} {name}".encode()).hexdigest()
-        return None if self.folder is None else self.folder / f"{digest[:32]}.pt"
+        if self.folder is None:
+            return None
+        digest = hashlib.sha256(f"{self.facts()} {name}".encode()).hexdigest()
+        return self.folder / f"{digest[:32]}.pt"
+
+
+def folder_of(output: Path) -> Path:
+    """Where the results of this report are kept."""
+    return output.with_name(output.name + ENDING)
 
 
 PARTS = FinishedParts()

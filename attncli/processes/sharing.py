@@ -58,7 +58,8 @@ def shared_out(
     `name` says all that an item's result depends on, so that ranks which do not see the same files are found out.
     """
     if not launch().several:
-        return [work(item) for item in items]
+        keep = keep if len(items) > 1 else no_keep
+        return [keep(name(item), partial(work, item)) for item in items]
     names = [name(item) for item in items]
     refuse_unlike(exchange(names))
     if WORK.together:

@@ -3,9 +3,11 @@
 collapse      how fast attention loses rank
 circle        one layer applied again and again
 heads         what each head does
+training      what happens to attention while a model is trained
 paths         how the output travels
 approximate   what one fixed module can show
 reports       what moved between reports
+nulls         what stands beside the numbers of heads
 statistics    means and spreads over seeds and texts
 over_texts    texts, divided over processes
 trajectories  a network followed through its layers

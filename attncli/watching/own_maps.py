@@ -79,8 +79,8 @@ class OwnMaps:
         self.places = dict(self.found(batch))
         if batch is not None and not any(BATCH in place.axes for place in self.places.values()):
             raise UsageError(
-                f"--batch {batch}: {self.path} has no axis of texts, it holds {self.described()}.",
-                idle=["--batch"],
+                f"`batch={batch}`: {self.path} has no axis of texts, it holds {self.described()}.",
+                idle=["batch"],
             )
         self.metadata = dict(arrays.metadata)
 
@@ -194,10 +194,10 @@ class OwnMaps:
         """Which text of an array of several."""
         if batch is None and texts > 1:
             raise UsageError(
-                f"{self.path}: {name} holds {texts} texts: say which with --batch 0 … {texts - 1}."
+                f"{self.path}: {name} holds {texts} texts: say which with `batch`, 0 … {texts - 1}."
             )
         if batch is not None and not 0 <= batch < texts:
-            raise UsageError(f"--batch {batch}: {name} holds the texts 0 … {texts - 1}.")
+            raise UsageError(f"`batch={batch}`: {name} holds the texts 0 … {texts - 1}.")
         return batch or 0
 
     def refused(self, why: str, shapes: Mapping[str, tuple[int, ...]]) -> AttnError:

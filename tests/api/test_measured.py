@@ -84,7 +84,7 @@ def test_labels_are_the_tokens() -> None:
             np.ones((2,) * 6),
             "the array [2, 2, 2, 2, 2, 2]: which are attention maps cannot be told",
         ),
-        (drawn(2, 2, 2, 3, 3), "holds 2 texts: say which with --batch 0 … 1"),
+        (drawn(2, 2, 2, 3, 3), "holds 2 texts: say which with `batch`, 0 … 1"),
         ([drawn(2, 2, 3, 3)], "0 holds 2 texts: say which"),
         ("maps.npz", "must be arrays, not 'maps.npz'"),
         (7, "must be arrays, not 7"),

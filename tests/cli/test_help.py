@@ -2,16 +2,21 @@
 
 import importlib
 import pkgutil
+import re
+import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer.main
-from commands import attn, attn_program
+from commands import ATTN, PLAIN, attn, attn_program
 
 import attncli
 from attncli.cli.app import app
+from attncli.guides import guides_for
 from attncli.networks.variants import SETS, VARIANTS
 from attncli.registry import Registry
 
@@ -71,6 +76,51 @@ def test_every_command_says_what_it_answers(path: tuple[str, ...], command: Any)
 def test_every_command_has_examples(path: tuple[str, ...], command: Any) -> None:
     _, _, examples = attn(*path, "--help").out.partition("Examples\n")
     assert any(line.startswith(f"  attn {' '.join(path)}") for line in examples.splitlines())
+
+
+def options_in(help_text: str) -> set[str]:
+    """Names at the beginnings of lines."""
+    return set(re.findall(r"^  (?:-\w, )?(--[a-z-]+)", help_text, re.MULTILINE))
+
+
+@each_leaf
+def test_help_fits_a_screen_and_help_all_has_every_option(
+    path: tuple[str, ...], command: Any
+) -> None:
+    """Forty-odd lines; what is left out is counted, and stands below --help-all."""
+    short, whole = attn(*path, "--help").out, attn(*path, "--help-all").out
+    assert len(short.splitlines()) <= 46
+    named = {p.opts[0] for p in command.params if p.param_type_name == "option"}
+    assert named <= options_in(whole)
+    assert named & options_in(short) == options_in(short) - {"--help", "--help-all"}
+    left_out = len(named - options_in(short))
+    said = f"{left_out} more options: {' '.join(['attn', *path])} --help-all\n"
+    assert (said in short) == bool(left_out)
+    assert short == whole or left_out > 5
+
+
+@each_leaf
+def test_help_shows_the_first_examples_first(path: tuple[str, ...], command: Any) -> None:
+    """Before the options, and all of them in the whole help."""
+    examples = [f"  {line}" for line in command.epilog.strip().splitlines()]
+    for flag, shown in (("--help", examples[:5]), ("--help-all", examples)):
+        out = attn(*path, flag).out
+        assert "Examples\n" + "\n".join(shown) + "\n" in out
+        assert out.index("Examples\n") < out.index(
+            "\nOptions\n" if "\nOptions\n" in out else "  --"
+        )
+
+
+def test_help_names_the_guides_of_its_command() -> None:
+    """That of the same name first; a group's guide for its commands."""
+    assert attn("paths", "--help").out.splitlines()[-1].startswith("Guides: attn guide paths, ")
+    assert attn("generate", "maps", "--help").out.splitlines()[-1] == "Guides: attn guide generate"
+
+
+@each_leaf
+def test_every_command_has_a_guide(path: tuple[str, ...], command: Any) -> None:
+    if path != ("guide",):
+        assert guides_for(" ".join(["attn", *path]))
 
 
 @each_command
@@ -139,18 +189,87 @@ def test_list_of_one_kind_is_that_part_of_the_whole() -> None:
         (("rank-collapse", "--variants", "SAN+"), {"SAN+MLP", "SAN+skip"}),
         (("rank-collapse", "--format", "j"), {"json", "jsonl"}),
         (("generate", "maps", "--map", "u"), {"uniform"}),
+        (("rank-collapse", "--dtype", "fl"), {"float64", "float32", "float16"}),
+        (("rank-collapse", "--mask", ""), {"none", "causal", "window"}),
+        (("rank-collapse", "random:roberta-"), {"random:roberta-prelayernorm"}),
+        (("inspect-model", "random:gpt_neo"), {"random:gpt_neo", "random:gpt_neox"}),
+        (
+            ("inspect-model", "./m", "--metric", "sink,qk_tr"),
+            {"sink,qk_trace", "sink,qk_trace_square"},
+        ),
+        (("inspect-model", "./m", "--metric", "rol"), {"roles"}),
+        (("inspect-model", "./m", "--sort", "entropy_n"), {"entropy_normalised"}),
+        (("inspect-model", "./m", "--sort", "sink:"), {"sink:rising"}),
+        (("paths", "--by", ""), {"head", "steps"}),
+        (("compare", "a", "b", "--by", "insp"), {"inspect-model"}),
+        (("sweep", ""), {"rank-collapse", "inspect-model", "paths"}),
+        (("ci", "--config", "attn.toml", "coll"), {"collapse"}),
+        (("guide", "rank"), {"rank-collapse"}),
+        (("list", "weight"), {"weight-metrics"}),
         (("rank",), {"rank-collapse"}),
         (("rank-collapse", "--init"), {"--init-scale"}),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
-def test_completion(typed: tuple[str, ...], found: set[str], shell: str) -> None:
+def test_completion(typed: tuple[str, ...], found: set[str], shell: str, tmp_path: Path) -> None:
+    """As the shells ask. Words that no shell breaks are offered whole."""
+    (tmp_path / "attn.toml").write_text('[checks.collapse]\ncommand = "rank-collapse"\n')
     line = " ".join(["attn", *typed])
     env = {"_ATTN_COMPLETE": f"complete_{shell}"}
     if shell == "bash":
         env |= {"COMP_WORDS": line, "COMP_CWORD": str(len(typed))}
     else:
         env |= {"_TYPER_COMPLETE_ARGS": line}
-    shown = attn_program(env=env).stdout.replace('"', " ").replace("(", " ").replace(")", " ")
-    assert found <= set(shown.split())
+    out = attn_program(env=env, cwd=tmp_path).stdout
+    shown = re.sub(r'[("\')]', " ", out.replace(r"\\:", ":")).split()
+    assert found <= set(shown)
+    assert "Traceback" not in out
+
+
+BASH = r"""
+eval "$(_ATTN_COMPLETE=source_bash attn)"
+COMP_WORDS=("$@")
+COMP_CWORD=$(($# - 1))
+_attn_completion attn
+printf '%s\n' "${COMPREPLY[@]}"
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["rank-collapse", "random", ":", "roberta-"], ["roberta-prelayernorm"]),
+        (["inspect-model", "./m", "--sort", "sink", ":", "r"], ["rising"]),
+        (["inspect-model", "./m", "--sort", "sink", ":"], ["rising"]),
+        (["inspect-model", "./m", "--sort", "=", "sink", ":", "r"], ["rising"]),
+        (["rank-collapse", "--dtype", "=", "bf"], ["bfloat16"]),
+        (["rank-collapse", "--dtype", "bf"], ["bfloat16"]),
+    ],
+    ids=lambda value: " ".join(value),
+)
+def test_bash_breaks_words_at_colons(words: list[str], found: list[str], tmp_path: Path) -> None:
+    """Through bash itself: only what stands after the last break is replaced."""
+    program = tmp_path / "attn"
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(ATTN)} "$@"\n')
+    program.chmod(0o755)
+    done = subprocess.run(
+        ["bash", "--norc", "-c", BASH, "bash", "attn", *words],
+        env={**PLAIN, "PATH": f"{tmp_path}:{PLAIN['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == found, done.stderr
+
+
+def test_completion_imports_nothing_heavy() -> None:
+    """A shell asks at every key."""
+    code = (
+        "import sys; from attncli.options.completion import complete_order, complete_source, head_metrics; "
+        "assert complete_source('random:b') and complete_order('q') and head_metrics(); "
+        "sys.exit(', '.join({'torch', 'transformers', 'scipy'} & set(sys.modules)) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr == ""

@@ -9,6 +9,7 @@ import torch
 from commands import ONE, SMALL, attn
 
 from attncli.api.network_sources import TAKES
+from attncli.cli.spelling import as_typed
 from attncli.models.sources import WORDS, Kind, parse
 
 COMMANDS = {
@@ -62,9 +63,10 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def taken_by(command: str) -> tuple[Kind, ...]:
     """What the command promises to take; an option without promises of its own takes what the command does."""
+    kinds = {as_typed(f"`{asker}`").removesuffix(" …").removesuffix(" FILE"): kinds for asker, kinds in TAKES.items()}  # fmt: skip
     if "--by rank" in command:
-        return TAKES["attn rank-collapse"]
-    return TAKES.get(command) or TAKES[command.partition(" --")[0]]
+        return kinds["attn rank-collapse"]
+    return kinds.get(command) or kinds[command.partition(" --")[0]]
 
 
 @pytest.mark.parametrize(("text", "kind"), FILES.items())
@@ -79,7 +81,7 @@ def test_every_command_says_the_same_of_the_same_text(
     named = Path(text).name if "--verify" in command else text
     if f"{named} is {WORDS[kind].what}: " in outcome.err:
         assert (outcome.code, outcome.out) == (3, "")
-        assert re.search(r"(attn \S+( --\S+)?|reading weights) takes ", outcome.err)
+        assert re.search(r"(attn \S+( --\S+( FILE| …)?)?|reading weights) takes ", outcome.err)
     elif kind == "other":  # read as what is wanted, and refused by what is missing
         assert taken_by(command) in (("report",), ("fit",))
         assert (outcome.code, named.removeprefix("./") in outcome.err) == (3, True)
@@ -135,7 +137,10 @@ def test_a_pattern_is_read_as_what_it_is(
     outcome = attn("approximate", "--pattern", name)
     if name == "net.safetensors":
         assert outcome.code == 3
-        assert "net.safetensors is a network file: attn approximate --pattern takes" in outcome.err
+        assert (
+            "net.safetensors is a network file: attn approximate --pattern FILE takes"
+            in outcome.err
+        )
     else:
         assert (outcome.code, "unknown pattern" in outcome.err) == (2, True)
 

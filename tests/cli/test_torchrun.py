@@ -201,7 +201,7 @@ def test_a_model_split_over_two_processes_is_the_model(tmp_path: Path, command: 
 @pytest.mark.parametrize(
     ("arguments", "several", "said"),
     [
-        (("--tensor-parallel",), False, "torchrun --nproc-per-node N -m attncli"),
+        (("--tensor-parallel",), False, "start them with --processes N"),
         (("--tensor-parallel", "--device", "cpu"), True, "--device and --tensor-parallel exclude"),
         (("--device", "cpu", "--device-map", "auto"), False, "--device and --device-map exclude"),
         (("--device-map", "auto"), True, "leave it out under torchrun"),

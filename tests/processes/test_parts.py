@@ -15,7 +15,7 @@ from attncli.studies.trajectories import Trajectory
 
 @pytest.fixture
 def report(tmp_path: Path) -> Iterator[Path]:
-    PARTS.begin(tmp_path / "report.json", ["command"])
+    PARTS.begin(tmp_path / "report.json", lambda: "command")
     yield tmp_path / "report.json"
     PARTS.end()
 
@@ -29,9 +29,9 @@ def test_what_is_kept_is_not_made_again(report: Path) -> None:
     assert keep("one", lambda: {"a": [1.5, None]}) == {"a": [1.5, None]}
     assert keep("one", never) == {"a": [1.5, None]}
     assert keep("two", lambda: 2) == 2
-    assert PARTS.begin(report, ["command"]) == 2
+    assert PARTS.begin(report, lambda: "command") == 2
     assert keep("one", never) == {"a": [1.5, None]}
-    PARTS.begin(report, ["another command"])
+    PARTS.begin(report, lambda: "another")
     assert keep("one", lambda: 3) == 3
     PARTS.end()
     assert list(report.parent.iterdir()) == []

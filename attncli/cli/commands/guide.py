@@ -5,8 +5,8 @@ from typing import Annotated
 
 from attncli.cli.typer_options import grouped
 from attncli.guides import guide_text, guides, titles
+from attncli.options.completion import completion
 from attncli.options.declared import Argument
-from attncli.options.shared import completion
 
 EXAMPLES = """
 attn guide                     what guides there are

@@ -1,7 +1,7 @@
 """`attn inspect-model`"""
 
 from attncli.api.inspect_model import inspect_model as question
-from attncli.cli.answering import command_of
+from attncli.cli.answering import shared_command_of
 
 EXAMPLES = """
 attn inspect-model gpt2                                     what each head does, on one screen
@@ -15,4 +15,4 @@ attn inspect-model ./checkpoint --text 'A dog barked at her.' --attribute dog
 attn inspect-model ./checkpoint --fail-if 'mean(sink) > 0.5'
 """
 
-inspect_model = command_of(question)
+inspect_model = shared_command_of(question)

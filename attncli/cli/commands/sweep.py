@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from attncli.cli.typer_options import grouped
 from attncli.errors import InputError, UsageError, unknown_name
+from attncli.options.completion import completion
 from attncli.options.declared import Argument, Option
 from attncli.options.shared import OutputOptions
+from attncli.processes.runs import OF_MODELS
 
 if TYPE_CHECKING:
     from attncli.cli.config.fingerprint import Options
@@ -32,6 +34,7 @@ def sweep(
         Argument(
             metavar="COMMAND [OPTION]…",
             help="What is run on every model, with its own options: those not listed here go to it.",
+            complete=completion(lambda: OF_MODELS),
         ),
     ],
     model: Annotated[
@@ -72,7 +75,6 @@ def sweep(
     from attncli.cli.config.fingerprint import options_of
     from attncli.cli.config.sweep_items import models, steps
     from attncli.cli.writer import prepare, write
-    from attncli.processes.runs import OF_MODELS
     from attncli.studies.reports.model_sweep import Item, model_sweep
     from attncli.writing.whole_files import require_folder
 
@@ -106,11 +108,10 @@ def sweep(
 def refuse_one_file_for_all(options: "Options") -> None:
     """What every item would write over."""
     from attncli.cli.config.fingerprint import WRITTEN
-    from attncli.networks.spec import option
 
     for name in WRITTEN:
         if options.get(name) is not None:
-            raise UsageError(f"{option(name)} {options[name]} would be written by every item: leave it out.")  # fmt: skip
+            raise UsageError(f"`{name}={str(options[name])!r}` would be written by every item: leave it out.")  # fmt: skip
 
 
 def run_all(

@@ -22,7 +22,7 @@ from attncli.models.inputs.id_lists import FILE
 from attncli.models.sources import located
 
 SOURCE = "source"
-WITHOUT_EFFECT = ("format", "output", "plot", "quiet", "no_progress")
+WITHOUT_EFFECT = ("format", "output", "plot", "quiet", "no_progress", "processes")
 """Options that say where a report goes and how it is shown."""
 WRITTEN = ("save_maps", "save_training")
 """Options that name what is written, which is no input."""

@@ -142,11 +142,20 @@ def measured_rows(
 def order_rows(
     variant: str, trajectories: Sequence[Trajectory], keys: Mapping[str, Scalar]
 ) -> Iterator[Row]:
-    per_seed = [orders(trajectory.measured[RESIDUAL]) for trajectory in trajectories]
-    for layer, values in enumerate(zip(*per_seed, strict=True)):
-        why = "needs two layers before it" if layer < 2 else "the residual does not fall steadily"
-        why = NOT_APPLICABLE + why
+    curves = [trajectory.measured[RESIDUAL] for trajectory in trajectories]
+    for layer, values in enumerate(zip(*map(orders, curves), strict=True)):
+        why = NOT_APPLICABLE + why_no_order(layer, curves)
         yield summary_row("order", "1", values, why, keys, variant=variant, layer=layer)
+
+
+def why_no_order(layer: int, curves: Sequence[Sequence[float]]) -> str:
+    """Of those after this layer that have none."""
+    if layer < 2:
+        return "needs two layers before it"
+    three = (value for curve in curves for value in curve[layer - 2 : layer + 1])
+    if all(map(math.isfinite, three)):
+        return "the residual does not fall steadily"
+    return "needs the residuals of three layers in a row"
 
 
 def bound_rows(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from attncli.errors import InputError
+from attncli.errors import InputError, NotFinite
 from attncli.maths.split import Split
 from attncli.metrics import METRICS
 from attncli.metrics.activations import ACTIVATIONS
@@ -123,7 +123,7 @@ class Observer:
             )
         if self.site is not None:
             totals = self.totals
-            self.seen.heads[self.site] = totals.values()
+            self.seen.heads[self.site] = self.numbers_of(self.site, totals)
             if self.wanted.pairs:
                 self.seen.pairs[self.site] = self.strongest.pairs(self.wanted.pairs)
             if (short := totals.short()) is not None:
@@ -134,6 +134,10 @@ class Observer:
             self.seen.nulls[self.site] = {**even, **equal_shares(self.seen.heads[self.site])}
         self.site = None
 
+    def numbers_of(self, site: Site, totals: Totals) -> Values:
+        """Of an attention that has been seen whole."""
+        return totals.values()
+
     def outputs(self, site: Site, context: Tensor, projection: Tensor) -> None:
         if site == self.site:
             self.totals.add_outputs(Outputs(context, projection))
@@ -142,7 +146,7 @@ class Observer:
         """A state [batch of one, token, feature]."""
         whole = State(state[0].detach())
         if not whole.largest < float("inf"):
-            raise InputError(
+            raise NotFinite(
                 f"{self.where}: the state after layer {index} of {stack} is not finite."
             )
         self.seen.states[stack, index] = measured_state(whole, self.wanted.states)

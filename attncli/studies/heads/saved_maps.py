@@ -1,6 +1,6 @@
 """`attn inspect-model maps.safetensors`: the numbers of saved maps, as if the model ran again."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
@@ -17,10 +17,11 @@ from attncli.studies.heads.head_rows import Observed, head_rows, site_keys, unse
 from attncli.studies.heads.head_runs import Look, Observer, Seen, Wanted
 from attncli.studies.heads.head_views import ranked, views
 from attncli.studies.heads.model_heads import HeadPlan, census, headline
+from attncli.studies.heads.small_maps import SmallMaps
 from attncli.studies.heads.token_names import TokenNames
 from attncli.studies.heads.token_pairs import pair_rows, strongest_in_words
 from attncli.studies.heads.uniform_null import UniformNull
-from attncli.watching import Site, in_rounds
+from attncli.watching import Site, Strip, in_rounds
 from attncli.watching.float64 import in_float64
 from attncli.watching.map_files import MapFile, SavedMap
 
@@ -29,16 +30,21 @@ SHORT = 1e-2
 
 
 def inspect_maps(
-    file: MapFile, plan: HeadPlan, progress: Progress = no_progress, also: Look | None = None
+    file: MapFile,
+    plan: HeadPlan,
+    progress: Progress = no_progress,
+    small: SmallMaps | None = None,
+    also: Look | None = None,
 ) -> Report:
-    """What maps show, and what the run that saved them has kept beside them; `also` is shown every strip."""
+    """What maps show, and what the run that saved them has kept beside them; `small` and `also` are shown them too."""
     beyond = kept_beyond(file)
     maps = [saved for saved in file.maps if plan.layers is None or saved.site.layer in plan.layers]
     kept = {row.metric for row in beyond.rows}
     shown = tuple(name for name in plan.metrics.heads if name not in kept)
     full_row = FULL_ROW if file.own is None else SHORT
     wanted = Wanted(shown, pairs=plan.metrics.pairs, full_row=full_row)
-    seen = observe(file, maps, wanted, progress, also)
+    looks = [*([small.take] if small else []), *([also] if also else [])]
+    seen = observe(file, maps, wanted, progress, looks)
     own = Observed([seen], numbers={saved.site: saved.heads for saved in maps})
     rows = list(rows_of(own, plan, beyond, {saved.site: saved.name for saved in maps}))
     heads = heads_of(rows) if plan.metrics.roles else []
@@ -50,6 +56,8 @@ def inspect_maps(
     identity: dict[str, Any] = {"kind": "maps", "path": str(file.path), "model": file.model}
     identity |= {} if file.own is None else {"read": file.own.described()}
     about = [finding.about for finding in told]
+    numbers = {saved.site: saved.heads for saved in maps}
+    named, kept_rows = names_in(file), ranked(rows, plan.ranking)
     return Report(
         study="inspect-model",
         headline=headline(
@@ -61,7 +69,7 @@ def inspect_maps(
             beyond.layers,
             strongest_in_words(rows),
         ),
-        rows=tuple(ranked(rows, plan.ranking)),
+        rows=tuple(kept_rows),
         metrics=plan.metrics.definitions(),
         source={**identity, "attention": census(own)}
         | ({} if beyond.layers is None else {"layers": beyond.layers.described()}),
@@ -69,6 +77,7 @@ def inspect_maps(
         views=tuple(views(rows, plan.metrics, plan.ranking, 1)),
         findings=told,
         warnings=(*warned(plan, beyond), *odd_maps(file), *unsettled_spectra([seen])),
+        tiles=() if small is None else tuple(small.tiles(named, keys, numbers, kept_rows)),
     )
 
 
@@ -122,17 +131,21 @@ def observe(
     maps: list[SavedMap],
     wanted: Wanted,
     progress: Progress,
-    also: Look | None = None,
+    also: Sequence[Look] = (),
 ) -> Seen:
     """Every map in strips; what asks for another round is read again."""
     observer = Observer(wanted, UniformNull(), str(file.path), lambda share: None)
+
+    def show(site: Site, strip: Strip) -> bool:
+        for look in also:
+            look(site, strip)
+        return observer.strip(site, strip)
+
     with in_float64() if file.double else nullcontext():
         for done, saved in enumerate(maps):
-            for strip in file.strips(saved) if also is not None else ():
-                also(saved.site, strip)  # type: ignore[misc]
             in_rounds(
                 lambda _, saved=saved: file.strips(saved),  # type: ignore[misc]
-                lambda strip, saved=saved: observer.strip(saved.site, strip),  # type: ignore[misc]
+                lambda strip, saved=saved: show(saved.site, strip),  # type: ignore[misc]
             )
             progress(done + 1, len(maps), "maps")
         observer.finish()

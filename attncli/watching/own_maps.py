@@ -194,7 +194,7 @@ class OwnMaps:
         """Which text of an array of several."""
         if batch is None and texts > 1:
             raise UsageError(
-                f"{self.path}: {name} holds {texts} texts: say which with `batch`, 0 … {texts - 1}."
+                f"{self.path}: {name} holds {texts} texts: name one of 0 … {texts - 1} with `batch`."
             )
         if batch is not None and not 0 <= batch < texts:
             raise UsageError(f"`batch={batch}`: {name} holds the texts 0 … {texts - 1}.")

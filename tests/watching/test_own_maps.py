@@ -77,7 +77,7 @@ def test_an_encoder_decoder_has_three_kinds_of_maps() -> None:
     [
         ({"a": np.ones(3)}, None, "holds no array of two axes or more"),
         ({"a": np.ones((1,) * 6)}, None, "a [1, 1, 1, 1, 1, 1]: which are attention maps cannot"),
-        ({"a": WHOLE}, None, "a holds 4 texts: say which with `batch`, 0 … 3"),
+        ({"a": WHOLE}, None, "a holds 4 texts: name one of 0 … 3 with `batch`"),
         ({"a": WHOLE}, 4, "`batch=4`: a holds the texts 0 … 3"),
         ({"a": WHOLE}, -1, "`batch=-1`"),
         ({"a": LAYER}, 0, "has no axis of texts, it holds a as [head, query, key]"),

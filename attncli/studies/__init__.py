@@ -10,6 +10,7 @@ reports       what moved between reports
 nulls         what stands beside the numbers of heads
 statistics    means and spreads over seeds and texts
 over_texts    texts, divided over processes
+state_meters  metrics of states and of what blocks do to them, by name
 trajectories  a network followed through its layers
 model_runs    variants of a model over texts
 """

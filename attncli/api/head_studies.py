@@ -137,7 +137,7 @@ def study_of(
 
 def maps_study(asked: Asked, heads: HeadOptions, others: Sequence[str], say: Say) -> Study:
     """What runs no model takes no options of models."""
-    from attncli.api.own_map_files import map_file
+    from attncli.api.map_sources import map_file
     from attncli.studies.heads.saved_maps import inspect_maps, names_in
 
     given = {

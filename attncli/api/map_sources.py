@@ -20,8 +20,8 @@ OTHERS = (".mtx", ".csv")
 
 def map_file(source: Source, batch: int | None, labels: Path | None) -> "MapFile":
     """Opened, its maps found by their names and shapes."""
+    from attncli.watching.foreign_maps import OwnMaps
     from attncli.watching.map_files import MapFile
-    from attncli.watching.own_maps import OwnMaps
 
     named = None if labels is None else labels_in(labels)
     path = source.path

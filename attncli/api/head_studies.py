@@ -129,7 +129,7 @@ def study_of(
     idle = [name for name, there in given.items() if there]
     if idle:
         raise UsageError(
-            f"`{'` and `'.join(idle)}` goes with a file of maps: {asked.source} is a model.",
+            f"{parameters(idle)} goes with a file of maps: {asked.source} is a model.",
             idle=idle,
         )
     return model_study(asked, heads, model, inputs, say)

@@ -122,6 +122,8 @@ def inspect_model(
     weights_only: bool = False,
     save_maps: str | PathLike[str] | None = None,
     pairs: int | None = None,
+    labels: str | PathLike[str] | None = None,
+    batch: int | None = None,
     attribute: str | int | None = None,
     strip_memory: int | None = None,
     seed: int = 0,

@@ -21,7 +21,7 @@ from attncli.maths.scaled import Array
 from attncli.maths.split import Split
 from attncli.models.inputs.texts import ModelInput
 from attncli.networks.variants import Switches
-from attncli.studies.collapse.known_digits import (
+from attncli.studies.known_digits import (
     BothPasses,
     is_known,
     uncertainties,

@@ -27,18 +27,18 @@ from attncli.studies import Progress, no_progress
 from attncli.studies.approximate.fit_rows import one_row
 
 DECISION_METRICS = {
-    "enough": Definition("0 or 1", "1: a verified module of this width (or of any up to --widest) meets the request; 0: proved impossible; null: not decided."),
+    "enough": Definition("0 or 1", "1: a verified module of this width (or of any that is tried) meets the request; 0: proved impossible; null: not decided."),
     "d_proved": Definition("features", "No module of a smaller width meets the request: proved for these limits, in exact arithmetic."),
     "d_found": Definition("features", "Width of the narrowest verified module."),
     "logit_scale": Definition("logit", "Its largest |logit|."),
     "logits_proved": Definition("logit", "No module of that width has smaller logits: proved, in exact arithmetic."),
     "line_d": Definition("features", "2 where width 1 is proved impossible for these limits (signs, order, a linear programme), else 1."),
     "shattered_d": Definition("features", "Keys that rows cut in every way, less one (Radon): at any logits, for these limits."),
-    "budget_d": Definition("features", "⟨L, W⟩² / (‖W‖₂² ‖L‖_F²), rounded up: for logits up to --logit-budget, no mask."),
+    "budget_d": Definition("features", "⟨L, W⟩² / (‖W‖₂² ‖L‖_F²), rounded up: for logits up to `logit_budget`, no mask."),
     "face_d": Definition("features", "Longest chain of faces: only for exact in-row ratios (ε2 → 0) of rows with equal weights, no mask."),
     "planar_d": Definition("features", "4 where supports of two keys draw no planar graph: only for exact in-row ratios, no mask."),
 }  # fmt: skip
-NO_BUDGET = NOT_APPLICABLE + "no --logit-budget, or a mask"
+NO_BUDGET = NOT_APPLICABLE + "no `logit_budget`, or a mask"
 NARROW = "width 1 is impossible: "
 OPEN = "not decided: no module was found, and no proof"
 

@@ -18,7 +18,7 @@ def cell(page: Any, name: str) -> Any:
 
 
 def shade(page: Any, name: str) -> float:
-    script = "cell => parseFloat(cell.style.getPropertyValue('--shade'))"
+    script = "cell => parseFloat(getComputedStyle(cell).getPropertyValue('--shade'))"
     return float(cell(page, name).evaluate(script))
 
 
@@ -97,7 +97,7 @@ def test_a_head_shows_its_map_and_where_each_token_looks(opened: Opened) -> None
     page.locator("#head .text button").nth(2).hover()
     assert page.locator("#head .asks .hint").inner_text() == "Where fox (token 2) looks."
     shades = page.locator("#head .text button").evaluate_all(
-        "all => all.map(each => parseFloat(each.style.getPropertyValue('--shade')))"
+        "all => all.map(each => parseFloat(getComputedStyle(each).getPropertyValue('--shade')))"
     )
     assert shades == [20.0, 0.0, 80.0]
     before = canvas.evaluate("each => each.toDataURL()")

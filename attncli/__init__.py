@@ -14,6 +14,7 @@ Rooms, top to bottom; a room imports only from rooms above it, and `tests/test_h
     records      Row, Report, provenance: the only types that travel between rooms
     registry     one mechanism for whatever is extended by adding a file
     limits       what the machine can hold
+    threads      one BLAS thread around loops of our own
     stored       files that others wrote: JSON objects, safetensors without torch
     processes    several processes that run one command, and runs of attn by attn
     writing      files written whole or not at all

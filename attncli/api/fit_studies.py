@@ -100,7 +100,7 @@ def on_head(
     """A trained head, its mask, and inputs for every pattern; `real`: the model whose tokens are tried too."""
     if request.causal and not head.causal:
         raise UsageError(
-            "--causal: every query of this head sees all keys; leave it out.", idle=["--causal"]
+            "`causal`: every query of this head sees all keys; leave it out.", idle=["causal"]
         )
     save, seeds = how.save_module, run.all_seeds()
     targets = chosen.targets(seeds[0], head.causal)
@@ -121,8 +121,8 @@ def refuse_maps_of_other_lengths(patterns: PatternOptions, sweep: str | None) ->
     for text in patterns.chosen if sweep else ():
         if model_head(text) is not None:
             raise UsageError(
-                f"--sweep: {text} is as long as its text; leave one of them out.",
-                rivals=["--sweep", "--pattern"],
+                f"`sweep`: {text} is as long as its text; leave one of them out.",
+                rivals=["sweep", "pattern"],
             )
 
 
@@ -139,16 +139,16 @@ def varied(
     patterns = chosen.options
     if sweep and patterns.length is not None:
         raise UsageError(
-            "--sweep length=… sets the length: leave --length out.",
-            idle=["--length"],
-            because=["--sweep"],
+            "`sweep='length=...'` sets the length: leave `length` out.",
+            idle=["length"],
+            because=["sweep"],
         )
     if frontier and len(patterns.chosen) > 1:
-        raise UsageError("--frontier takes one --pattern.", rivals=["--frontier", "--pattern"])
+        raise UsageError("`frontier` takes one `pattern`.", rivals=["frontier", "pattern"])
     seeds, first = run.all_seeds(), patterns.chosen[0]
     lengths = [int(n) for n in parse_sweep(sweep, {"length": int})[1]] if sweep else []
     widths = (
-        [int(d) for d in parse_range(f"--frontier {frontier}", "d", frontier, int)]
+        [int(d) for d in parse_range(f"`frontier={frontier!r}`", "d", frontier, int)]
         if frontier
         else []
     )
@@ -168,6 +168,6 @@ def varied(
 
 def verified(path: Path, how: How) -> Report:
     """What a saved fit does, measured again."""
-    refuse_other_files(str(path), "attn approximate --verify")
+    refuse_other_files(str(path), "approximate(verify=FILE)")
     report = verify_file(path, how.progress)
     return with_pictures(report, read_fits(path)[0]) if how.pictures or how.maps else report

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from attncli.api.opened_models import PROBE_TOKENS
 from attncli.api.rehearsal import before_the_work
-from attncli.errors import UsageError
+from attncli.errors import UsageError, parameters
 from attncli.limits import require_memory
 from attncli.models.inputs.texts import ModelInput, inputs_of
 from attncli.models.loading.body import body_of
@@ -87,7 +87,7 @@ class Asked:
         if self.strip_memory is None:
             return STRIP_MEMORY
         if self.strip_memory < 1:
-            raise UsageError(f"--strip-memory {self.strip_memory}: it must be at least 1 MiB.")
+            raise UsageError(f"`strip_memory={self.strip_memory!r}`: it must be at least 1 MiB.")
         return self.strip_memory * 2**20
 
 
@@ -96,22 +96,22 @@ def ranking(heads: HeadOptions, metrics: tuple[str, ...]) -> Ranking | None:
     if heads.top is None and heads.sort is None:
         return None
     if heads.top is not None and heads.top < 1:
-        raise UsageError(f"--top {heads.top}: it must be at least 1.")
+        raise UsageError(f"`top={heads.top!r}`: it must be at least 1.")
     if not metrics:
         raise UsageError(
-            "--top and --sort need a metric of heads: add one with --metric.",
-            idle=["--top", "--sort"],
-            because=["--metric"],
+            "`top` and `sort` need a metric of heads: add one with `metric`.",
+            idle=["top", "sort"],
+            because=["metric"],
         )
     name, _, way = (heads.sort or metrics[0]).partition(":")
     if name not in metrics:
         raise UsageError(
-            f"--sort {name}: it sorts by a metric of heads that is measured, add --metric {name}.",
-            idle=["--sort"],
-            because=["--metric"],
+            f"`sort={name!r}`: it sorts by a metric of heads that is measured, add `metric={name!r}`.",
+            idle=["sort"],
+            because=["metric"],
         )
     if way not in ("", "rising"):
-        raise UsageError(f"--sort {heads.sort}: write {name} or {name}:rising.")
+        raise UsageError(f"`sort={heads.sort!r}`: write {name} or {name}:rising.")
     return Ranking(name, way == "rising", heads.top)
 
 
@@ -126,22 +126,21 @@ def study_of(
 
 def maps_study(asked: Asked, heads: HeadOptions, others: Sequence[str]) -> Study:
     """What runs no model takes no options of models."""
-    from attncli.networks.spec import option
     from attncli.studies.heads.saved_maps import inspect_maps
     from attncli.watching.map_files import MapFile
 
     given = {
-        "--with-random-init": asked.with_random_init,
-        "--with-shuffled-text": asked.with_shuffled_text,
-        "--tokens": asked.tokens is not None,
-        "--save-maps": asked.save_maps is not None,
-        "--strip-memory": asked.strip_memory is not None,
-        **{option(name): True for name in others},
+        "with_random_init": asked.with_random_init,
+        "with_shuffled_text": asked.with_shuffled_text,
+        "tokens": asked.tokens is not None,
+        "save_maps": asked.save_maps is not None,
+        "strip_memory": asked.strip_memory is not None,
+        **dict.fromkeys(others, True),
     }
     refused = [name for name, there in given.items() if there]
     if refused:
         raise UsageError(
-            f"{', '.join(refused)} goes with a model: {asked.source} is a file of maps.",
+            f"{parameters(refused)} goes with a model: {asked.source} is a file of maps.",
             idle=refused,
         )
     plan = asked.plan(heads)
@@ -174,7 +173,7 @@ def model_study(
     """Everything is chosen, loaded and proved before the first text is read."""
     plan = asked.plan(heads)
     if asked.with_random_init:
-        model.refuse_tensor_parallel("--with-random-init")
+        model.refuse_tensor_parallel("with_random_init")
     options, wanted = model.to_load(asked.seed), inputs.to_read(asked.tokens, asked.seed)
     before_the_work()
     checkpoint = load(asked.source, options)
@@ -255,9 +254,9 @@ def announce(
     """The size of the maps is said, and refused where there is no room for it, before the work."""
     count, size = bytes_needed(shapes, kept, itemsize)
     if count == 0:
-        raise UsageError("--layers and --heads leave no head whose map could be kept.")
+        raise UsageError("`layers` and `heads` leave no head whose map could be kept.")
     what = f"the maps of {count} head{'s' if count > 1 else ''} over {max(shape.queries for shape in shapes.values())} tokens"
-    require_memory(2 * size, what, "choose fewer with --layers and --heads")
+    require_memory(2 * size, what, "choose fewer with `layers` and `heads`")
     if path is not None:
         require_writable(path)
         say(f"{what}: {size / 1e6:.3g} MB → {path}")
@@ -288,5 +287,5 @@ def refuse_absent(heads: Mapping[Site, Sequence[int]], plan: HeadPlan) -> None:
     if not any(plan.keeps(*each) for each in chosen):
         numbers = sorted(head for _, head in chosen)
         raise UsageError(
-            f"--heads names no head of the model: they are {numbers[0]} … {numbers[-1]}."
+            f"`heads` names no head of the model: they are {numbers[0]} … {numbers[-1]}."
         )

@@ -120,8 +120,8 @@ def inspect_model(
     from attncli.api import network_sources as sources
     from attncli.api.opened_models import refuse_at_once
 
-    asker = "attn inspect-model --weights-only" if weights_only else "attn inspect-model"
-    because = ["--weights-only"] * weights_only
+    asker = "inspect_model(weights_only=True)" if weights_only else "inspect_model"
+    because = ["weights_only"] * weights_only
     subject = sources.named(source, asker, how.output, save_maps, because=because)
     if not weights_only:
         refuse_at_once(subject)
@@ -143,7 +143,7 @@ def inspect_model(
         from attncli.api.head_studies import Asked, study_of
 
         if pairs == 0:
-            raise UsageError("--pairs 0: it must be at least 1.")
+            raise UsageError("`pairs=0`: it must be at least 1.")
         refuse_gates(conditions, names, pairs or 0)
         draws_maps = how.pictures and bool(heads.heads)
         asked = Asked(

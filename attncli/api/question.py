@@ -26,6 +26,7 @@ from attncli.options.declared import Argument
 from attncli.options.groups import flat_parameters, gathered
 from attncli.records import Report
 from attncli.studies import Progress, no_progress
+from attncli.threads import one_blas_thread
 
 Say = Callable[[str], None]
 
@@ -79,6 +80,7 @@ def question(own: Sequence[str] = ()) -> Callable[[Callable[..., Any]], Callable
             apart = {name: values.pop(name) for name in (*own, *OF_PYTHON)}
             options = {p.name: converted(p, values[p.name]) for p in parameters if p.name != SOURCE}
             with ExitStack() as around:
+                around.enter_context(one_blas_thread())
                 if SOURCE in values:
                     at_hand = subject(values[SOURCE], apart.get("tokenizer"))
                     options[SOURCE] = around.enter_context(at_hand)

@@ -129,7 +129,7 @@ def rank_collapse(
     for_models += [*model.given(), *inputs.given()]
     from attncli.api import network_sources as sources
 
-    subject = sources.named(source, "attn rank-collapse", how.output)
+    subject = sources.named(source, "rank_collapse", how.output)
     if asked.task is not None:
         others = [*for_models, *["remove_outlier"] * variants.remove_outlier]
         refuse_with_the_task(asked.task, source, network, others)
@@ -137,8 +137,8 @@ def rank_collapse(
     elif subject.is_model:
         applied = model_switches.applied(choose())
         refuse_other_variants(conditions, applied, with_random_init)
-        fixed = ["--sweep"] * (sweep is not None)
-        fixed += ["--remove-outlier"] * variants.remove_outlier
+        fixed = ["sweep"] * (sweep is not None)
+        fixed += ["remove_outlier"] * variants.remove_outlier
         refuse_for_a_model(subject, network, run, *fixed)
         from attncli.api.opened_models import collapse_study
 
@@ -178,8 +178,8 @@ def chosen_arithmetic(arithmetic: str | None, exact: bool) -> str:
         raise unknown_name("arithmetic", arithmetic, ARITHMETICS)
     if exact and arithmetic not in (None, EXACTLY):
         raise UsageError(
-            f"--exact and --arithmetic {arithmetic} exclude each other: drop one.",
-            rivals=["--exact", "--arithmetic"],
+            f"`exact` and `arithmetic={arithmetic!r}` exclude each other: drop one.",
+            rivals=["exact", "arithmetic"],
         )
     return EXACTLY if exact else arithmetic or AUTO
 
@@ -257,7 +257,7 @@ def sweep_study(
     from attncli.studies.collapse.size_sweep import SWEPT, at, sweep
 
     if source.kind != "synthetic":
-        raise UsageError(f"--sweep makes its own networks: leave {source} out.", idle=["--sweep"])
+        raise UsageError(f"`sweep` makes its own networks: leave {source} out.", idle=["sweep"])
     parameter, points = parse_sweep(text, SWEPT)
     spec = sources.spec_from(network, without=parameter)
     specs = {point: at(spec, parameter, point) for point in points}

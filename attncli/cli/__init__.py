@@ -6,6 +6,7 @@ app            the commands and their order
 root           the whole of it, for those who run other command lines
 help           help texts
 typer_options  from declared options to what typer takes
+spelling       parameters in sentences as the options that one types
 answering      a question's command
 completing     completion where shells have words of their own
 catalogue      what there is, as records

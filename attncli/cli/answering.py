@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from attncli.api.question import SOURCE, How, Say, silent
+from attncli.cli.spelling import as_typed
 from attncli.cli.typer_options import with_options
 from attncli.errors import FAILED_GATE, UsageError
 from attncli.options.declared import Option
@@ -134,7 +135,7 @@ def refuse_processes(count: int, options: dict[str, Any]) -> None:
     """Where there is nothing to divide, or the processes are there already."""
     from attncli.models.sources import parse
 
-    idle = ["--processes"]
+    idle = ["processes"]
     if count < 1:
         raise UsageError(f"--processes {count}: it must be at least 1.")
     if launch().several:
@@ -184,6 +185,6 @@ def say_unless(quiet: bool, doing: Say = silent) -> Say:
     def tell(sentence: str) -> None:
         if not quiet:
             doing("")
-            print_line(sentence)
+            print_line(as_typed(sentence))
 
     return tell

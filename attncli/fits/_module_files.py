@@ -87,9 +87,7 @@ def read_fits(path: Path) -> tuple[list[SavedFit], FitRequest]:
     described = file.metadata
     numbers = sorted(whole_number(name[2:]) or 0 for name in held if name.startswith("x."))
     if described.get("format") != FORMAT or not {"w_q", "w_k"} <= held.keys() or not numbers:
-        raise InputError(
-            f"{path} is no fitted module: write one with attn approximate -o FILE.safetensors."
-        )
+        raise InputError(f"{path} is no fitted module: `approximate(save_module=FILE)` writes one.")
     request = stored_request(path, described, held["w_q"])
     names = [listed(path, described, key) for key in ("patterns", "methods")]
     fitted = [number for number, method in enumerate(names[1]) if method]

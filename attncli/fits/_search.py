@@ -13,6 +13,7 @@ from attncli.fits import FITS
 from attncli.fits._types import Cannot, Fit, FitRequest, FittedModule
 from attncli.fits._verify import Evidence, Progress, silent, verify
 from attncli.registry import call_spec
+from attncli.threads import one_blas_thread
 
 AUTO = ("line", "cyclic", "learned", "convex", "certificate")
 """What `auto` tries; the later two only where the earlier ones find nothing."""
@@ -51,6 +52,7 @@ class Attempt:
         return self.evidence.logit_scale if self.evidence is not None else np.inf
 
 
+@one_blas_thread()
 def try_width(
     method: str,
     target: csr_array,
@@ -139,7 +141,7 @@ def beyond(method: str, target: csr_array, widest: int, impossible: int) -> str:
     first = min(widths(method, target, widest))
     if first <= impossible:
         return f"{method} has d = {first} alone, and d = {impossible} is proved impossible"
-    return f"{method} needs d = {first}, above --widest {widest}"
+    return f"{method} needs d = {first}, above `widest={widest!r}`"
 
 
 def bracket(

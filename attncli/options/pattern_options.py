@@ -139,6 +139,6 @@ def request_of(
     from attncli.fits import FitRequest
 
     if search.widest < 1:
-        raise UsageError(f"--widest must be at least 1, not {search.widest}.")
+        raise UsageError(f"`widest` must be at least 1, not {search.widest}.")
     d = 1 if search.width is None else search.width
     return FitRequest(d=d, causal=patterns.causal, effort=search.effort, **asdict(precision))

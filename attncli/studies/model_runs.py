@@ -282,4 +282,4 @@ def known(
 
 def without_advice(refusal: InputError) -> str:
     """Why it is not exact, for who has not asked that it be."""
-    return str(refusal).removesuffix(".").partition(": leave --exact out")[0]
+    return str(refusal).removesuffix(".").partition(": leave `exact` out")[0]

@@ -51,7 +51,7 @@ Ensemble = Mapping[str, Sequence[Trajectory]]
 def require_days(specs: Sequence[NetworkSpec], seeds: int, variants: int) -> None:
     """Refuse a run that would take more than days, before its first network is made."""
     pairs = seeds * variants * sum(spec.pairs for spec in specs)
-    advice = "lower --tokens, --layers, --heads, --seeds or the number of --variants"
+    advice = "lower `tokens`, `layers`, `heads`, `seeds` or the number of `variants`"
     require_finishable(pairs, "This run", advice)
 
 
@@ -63,7 +63,7 @@ def run(
 ) -> dict[str, Trajectory]:
     """All variants in step, so that each layer's weights are made or read once."""
     spec = network.spec
-    require_memory(memory_needed(spec, len(variants)), "This network", "lower --tokens or --width")
+    require_memory(memory_needed(spec, len(variants)), "This network", "lower `tokens` or `width`")
     measures: dict[str, Metric] = {name: METRICS[name] for name in metrics}
     start = Split.of(network.embeddings())
     states: dict[str, Split | None] = dict.fromkeys(variants, start)

@@ -8,6 +8,7 @@ import pytest
 from commands import ONE, SMALL, attn
 
 from attncli.api.network_sources import TAKES
+from attncli.cli.spelling import as_typed
 from attncli.models.sources import WORDS, Kind, parse
 
 COMMANDS = {
@@ -61,9 +62,10 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def taken_by(command: str) -> tuple[Kind, ...]:
     """What the command promises to take; an option without promises of its own takes what the command does."""
+    kinds = {as_typed(f"`{asker}`").removesuffix(" …").removesuffix(" FILE"): kinds for asker, kinds in TAKES.items()}  # fmt: skip
     if "--by rank" in command:
-        return TAKES["attn rank-collapse"]
-    return TAKES.get(command) or TAKES[command.partition(" --")[0]]
+        return kinds["attn rank-collapse"]
+    return kinds.get(command) or kinds[command.partition(" --")[0]]
 
 
 @pytest.mark.parametrize(("text", "kind"), FILES.items())
@@ -78,7 +80,7 @@ def test_every_command_says_the_same_of_the_same_text(
     named = Path(text).name if "--verify" in command else text
     if f"{named} is {WORDS[kind].what}: " in outcome.err:
         assert (outcome.code, outcome.out) == (3, "")
-        assert re.search(r"(attn \S+( --\S+)?|reading weights) takes ", outcome.err)
+        assert re.search(r"(attn \S+( --\S+( FILE| …)?)?|reading weights) takes ", outcome.err)
     elif kind == "other":  # read as what is wanted, and refused by what is missing
         assert taken_by(command) in (("report",), ("fit",))
         assert (outcome.code, named.removeprefix("./") in outcome.err) == (3, True)
@@ -117,7 +119,7 @@ def test_a_command_names_all_that_it_takes(filled: Path, monkeypatch: pytest.Mon
     said = attn("inspect-model", "maps.npz").err
     assert said == (
         "attn: maps.npz is a file of matrices: attn inspect-model takes a file of attention maps or "
-        "a model (org/name, ./dir or random:ARCH); attn approximate --pattern reads it.\n"
+        "a model (org/name, ./dir or random:ARCH); attn approximate --pattern FILE reads it.\n"
     )
     said = attn("inspect-model", "net.safetensors", "--attribute", "1").err
     assert "net.safetensors is a network file: " in said
@@ -134,7 +136,10 @@ def test_a_pattern_is_read_as_what_it_is(
     outcome = attn("approximate", "--pattern", name)
     if name == "net.safetensors":
         assert outcome.code == 3
-        assert "net.safetensors is a network file: attn approximate --pattern takes" in outcome.err
+        assert (
+            "net.safetensors is a network file: attn approximate --pattern FILE takes"
+            in outcome.err
+        )
     else:
         assert (outcome.code, "unknown pattern" in outcome.err) == (2, True)
 

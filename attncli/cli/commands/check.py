@@ -61,7 +61,7 @@ class BaselineOptions:
         require_share(self.family_wise)
         if self.family_wise is not None and not self.fail_on:
             raise UsageError(
-                "--family-wise corrects --fail-on METRIC:LIMITs: give one.", idle=["--family-wise"]
+                "--family-wise corrects --fail-on METRIC:LIMITs: give one.", idle=["family_wise"]
             )
         if bool(self.fail_on) != bool(self.baseline):
             raise UsageError(
@@ -101,7 +101,7 @@ def check(
 
     conditions, changes = prepare(output), baseline.changes()
     old = baseline.read()
-    report = sources.report(source, "attn check")
+    report = sources.report(source, "check")
     verdicts = gates.decide(report, conditions)
     if old is not None:
         verdicts += gates.decide_changes(

@@ -108,11 +108,10 @@ def sweep(
 def refuse_one_file_for_all(options: "Options") -> None:
     """What every item would write over."""
     from attncli.cli.config.fingerprint import WRITTEN
-    from attncli.networks.spec import option
 
     for name in WRITTEN:
         if options.get(name) is not None:
-            raise UsageError(f"{option(name)} {options[name]} would be written by every item: leave it out.")  # fmt: skip
+            raise UsageError(f"`{name}={str(options[name])!r}` would be written by every item: leave it out.")  # fmt: skip
 
 
 def run_all(

@@ -20,7 +20,7 @@ def revisions(name: str, pattern: str) -> list[str]:
         raise InputError(f"the hub lists no revisions of {name}: {first_line(error)}.") from None
     except UNREACHABLE as error:
         raise InputError(
-            f"the hub cannot be asked for the revisions of {name}: {first_line(error)}; name them by --model {name}@REVISION."
+            f"the hub cannot be asked for the revisions of {name}: {first_line(error)}; name them by `model='{name}@REVISION'`."
         ) from None
     names = [ref.name for ref in (*refs.branches, *refs.tags)]
     found = [one for one in names if fnmatchcase(one, pattern)]

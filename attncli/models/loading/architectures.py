@@ -92,7 +92,7 @@ def refuse_unknown_type(folder: Path, said: Mapping[str, Any]) -> None:
     if said.get("auto_map"):
         raise InputError(
             f"{folder}: model type '{kind}' runs code that comes with the checkpoint (auto_map), which is not run "
-            "unasked: read it, then give --trust-remote-code."
+            "unasked: read it, then give `trust_remote_code=True`."
         )
     raise InputError(
         f"{folder}/config.json for transformers {transformers.__version__}: {unknown_name('model type', kind, CONFIG_MAPPING)}"

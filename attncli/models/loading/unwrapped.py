@@ -39,7 +39,7 @@ def unwrapped(module: nn.Module) -> Unwrapped:
         if isinstance(inner, DistributedDataParallel):
             inner = inner.module
         elif hasattr(inner, "_orig_mod"):
-            stepped = stepped or inner
+            stepped = inner if stepped is None else stepped
             inner = inner._orig_mod
         elif hasattr(inner, "peft_config") and hasattr(inner, "get_base_model"):
             inner = adapted(inner)
@@ -49,8 +49,8 @@ def unwrapped(module: nn.Module) -> Unwrapped:
         stepped = inner
     bare = body_of(inner) if isinstance(inner, PreTrainedModel) else inner
     parts = any(isinstance(each, FSDPModule) for each in inner.modules())
-    body = (root or inner) if parts else bare
-    return Unwrapped(inner, body, stepped or inner, stepped is not None)
+    body = (inner if root is None else root) if parts else bare
+    return Unwrapped(inner, body, inner if stepped is None else stepped, stepped is not None)
 
 
 def adapted(wrapper: Any) -> nn.Module:

@@ -63,7 +63,7 @@ def solve(
     """Fit every pattern by every method (`auto` among them), at `request.d` or at the smallest width found."""
     for pattern, target in targets.items():
         tokens = target.shape[0]
-        require_finishable(len(methods) * tokens**2 * VERIFICATIONS, pattern, "lower --length")
+        require_finishable(len(methods) * tokens**2 * VERIFICATIONS, pattern, "lower `length`")
     total = len(targets) * len(methods)
     solved: list[SolvedPattern] = []
     for pattern, target in targets.items():

@@ -43,7 +43,7 @@ class KeptMaps:
         if self.for_file and len(strip.weights) > 1:
             raise InputError(
                 f"layer {site.layer} ({site.name}) attends within {len(strip.weights)} windows, and a file holds one map of "
-                "each head: choose other layers with --layers."
+                "each head: choose other layers with `layers`."
             )
         weights = strip.weights[0, chosen].cpu().numpy()
         if strip.first_query == 0:

@@ -25,6 +25,7 @@ def rank_collapse(
     exact: bool = False,
     with_random_init: bool = False,
     sub_blocks: bool = False,
+    blocks: int | None = None,
     variants: str | Iterable[str | int] = (),
     remove_outlier: bool = False,
     skip: bool | None = None,

@@ -125,6 +125,28 @@ def test_a_room_that_lists_its_files_lists_them_all(path: Path) -> None:
     assert listed(path) == files_beside(path)
 
 
+def drawn_parts(path: Path) -> list[str]:
+    """What a room's docstring lists, in its order."""
+    said = ast.get_docstring(ast.parse(path.read_text())) or ""
+    return re.findall(r"^([a-z_0-9]+)(?: {2,}\S.*)?$", said, re.MULTILINE)
+
+
+ROOMS_OF_ROOMS = [path for path in LISTS if any((path.parent / name).is_dir() for name in listed(path))]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", ROOMS_OF_ROOMS, ids=lambda path: str(path.relative_to(PACKAGE).parent))  # fmt: skip
+def test_a_room_of_rooms_is_drawn_in_its_order(path: Path) -> None:
+    """As in the large drawing: each part imports only from parts above it, so that there is no cycle of sub-rooms."""
+    parts, inside = drawn_parts(path), f"{module_of(path)}."
+    below = []
+    for index, part in enumerate(parts):
+        files = [path.parent / f"{part}.py"] if part not in {p.name for p in path.parent.iterdir()} else (path.parent / part).rglob("*.py")  # fmt: skip
+        for file in files:
+            needed = {name.removeprefix(inside).partition(".")[0] for name in imported_modules(file) if name.startswith(inside)}  # fmt: skip
+            below += [f"{part} imports {name}" for name in needed & set(parts[index + 1 :])]
+    assert below == []
+
+
 def test_every_room_of_more_than_a_few_files_says_what_they_are() -> None:
     """But those whose files are entries of a registry, which says it."""
     registries = {"maps", "patterns", "fits", "render", "metrics", "commands", "labelling", "plots", "attention", "activations", "weights", "makers"}  # fmt: skip

@@ -35,6 +35,7 @@ def collapse_study(
     arithmetic: str,
     with_random_init: bool,
     sub_blocks: bool,
+    over: int,
 ) -> "Callable[..., Report]":
     """Everything is loaded, proved and examined before the first curve is measured."""
     refuse_at_once(source)
@@ -67,6 +68,7 @@ def collapse_study(
         texts,
         variants,
         sub_blocks=sub_blocks,
+        over=over,
     )
 
 

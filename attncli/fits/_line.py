@@ -119,8 +119,7 @@ def steepest(
                 continue
             support = support_of(asked.target, some)
             tried = factor * base[some, None]
-            with np.errstate(over="ignore", invalid="ignore"):  # such a row is not served
-                fine, variation = satisfied(request, support, evaluate(problem, support, tried))
+            fine, variation = satisfied(request, support, evaluate(problem, support, tried))
             better = fine | (variation < least[some])
             queries[some[better]], needed[some[better]] = tried[better], factor
             least[some] = np.minimum(least[some], variation)

@@ -17,8 +17,8 @@ from attncli.models.inputs.texts import ModelInput
 from attncli.models.random.dummy_inputs import example_inputs
 from attncli.models.random.random_models import build
 from attncli.networks.variants import VARIANTS, Switches
-from attncli.studies.collapse.known_digits import SHARE
 from attncli.studies.collapse.model_arithmetic import disagreement, reasons_for_plain
+from attncli.studies.known_digits import SHARE
 from attncli.studies.model_runs import CollapseSubject, Run, StatePlace, own_precision, run_text
 from attncli.studies.trajectories import EXACT, Trajectory
 from attncli.surgery import examine

@@ -131,7 +131,7 @@ def test_a_dense_pattern_is_said_with_its_cost(tmp_path: Path) -> None:
 
 def test_the_tables_hold_the_numbers() -> None:
     done = attn("approximate", "--pattern", "window:3", "--pattern", "permutation", *FAST)
-    for header in ("total_variation_mean", "sufficient_d", "probes", "finding"):
+    for header in ("total_variation_mean", "d enough (theorem)", "probes", "finding"):
         assert header in done.out
     assert "seconds" not in done.out
 

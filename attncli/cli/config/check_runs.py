@@ -40,7 +40,7 @@ def result(check: "Check", scratch: Path, accepting: bool = False) -> Result:
 def judged(check: "Check", scratch: Path, accepting: bool) -> Result:
     """Gates and the baseline are read before the work, so that a misprint costs no run; a baseline may be missing."""
     from attncli import gates
-    from attncli.cli.commands.check import BaselineOptions
+    from attncli.cli.config.baselines import BaselineOptions
     from attncli.reports import read
 
     conditions = [gates.parse(text) for text in check.fail_if]

@@ -19,7 +19,7 @@ SHORT = 0.999
 """Of the least logit scale: where its proof is taken, so that rounding does not decide."""
 SEARCHED = 128
 """Sign choices that are tried where the mask leaves them open."""
-HALVINGS = 9
+HALVINGS, FEW_HALVINGS, MANY_ROWS = 9, 4, 600
 PREFIXES = (4, 6, 8, 12, 16, 24, 32, 48)
 """Rows that are looked at alone where all of them defeat the solver: few rows prove as much."""
 
@@ -205,7 +205,7 @@ def least_budget(
     best = placed if reached <= budget else None
     high, low, proof, blind = min(reached, budget), 0.0, None, 0.0
     now = high if best is None else 0.5 * high
-    for _ in range(HALVINGS):
+    for _ in range(halvings(asked)):
         tried = programme.solved(now)
         if tried.room >= SMALLEST and tried.finished:
             best, high = tried, now
@@ -219,6 +219,11 @@ def least_budget(
         if blind and high < 1.01 * blind:
             break
     return best, low, proof
+
+
+def halvings(asked: LineDemands) -> int:
+    """How closely the least budget is looked for: each step is a programme as large as the pattern."""
+    return HALVINGS if len(asked.rows) <= MANY_ROWS else FEW_HALVINGS
 
 
 def centred(asked: LineDemands, placed: Placed) -> Placed:
@@ -248,7 +253,7 @@ def placed_on(
     if best.room < SMALLEST or not best.finished:
         return None, None
     now = scale(asked, centred(asked, best))
-    for _ in range(HALVINGS):
+    for _ in range(halvings(asked)):
         now *= 0.5
         tried = programme.solved(now)
         if tried.room < SMALLEST or not tried.finished:

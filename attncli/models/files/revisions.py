@@ -7,6 +7,7 @@ from huggingface_hub import HfApi
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
 from attncli.errors import InputError
+from attncli.models.library_errors import first_line
 
 UNREACHABLE = cast("tuple[type[Exception], ...]", HfHubHTTPError.__bases__)
 """OSError and the base error of the HTTP library, which is another one in each version of huggingface_hub."""
@@ -27,10 +28,6 @@ def revisions(name: str, pattern: str) -> list[str]:
     if not found:
         raise InputError(f"{name} has no revision like '{pattern}': it has {shown(names)}.")
     return found
-
-
-def first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
 def shown(names: list[str], most: int = 6) -> str:

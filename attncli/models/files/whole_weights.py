@@ -24,7 +24,7 @@ from attncli.models.files.weight_files import (
     read_headers,
     weight_files,
 )
-from attncli.models.loading.architectures import understood
+from attncli.models.library_errors import understood
 from attncli.stored.headers import WIDTHS
 
 STORED_AS = {

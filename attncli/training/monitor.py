@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -108,7 +109,13 @@ class Monitor:
         if report is None:
             return {}
         decisions = self.decided(report)
-        done = report.with_verdicts(decisions.verdicts).with_command(["attncli.training"], environment())  # fmt: skip
+        done = replace(
+            report,
+            verdicts=decisions.verdicts,
+            warnings=(*report.warnings, *decisions.warns.values()),
+            command=("attncli.training",),
+            environment=environment(),
+        )
         self.report = done
         self.stopped = of_the_first(decisions.stops)
         if is_first():

@@ -66,8 +66,8 @@ def test_every_logger_hears_the_numbers_and_the_training_is_the_same(tmp_path: P
     assert [entry["step"] for entry in kept] == [*first, 4, 8, 12]
 
 
-def test_reports_of_the_history_are_those_of_any_model(tmp_path: Path) -> None:
-    callback = watcher(each_layer=True, warn_if="max(sink) > 0.99")
+def test_reports_of_the_history_are_those_of_any_model(tmp_path: Path, caplog: Any) -> None:
+    callback = watcher(each_layer=True, warn_if="max(sink) > 0.1", stop_if="max(sink) > 0.99")
     run = trainer(tmp_path, callback)
     run.train()
     files = sorted(path.name for path in (tmp_path / "attn").iterdir())
@@ -80,7 +80,9 @@ def test_reports_of_the_history_are_those_of_any_model(tmp_path: Path) -> None:
     for row in alone.rows:
         assert rows[row.metric, row.layer, row.head].value == pytest.approx(row.value, rel=1e-6)
         assert rows[row.metric, row.layer, row.head].keys == row.keys
-    assert [verdict.condition for verdict in report.verdicts] == ["max(sink) > 0.99"]
+    assert [(each.condition, each.failed) for each in report.verdicts] == [("max(sink) > 0.99", False)]  # fmt: skip
+    assert report.warnings[0].startswith("max(sink) > 0.1: 0.")
+    assert caplog.text.count("max(sink) > 0.1") == 1, "what goes on is not said again"
     logs = run.state.log_history[-2]
     layer = [row.value for row in report.rows if row.metric == "max_logit" and row.layer == 1]
     assert logs["attn/max_logit/layer_01"] == max(v for v in layer if v is not None)

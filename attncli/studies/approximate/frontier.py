@@ -124,7 +124,10 @@ def any_method(
 ) -> tuple[Attempt | None, int, str]:
     """The first method that meets the request, the modules tried, and the last reason against."""
     probes, reason = 0, "no method applies"
-    for method in AUTO:
+    for method in (
+        *AUTO[1:],
+        AUTO[0],
+    ):  # one number a key serves every width, rarely with the smallest logits
         attempt = try_width(method, target, request, seeds)
         probes += attempt.probes
         if attempt.met:

@@ -9,6 +9,9 @@ import numpy as np
 from attncli.errors import UsageError, unknown_name
 from attncli.maths.rounding import DTYPES, Floats, rounded
 
+MOST_WIDTH = 1_000_000
+"""Far beyond what the paper's bounds ask for; searches among more would not end."""
+
 
 @dataclass(frozen=True, slots=True)
 class FitRequest:
@@ -37,8 +40,8 @@ class FitRequest:
                 raise UsageError(f"--{flag} must be a positive number, not {getattr(self, name)}.")
         if self.dtype not in DTYPES:
             raise unknown_name("--dtype", self.dtype, DTYPES)
-        if self.d < 1:
-            raise UsageError(f"--width must be at least 1, not {self.d}.")
+        if not 1 <= self.d <= MOST_WIDTH:
+            raise UsageError(f"--width must be from 1 to {MOST_WIDTH:,}, not {self.d}.")
         if not 1 <= self.effort <= 4:
             raise UsageError(f"--effort must be 1, 2, 3 or 4, not {self.effort}.")
 

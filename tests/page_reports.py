@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from attncli.records import Definition, Finding, Picture, Report, Row, Verdict, View
+from attncli.records import Definition, Finding, Picture, Report, Row, Tile, Verdict, View
 
 HOSTILE = "<script>alert(1)</script></script><!--\u202e\x1b[2J'\"&`{{7*7}}"
 
@@ -142,3 +143,21 @@ def of_maps() -> Report:
         views=(View("Fits", "fit", ("d",)),),
         pictures=(Picture("previous cyclic", {"target": target, "achieved": target, "error": error}),),
     )  # fmt: skip
+
+
+def of_tiles() -> Report:
+    """Head 0.1 with its map over three tokens, one of them hostile, and its strongest pair in words."""
+    words = ("[CLS]", HOSTILE, "fox")
+    cells = bytes([255, 0, 0, 128, 127, 0, 51, 0, 204])
+    keys = {
+        "rank": 1,
+        "query": 2,
+        "key": 0,
+        "query_token": "fox",
+        "key_token": "[CLS]",
+        "uniform": 0.25,
+    }
+    pair = Row("token_pair", 0.75, "1", layer=0, head=1, keys=keys)
+    report = of_heads(1, 2)
+    tile = Tile("0.1", 3, 3, cells, 1.0, 1, words, words)
+    return replace(report, rows=(*report.rows, pair), tiles=(tile,))

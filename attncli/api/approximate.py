@@ -100,7 +100,7 @@ def approximate(
     refuse_contradictions(module, heads, sweep, frontier, verify, how.save_module, search)
     if verify is not None:
         before_the_work()
-        return runs.verified(verify, how)
+        return excused(runs.verified(verify, how), search)
     request = request_of(patterns, search, precision)
     if heads is not None:
         from attncli.api.head_surveys import surveyed
@@ -117,7 +117,12 @@ def approximate(
         report = runs.varied(sweep, frontier, chosen, search, request, run, how.progress)
     else:
         report = runs.solved(chosen, search, request, run, timing, how)
-    return chosen.noted(report)
+    return chosen.noted(excused(report, search))
+
+
+def excused(report: Report, search: SearchOptions) -> Report:
+    """Requests that are not met fail the run unless it only explores."""
+    return report.with_verdicts(()) if search.allow_unmet else report
 
 
 def real_inputs_of(
@@ -125,13 +130,13 @@ def real_inputs_of(
 ) -> "RealInputs | None":
     """The model whose tokens are to be tried, loaded when the free inputs are known."""
     if inputs not in (FREE, EMBEDDINGS):
-        raise unknown_name("--inputs", inputs, (FREE, EMBEDDINGS))
+        raise unknown_name("inputs", inputs, (FREE, EMBEDDINGS))
     if inputs == FREE:
         return None
     if module is None or head is None:
         raise UsageError(
-            "--inputs embeddings goes with --module MODEL:0.HEAD.",
-            idle=["--inputs"],
+            "`inputs='embeddings'` goes with `module='MODEL:0.HEAD'`.",
+            idle=["inputs"],
         )
     from attncli.api.real_tokens import real_tokens
 
@@ -149,35 +154,35 @@ def refuse_contradictions(
 ) -> None:
     """One run answers one question."""
     asked = {
-        "--verify": verify,
-        "--module": module,
-        "--heads": heads,
-        "--sweep": sweep,
-        "--frontier": frontier,
+        "verify": verify,
+        "module": module,
+        "heads": heads,
+        "sweep": sweep,
+        "frontier": frontier,
     }
     given = [name for name, value in asked.items() if value is not None]
     varied = sweep is not None or frontier is not None
     if sum((verify is not None, module is not None, heads is not None, varied)) > 1:
         raise UsageError(
-            "--verify, --module, --heads, and --sweep or --frontier exclude each other: ask one at a time.",
+            "`verify`, `module`, `heads`, and `sweep` or `frontier` exclude each other: ask one at a time.",
             rivals=given,
         )
     if save and (verify is not None or heads is not None or varied):
         raise UsageError(
-            "-o FILE.safetensors goes with a plain run or --module: only those make a module to write.",
+            "`save_module` goes with a plain run or `module`: only those make a module to write.",
             because=given,
         )
     if search.width is not None and (search.find_width or varied):
         raise UsageError(
-            "--width fixes what --find-width, --sweep and --frontier vary: leave it out.",
-            idle=["--width"],
-            because=["--find-width", "--sweep", "--frontier"],
+            "`width` fixes what `find_width`, `sweep` and `frontier` vary: leave it out.",
+            idle=["width"],
+            because=["find_width", "sweep", "frontier"],
         )
     if module is not None and (search.width is not None or search.find_width):
         raise UsageError(
-            "--module fixes the width: leave --width and --find-width out.",
-            idle=["--width", "--find-width"],
-            because=["--module"],
+            "`module` fixes the width: leave `width` and `find_width` out.",
+            idle=["width", "find_width"],
+            because=["module"],
         )
 
 

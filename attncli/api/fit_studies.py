@@ -60,17 +60,24 @@ def solved(
         progress=how.progress,
     )
     if save is not None:
-        write_fits(save, solution.fits, solution.request, how)
+        write_fits(save, solution.fits, solution.request, how, list(targets))
     report = approximate(solution, timing)
-    return with_pictures(report, solution.fits) if how.pictures else report
+    return with_pictures(report, solution.fits) if how.pictures or how.maps else report
 
 
-def write_fits(path: Path, fits: Sequence[SavedFit], request: FitRequest, how: How) -> None:
+def write_fits(
+    path: Path,
+    fits: Sequence[SavedFit],
+    request: FitRequest,
+    how: How,
+    patterns: Sequence[str] = (),
+) -> None:
+    """One file for all patterns, counted as they were asked for."""
     if not fits:
         raise UsageError(
             f"no method made a module to write to {path}: allow more width or another method."
         )
-    save_tensors(path, tensors(fits), metadata(fits, request), how.say)
+    save_tensors(path, tensors(fits), metadata(fits, request, patterns), how.say)
 
 
 def head_of(module: str, offline: bool, how: How) -> Head:
@@ -93,19 +100,20 @@ def on_head(
     """A trained head, its mask, and inputs for every pattern; `real`: the model whose tokens are tried too."""
     if request.causal and not head.causal:
         raise UsageError(
-            "--causal: every query of this head sees all keys; leave it out.", idle=["--causal"]
+            "`causal`: every query of this head sees all keys; leave it out.", idle=["causal"]
         )
     save, seeds = how.save_module, run.all_seeds()
     targets = chosen.targets(seeds[0], head.causal)
     request = replace(request.at(head.d), causal=head.causal)
     found = found_inputs(head, targets, search.methods, request, seeds, how.progress)
-    fits = as_files(head, found) if how.pictures or save is not None else []
+    plain = how.maps and head.rotary is None  # a page can do without, a file and a plot cannot
+    fits = as_files(head, found) if how.pictures or plain or save is not None else []
     if save is not None:
         write_fits(save, fits, replace(request, dtype="float64"), how)
     report = trained_head(head, found, request, seeds)
     if real is not None:
         report = real(report, head, found, request, seeds, how.progress)
-    return with_pictures(report, fits) if how.pictures else report
+    return with_pictures(report, fits) if how.pictures or plain else report
 
 
 def refuse_maps_of_other_lengths(patterns: PatternOptions, sweep: str | None) -> None:
@@ -113,8 +121,8 @@ def refuse_maps_of_other_lengths(patterns: PatternOptions, sweep: str | None) ->
     for text in patterns.chosen if sweep else ():
         if model_head(text) is not None:
             raise UsageError(
-                f"--sweep: {text} is as long as its text; leave one of them out.",
-                rivals=["--sweep", "--pattern"],
+                f"`sweep`: {text} is as long as its text; leave one of them out.",
+                rivals=["sweep", "pattern"],
             )
 
 
@@ -131,18 +139,18 @@ def varied(
     patterns = chosen.options
     if sweep and patterns.length is not None:
         raise UsageError(
-            "--sweep length=… sets the length: leave --length out.",
-            idle=["--length"],
-            because=["--sweep"],
+            "`sweep='length=...'` sets the length: leave `length` out.",
+            idle=["length"],
+            because=["sweep"],
         )
     if frontier and len(patterns.chosen) > 1:
-        raise UsageError("--frontier takes one --pattern.", rivals=["--frontier", "--pattern"])
+        raise UsageError("`frontier` takes one `pattern`.", rivals=["frontier", "pattern"])
     seeds, first = run.all_seeds(), patterns.chosen[0]
     lengths = [int(n) for n in parse_sweep(sweep, {"length": int})[1]] if sweep else []
     widths = frontier_widths(frontier) if frontier else []
     methods = search.methods if search.method or not widths else list(SCALE_METHODS)
     fits = len(patterns.chosen) * len(methods) * len(seeds) * max(1, len(widths))
-    require_days(lengths, fits, "--sweep length", "sweep to a smaller one")
+    require_days(lengths, fits, "`sweep`", "sweep to a smaller one")
 
     def make(name: str, length: int, rng: np.random.Generator) -> csr_array:
         return build(name, length, rng, patterns.causal)
@@ -157,14 +165,14 @@ def varied(
 
 
 def frontier_widths(text: str) -> list[int]:
-    widths = [int(d) for d in parse_range(f"--frontier {text}", "d", text, int)]
+    widths = [int(d) for d in parse_range(f"`frontier={text!r}`", "d", text, int)]
     if not 1 <= min(widths) <= max(widths) <= MOST_WIDTH:
-        raise UsageError(f"--frontier {text}: widths must be from 1 to {MOST_WIDTH:,}.")
+        raise UsageError(f"`frontier={text!r}`: widths must be from 1 to {MOST_WIDTH:,}.")
     return widths
 
 
 def verified(path: Path, how: How) -> Report:
     """What a saved fit does, measured again."""
-    refuse_other_files(str(path), "attn approximate --verify")
+    refuse_other_files(str(path), "approximate(verify=FILE)")
     report = verify_file(path, how.progress)
-    return with_pictures(report, read_fits(path)[0]) if how.pictures else report
+    return with_pictures(report, read_fits(path)[0]) if how.pictures or how.maps else report

@@ -38,7 +38,7 @@ def surveyed(
 ) -> Report:
     """Every head of a model on texts of one length."""
     refuse_patterns(patterns, search)
-    source = named(model, "attn approximate --heads")
+    source = named(model, "approximate(heads=...)")
     refuse_at_once(source)
     seeds = run.all_seeds()
     wanted = inputs.to_read(patterns.length or LONGEST, seeds[0])
@@ -63,17 +63,17 @@ def surveyed(
 def refuse_patterns(patterns: PatternOptions, search: SearchOptions) -> None:
     """The heads' own maps and random patterns are what is asked about."""
     given: dict[str, Any] = {
-        "--pattern": patterns.pattern,
-        "--causal": patterns.causal,
-        "--width": search.width,
-        "--find-width": search.find_width,
+        "pattern": patterns.pattern,
+        "causal": patterns.causal,
+        "width": search.width,
+        "find_width": search.find_width,
     }
     idle = [name for name, value in given.items() if value]
     if idle:
         raise UsageError(
-            f"{', '.join(idle)} goes with patterns: --heads asks about a model's own heads.",
+            f"{', '.join(idle)} goes with patterns: `heads` asks about a model's own heads.",
             idle=idle,
-            because=["--heads"],
+            because=["heads"],
         )
 
 
@@ -101,7 +101,7 @@ def of_one_length(checkpoint: Checkpoint, wanted: WantedInput) -> list[ModelInpu
         return texts
     if wanted.text_file == "-":
         raise UsageError(
-            f"--text-file - holds texts of other lengths, and stdin is read once: give --length {shortest}, or a file.",
-            because=["--heads"],
+            f"`text_file` - holds texts of other lengths, and stdin is read once: give `length={shortest!r}`, or a file.",
+            because=["heads"],
         )
     return inputs_of(checkpoint, replace(wanted, tokens=shortest))

@@ -25,7 +25,7 @@ def inspect_model(
         str,
         Argument(
             metavar="MODEL",
-            help="org/name[@revision], ./dir, random:ARCH[?layers=2], or maps.safetensors of --save-maps.",
+            help="org/name[@revision], ./dir, random:ARCH[?layers=2], or maps: .npz, .npy, .safetensors, .pt.",
             complete=complete_source,
         ),
     ],
@@ -80,6 +80,17 @@ def inspect_model(
             help="Which tokens: each head's N strongest query ← key pairs, beside even attention.",
         ),
     ] = None,
+    labels: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE",
+            help="The tokens of saved maps: a line each, or a JSON list.",
+        ),
+    ] = None,
+    batch: Annotated[
+        int | None,
+        Option(metavar="N", help="Which text of saved maps that hold several, from 0."),
+    ] = None,
     attribute: Annotated[
         str | None,
         Option(
@@ -115,13 +126,15 @@ def inspect_model(
         "save_maps": save_maps is not None,
         "strip_memory": strip_memory is not None,
         "pairs": pairs is not None,
+        "labels": labels is not None,
+        "batch": batch is not None,
     }
     others = [name for name, given in own.items() if given]
     from attncli.api import network_sources as sources
     from attncli.api.opened_models import refuse_at_once
 
-    asker = "attn inspect-model --weights-only" if weights_only else "attn inspect-model"
-    because = ["--weights-only"] * weights_only
+    asker = "inspect_model(weights_only=True)" if weights_only else "inspect_model"
+    because = ["weights_only"] * weights_only
     subject = sources.named(source, asker, how.output, save_maps, because=because)
     if not weights_only:
         refuse_at_once(subject)
@@ -143,7 +156,7 @@ def inspect_model(
         from attncli.api.head_studies import Asked, study_of
 
         if pairs == 0:
-            raise UsageError("--pairs 0: it must be at least 1.")
+            raise UsageError("`pairs=0`: it must be at least 1.")
         refuse_gates(conditions, names, pairs or 0)
         draws_maps = how.pictures and bool(heads.heads)
         asked = Asked(
@@ -155,8 +168,11 @@ def inspect_model(
             seed,
             save_maps,
             draws_maps,
+            how.maps,
             strip_memory,
             pairs or 0,
+            batch,
+            labels,
         )
         study = study_of(asked, heads, model, inputs, how.say)
     before_the_work()

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from attncli.models.inputs.texts import ModelInput
     from attncli.models.loading.load import Checkpoint
     from attncli.records import Report
+    from attncli.studies import Progress
     from attncli.studies.model_runs import CollapseSubject
     from attncli.watching import Proof
     from attncli.watching.traits import Traits
@@ -35,15 +36,18 @@ def collapse_study(
     arithmetic: str,
     with_random_init: bool,
     sub_blocks: bool,
+    over: int,
+    theorem: bool,
 ) -> "Callable[..., Report]":
     """Everything is loaded, proved and examined before the first curve is measured."""
     refuse_at_once(source)
     from attncli.models.inputs.texts import inputs_of
     from attncli.models.loading.twins import random_twin
     from attncli.studies.collapse.model_collapse import RANDOM_SUFFIX, model_collapse
+    from attncli.studies.collapse.model_theorem import with_theorem
 
     if with_random_init:
-        model.refuse_tensor_parallel("--with-random-init")
+        model.refuse_tensor_parallel("with_random_init")
     refuse_two_arithmetics(model, arithmetic)
     wanted = inputs.to_read(tokens, seed)
     model.to_load(seed)
@@ -59,7 +63,7 @@ def collapse_study(
     if with_random_init:
         twin = examined(random_twin(checkpoint.model, seed))
         subjects[RANDOM_SUFFIX] = in_arithmetic(twin, variants, cheap, arithmetic, why_plain)
-    return partial(
+    study = partial(
         model_collapse,
         checkpoint,
         subjects,
@@ -67,17 +71,23 @@ def collapse_study(
         texts,
         variants,
         sub_blocks=sub_blocks,
+        over=over,
     )
+
+    def beside_the_theorem(metrics: Sequence[str], progress: "Progress") -> "Report":
+        return with_theorem(study(metrics=metrics, progress=progress), checkpoint, texts, progress)
+
+    return beside_the_theorem if theorem else study
 
 
 def refuse_two_arithmetics(model: ModelOptions, arithmetic: str) -> None:
     """Options that contradict each other."""
     if arithmetic == EXACTLY:
-        model.refuse_tensor_parallel("--exact")
+        model.refuse_tensor_parallel("exact")
     if arithmetic == PLAIN and model.dtype not in (None, PLAIN):
         raise UsageError(
-            f"--arithmetic {PLAIN} and --dtype {model.dtype} exclude each other: "
-            f"--dtype {model.dtype} alone runs in that type."
+            f"`arithmetic={PLAIN!r}` and `dtype={model.dtype!r}` exclude each other: "
+            f"`dtype={model.dtype!r}` alone runs in that type."
         )
 
 
@@ -86,12 +96,12 @@ def why_not_exact(loaded: "PreTrainedModel", model: ModelOptions, arithmetic: st
     from attncli.models.loading.placing import require_one_device
 
     if arithmetic == EXACTLY:
-        require_one_device(loaded, "--exact")
+        require_one_device(loaded, "`exact`")
         return None
     if arithmetic == PLAIN:
         return ""
     if model.dtype not in (None, PLAIN):
-        return f"--dtype {model.dtype} asks for its numbers"
+        return f"{model.dtype} was asked for"
     if model.tensor_parallel or model.device_map is not None or loaded.device.type != "cpu":
         return "exact arithmetic needs the whole model on the CPU"
     return None

@@ -15,7 +15,7 @@ from attncli.api.rehearsal import before_the_work
 from attncli.errors import UsageError, unknown_name
 from attncli.gates import Condition
 from attncli.networks.variants import Switches
-from attncli.options.completion import complete_metric
+from attncli.options.completion import complete_depth_metric
 from attncli.options.declared import Option
 from attncli.options.model_options import (
     ARITHMETICS,
@@ -57,9 +57,9 @@ def rank_collapse(
         list[str] | None,
         Option(
             metavar="NAME,…",
-            complete=complete_metric,
+            complete=complete_depth_metric,
             usual=True,
-            help="Columns, from `attn list metrics`. [default: log10_residual]",
+            help="Columns, from `attn list metrics`, or depth: what the blocks still do. [default: log10_residual]",
         ),
     ] = None,
     sweep: Annotated[
@@ -91,6 +91,20 @@ def rank_collapse(
         bool,
         Option("--sub-blocks", help="Inside a model's blocks too: after the attention of each."),
     ] = False,
+    theorem: Annotated[
+        bool,
+        Option(
+            "--theorem",
+            help="The theorem layer by layer: β, its condition, and its one-layer bound against what attention does.",
+        ),
+    ] = False,
+    blocks: Annotated[
+        int | None,
+        Option(
+            metavar="N",
+            help="For metrics that compare two states, such as angular_distance: so many blocks apart. [default: 1]",
+        ),
+    ] = None,
     variants: VariantOptions,
     switches: SwitchOptions,
     model_switches: ModelSwitchOptions,
@@ -117,6 +131,7 @@ def rank_collapse(
     default = DEFAULT_SWEEP_METRICS if over_sizes else DEFAULT_METRICS
     metrics = wanted_metrics(metric or default, conditions, of_task=asked.task is not None)
     refuse_without_a_task(asked, training)
+    over = blocks_between(blocks, metrics, sweep, asked.task)
     choose = partial(variants.chosen, switches)
     chosen = chosen_arithmetic(arithmetic, exact)
     flags = {
@@ -129,16 +144,17 @@ def rank_collapse(
     for_models += [*model.given(), *inputs.given()]
     from attncli.api import network_sources as sources
 
-    subject = sources.named(source, "attn rank-collapse", how.output)
+    subject = sources.named(source, "rank_collapse", how.output)
     if asked.task is not None:
         others = [*for_models, *["remove_outlier"] * variants.remove_outlier]
+        others += ["theorem"] * theorem
         refuse_with_the_task(asked.task, source, network, others)
         study = circle_study(asked, training, list(choose()), network.width, sweep, run)
     elif subject.is_model:
         applied = model_switches.applied(choose())
         refuse_other_variants(conditions, applied, with_random_init)
-        fixed = ["--sweep"] * (sweep is not None)
-        fixed += ["--remove-outlier"] * variants.remove_outlier
+        fixed = ["sweep"] * (sweep is not None)
+        fixed += ["remove_outlier"] * variants.remove_outlier
         refuse_for_a_model(subject, network, run, *fixed)
         from attncli.api.opened_models import collapse_study
 
@@ -152,14 +168,44 @@ def rank_collapse(
             chosen,
             with_random_init,
             sub_blocks,
+            over,
+            theorem,
         )
     else:
         refuse_without_a_model(subject, for_models)
-        study = network_study(subject, sweep, choose, network, run, conditions)
+        refuse_theorem(theorem, sweep)
+        study = network_study(subject, sweep, choose, network, run, conditions, over, theorem)
     before_the_work()
     how.doing(MEASURING)
     report: Report = study(metrics=metrics, progress=how.progress)
     return report
+
+
+def blocks_between(
+    blocks: int | None, metrics: Sequence[str], sweep: str | None, task: str | None
+) -> int:
+    """How many blocks lie between two states that a metric compares; refused where none compares any."""
+    if blocks is None:
+        return 1
+    from attncli.studies.state_meters import step_names
+
+    if blocks < 1:
+        raise UsageError(f"`blocks={blocks}`: it must be at least 1.")
+    if sweep is not None or task is not None or not step_names(metrics):
+        raise UsageError(
+            "`blocks` goes with metrics that compare two states of one run: add `metric='angular_distance'`, block_influence "
+            "or update_ratio, and leave `sweep` and `task` out.",
+            idle=["blocks"],
+        )
+    return blocks
+
+
+def refuse_theorem(theorem: bool, sweep: str | None) -> None:
+    if theorem and sweep is not None:
+        raise UsageError(
+            "`theorem` is about the layers of one network: leave `sweep` out.",
+            rivals=["theorem", "sweep"],
+        )
 
 
 def refuse_other_variants(
@@ -178,8 +224,8 @@ def chosen_arithmetic(arithmetic: str | None, exact: bool) -> str:
         raise unknown_name("arithmetic", arithmetic, ARITHMETICS)
     if exact and arithmetic not in (None, EXACTLY):
         raise UsageError(
-            f"--exact and --arithmetic {arithmetic} exclude each other: drop one.",
-            rivals=["--exact", "--arithmetic"],
+            f"`exact` and `arithmetic={arithmetic!r}` exclude each other: drop one.",
+            rivals=["exact", "arithmetic"],
         )
     return EXACTLY if exact else arithmetic or AUTO
 
@@ -188,21 +234,30 @@ def wanted_metrics(
     given: Sequence[str], conditions: Sequence[Condition], of_task: bool
 ) -> list[str]:
     """The columns asked for, and whatever the gates need; unknown names are refused before the work."""
-    from attncli.metrics import METRICS
-
     if of_task:
+        from attncli.metrics import METRICS
         from attncli.studies.circle.circle_rows import OWN_METRICS
+
+        known, own = METRICS.names(), list(OWN_METRICS)
     else:
-        from attncli.studies.collapse.network_collapse import OWN_METRICS
+        from attncli.studies.collapse.network_collapse import OWN_METRICS as OF_NETWORKS
+        from attncli.studies.collapse.theorem_rows import THEOREM_METRICS
+        from attncli.studies.state_meters import DEPTH, GROUP
+        from attncli.studies.state_meters import names as all_names
+
+        known, own = [*all_names(), GROUP], [*OF_NETWORKS, *THEOREM_METRICS]
+        given = [
+            each for name in separated(given) for each in (DEPTH if name == GROUP else (name,))
+        ]
     names = separated(given)
     for name in names:
-        if name not in METRICS.names():
-            raise unknown_name("metric", name, METRICS.names())
+        if name not in known:
+            raise unknown_name("metric", name, known)
     gated = [condition.metric for condition in conditions]
     for name in gated:
-        if name not in (*METRICS.names(), *OWN_METRICS):
-            raise unknown_name("metric in the gate", name, [*METRICS.names(), *OWN_METRICS])
-    return list(dict.fromkeys([*names, *(name for name in gated if name not in OWN_METRICS)]))
+        if name not in (*known, *own):
+            raise unknown_name("metric in the gate", name, [*known, *own])
+    return list(dict.fromkeys([*names, *(name for name in gated if name not in own)]))
 
 
 def network_study(
@@ -212,9 +267,11 @@ def network_study(
     network: NetworkOptions,
     run: RunOptions,
     conditions: Sequence[Condition],
+    over: int,
+    theorem: bool,
 ) -> Callable[..., Report]:
     if sweep is None:
-        return curve_study(source, choose, network, run, conditions)
+        return curve_study(source, choose, network, run, conditions, over, theorem)
     return sweep_study(source, sweep, choose, network, run, conditions)
 
 
@@ -224,6 +281,8 @@ def curve_study(
     network: NetworkOptions,
     run: RunOptions,
     conditions: Sequence[Condition],
+    over: int,
+    theorem: bool,
 ) -> Callable[..., Report]:
     """The study of one network over its layers, generated or from a file."""
     from attncli.api import network_sources as sources
@@ -234,12 +293,16 @@ def curve_study(
         networks = sources.generated(sources.spec_from(network), run)
         layers = range(networks[0].spec.layers + 1)
         refuse_unmatched(conditions, {"variant": list(choose()), "layer": layers})
-        return partial(curves, networks, choose(), source=sources.SYNTHETIC)
+        return partial(
+            curves, networks, choose(), source=sources.SYNTHETIC, over=over, theorem=theorem
+        )
     saved = sources.from_file(source, network.given() | run.given())
     chosen = choose(default=saved.variant)
     layers = range(saved.spec.layers + 1)
     refuse_unmatched(conditions, {"variant": list(chosen), "layer": layers})
-    return partial(curves, [saved], chosen, source=sources.identity(source))
+    return partial(
+        curves, [saved], chosen, source=sources.identity(source), over=over, theorem=theorem
+    )
 
 
 def sweep_study(
@@ -257,7 +320,7 @@ def sweep_study(
     from attncli.studies.collapse.size_sweep import SWEPT, at, sweep
 
     if source.kind != "synthetic":
-        raise UsageError(f"--sweep makes its own networks: leave {source} out.", idle=["--sweep"])
+        raise UsageError(f"`sweep` makes its own networks: leave {source} out.", idle=["sweep"])
     parameter, points = parse_sweep(text, SWEPT)
     spec = sources.spec_from(network, without=parameter)
     specs = {point: at(spec, parameter, point) for point in points}

@@ -14,6 +14,7 @@ Entry = Mapping[str, str]
 
 REGISTRIES: Mapping[str, Registry] = {
     "metrics": Registry("metric", "attncli.metrics"),
+    "block-metrics": Registry("metric of blocks", "attncli.metrics.steps"),
     "attention-metrics": Registry("attention metric", "attncli.metrics.attention"),
     "activation-metrics": Registry("activation metric", "attncli.metrics.activations"),
     "weight-metrics": Registry("weight metric", "attncli.metrics.weights"),

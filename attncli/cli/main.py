@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from attncli.cli.arguments import PARSER_WORDS, with_config_first, with_plot_target
 from attncli.cli.completing import completed
+from attncli.cli.spelling import as_typed
 from attncli.errors import AttnError, LimitError, UsageError
 from attncli.limits import whole_number
 from attncli.processes.launch import launch
@@ -65,7 +66,7 @@ def run(arguments: Sequence[str]) -> int:
     except AttnError as error:
         if debug:
             raise
-        return complain(str(error), error.exit_code)
+        return complain(as_typed(str(error)), error.exit_code)
     except MemoryError:
         if debug:
             raise

@@ -48,8 +48,8 @@ def prepare(options: OutputOptions, *tensors: Path | None) -> list[gates.Conditi
     if options.plot == "terminal" and name not in ("table", "markdown"):
         raise UsageError(
             f"--plot would spoil the {name}: give it a file, as in --plot curves.png.",
-            idle=["--plot"],
-            because=["--format", "--output"],
+            idle=["plot"],
+            because=["format", "output"],
         )
     if options.plot not in (None, "terminal"):
         require_figure(Path(options.plot))
@@ -57,8 +57,9 @@ def prepare(options: OutputOptions, *tensors: Path | None) -> list[gates.Conditi
 
 
 def emit(report: Report, options: OutputOptions, conditions: Sequence[gates.Condition]) -> int:
-    """Decide the gates, write the report, and return the exit code that the verdicts mean."""
-    return write(report.with_verdicts(gates.decide(report, conditions)), options)
+    """Decide the gates beside what the question itself decided, write, and return the exit code of all verdicts."""
+    decided = gates.decide(report, conditions)
+    return write(report.with_verdicts([*report.verdicts, *decided]), options)
 
 
 def write(report: Report, options: OutputOptions) -> int:
@@ -78,6 +79,11 @@ def write(report: Report, options: OutputOptions) -> int:
         append_step_summary(report)
     notes(report, options, told=options.output is None and manner(name).tells_verdicts)
     return gates.exit_code(report)
+
+
+def shows_maps(options: OutputOptions) -> bool:
+    """Whether the report's format draws maps, so that the study takes some along."""
+    return manner(chosen_format(options)).shows_maps
 
 
 def chosen_format(options: OutputOptions) -> str:

@@ -54,6 +54,16 @@ def complete_order(incomplete: str) -> list[str]:
     return [name for name in found if name.startswith(incomplete)]
 
 
+def depth_metrics() -> list[str]:
+    """Of states and of blocks, and the word for what a layer more still does."""
+    packages = ("attncli.metrics", "attncli.metrics.steps")
+    return [
+        *(name for package in packages for name in Registry("metric", package).names()),
+        "depth",
+    ]
+
+
 complete_metric = completion(Registry("metric", "attncli.metrics").names)
+complete_depth_metric = completion(depth_metrics)
 complete_format = completion(Registry("format", "attncli.render").names)
 complete_map = completion(Registry("map", "attncli.maps").names)

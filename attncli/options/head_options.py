@@ -56,7 +56,7 @@ class HeadOptions:
     def chosen_layers(self) -> frozenset[int] | None:
         """The layers that need to be looked at; None = all."""
         if self.layers:
-            return frozenset(numbers("--layers", self.layers))
+            return frozenset(numbers("layers", self.layers))
         named = [HEAD.fullmatch(part) for part in separated(self.heads)] if self.heads else []
         if named and all(named):
             return frozenset(int(match[1]) for match in named if match)
@@ -68,21 +68,21 @@ class HeadOptions:
             return lambda layer, head: True
         parts = separated(self.heads)
         pairs = {(int(m[1]), int(m[2])) for part in parts if (m := HEAD.fullmatch(part))}
-        plain = set(numbers("--heads", [part for part in parts if not HEAD.fullmatch(part)]))
+        plain = set(numbers("heads", [part for part in parts if not HEAD.fullmatch(part)]))
         return lambda layer, head: head in plain or (layer, head) in pairs
 
 
-def numbers(option: str, texts: list[str]) -> list[int]:
+def numbers(name: str, texts: list[str]) -> list[int]:
     """`0,3-5` as 0 3 4 5."""
     found: list[int] = []
     for part in separated(texts) if texts else []:
         match = RANGE.fullmatch(part)
         if match is None:
-            raise UsageError(f"{option} '{part}': write numbers and ranges, as in 0,3-5.")
+            raise UsageError(f"`{name}={part!r}`: write numbers and ranges, as in 0,3-5.")
         first, last = int(match[1]), int(match[2] or match[1])
         if last > LARGEST_NUMBER:
-            raise UsageError(f"{option} '{part}': no model has more than {LARGEST_NUMBER:,}.")
+            raise UsageError(f"`{name}={part!r}`: no model has more than {LARGEST_NUMBER:,}.")
         if last < first:
-            raise UsageError(f"{option} '{part}': a range rises, as in {last}-{first}.")
+            raise UsageError(f"`{name}={part!r}`: a range rises, as in {last}-{first}.")
         found += range(first, last + 1)
     return found

@@ -68,6 +68,13 @@ class SearchOptions:
         bool, Option("--find-width", help="Search the smallest width: the default without --width.")
     ] = False
     widest: Annotated[int, Option(help="Where a search gives up. [default: 512]")] = 512
+    allow_unmet: Annotated[
+        bool,
+        Option(
+            "--allow-unmet",
+            help="Exit 0 although a pattern misses the request or its width was not found.",
+        ),
+    ] = False
     effort: Annotated[int, Option(help="How long `learned` goes on, 1 … 4. [default: 2]")] = 2
 
     @property
@@ -132,6 +139,6 @@ def request_of(
     from attncli.fits import MOST_WIDTH, FitRequest
 
     if not 1 <= search.widest <= MOST_WIDTH:
-        raise UsageError(f"--widest must be from 1 to {MOST_WIDTH:,}, not {search.widest}.")
+        raise UsageError(f"`widest` must be from 1 to {MOST_WIDTH:,}, not {search.widest}.")
     d = 1 if search.width is None else search.width
     return FitRequest(d=d, causal=patterns.causal, effort=search.effort, **asdict(precision))

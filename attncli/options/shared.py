@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from attncli.errors import UsageError
-from attncli.networks.spec import KINDS, NetworkSpec, option
+from attncli.networks.spec import KINDS, NetworkSpec
 from attncli.networks.variants import (
     SETS,
     VARIANTS,
@@ -131,7 +131,7 @@ class SwitchOptions:
 
     def named(self) -> list[str]:
         """Those that were given, as they are spelt."""
-        return [option(name) for name, value in asdict(self).items() if value is not None]
+        return [name for name, value in asdict(self).items() if value is not None]
 
     def chosen(self) -> dict[str, Switches]:
         return by_switches(self.skip, self.mlp, self.mlp_skip)
@@ -162,8 +162,8 @@ class VariantOptions:
         """The variants by name; a saved network brings its own default."""
         if switches.given and self.variants:
             raise UsageError(
-                "give --variants or single switches such as --no-skip, not both.",
-                rivals=["--variants", *switches.named()],
+                "give `variants` or single switches such as `skip=False`, not both.",
+                rivals=["variants", *switches.named()],
             )
         names = separated(self.variants) or [default]
         chosen = switches.chosen() if switches.given else by_names(names)
@@ -186,7 +186,7 @@ class RunOptions:
         first, count = self.seed or 0, DEFAULT_SEEDS if self.seeds is None else self.seeds
         if not 0 <= first <= LARGEST_SEED or not 1 <= count <= MOST_SEEDS:
             raise UsageError(
-                f"--seed must be from 0 to {LARGEST_SEED} and --seeds from 1 to {MOST_SEEDS}."
+                f"`seed` must be from 0 to {LARGEST_SEED} and `seeds` from 1 to {MOST_SEEDS}."
             )
         return list(range(first, first + count))
 

@@ -15,7 +15,7 @@ def parse_sweep(text: str, swept: Mapping[str, type]) -> tuple[str, list[float]]
     name, _, values = text.partition("=")
     if name not in swept or not values:
         raise UsageError(f"cannot sweep '{text}': write {FORM} with one of {', '.join(swept)}.")
-    return name, parse_range(f"--sweep {text}", name, values, swept[name])
+    return name, parse_range(f"`sweep={text!r}`", name, values, swept[name])
 
 
 def parse_range(where: str, name: str, values: str, kind: type) -> list[float]:

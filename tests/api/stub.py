@@ -24,6 +24,7 @@ from attncli.api.saved_reports import compare as compare
 from attncli.api.saved_reports import read as read
 from attncli.errors import AttnError as AttnError
 from attncli.records import Report as Report
+from attncli.training.monitor import Monitor as Monitor
 
 __version__: str
 PUBLIC: Mapping[str, str]

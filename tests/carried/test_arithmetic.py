@@ -17,8 +17,8 @@ from attncli.models.inputs.texts import ModelInput
 from attncli.models.random.dummy_inputs import example_inputs
 from attncli.models.random.random_models import build
 from attncli.networks.variants import VARIANTS, Switches
-from attncli.studies.collapse.known_digits import SHARE
 from attncli.studies.collapse.model_arithmetic import disagreement, reasons_for_plain
+from attncli.studies.known_digits import SHARE
 from attncli.studies.model_runs import CollapseSubject, Run, StatePlace, own_precision, run_text
 from attncli.studies.trajectories import EXACT, Trajectory
 from attncli.surgery import examine
@@ -226,7 +226,7 @@ def test_what_only_a_longer_text_refuses_is_run_in_plain_numbers_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refuse(*_: Any) -> Any:
-        raise InputError("--exact has no rule for this: leave --exact out.")
+        raise InputError("exact residuals have no rule for this: leave `exact` out.")
 
     model, inputs = TINY["bert"]()
     subject = subject_of(model, inputs, exact=True)
@@ -237,5 +237,5 @@ def test_what_only_a_longer_text_refuses_is_run_in_plain_numbers_too(
         "SAN"
     ].values()
     assert found.arithmetic == "float64"
-    assert found.why_plain == "--exact has no rule for this"
+    assert found.why_plain == "exact residuals have no rule for this"
     assert np.isfinite(found.measured[METRIC][0])

@@ -1,6 +1,7 @@
 """What is promised in words: help, lists, completion, and the set of options as a golden file."""
 
 import importlib
+import itertools
 import pkgutil
 import re
 import shlex
@@ -16,6 +17,7 @@ from commands import ATTN, PLAIN, attn, attn_program
 
 import attncli
 from attncli.cli.app import app
+from attncli.cli.arguments import with_config_first, with_plot_target
 from attncli.guides import guides_for
 from attncli.networks.variants import SETS, VARIANTS
 from attncli.registry import Registry
@@ -109,6 +111,37 @@ def test_help_shows_the_first_examples_first(path: tuple[str, ...], command: Any
         assert out.index("Examples\n") < out.index(
             "\nOptions\n" if "\nOptions\n" in out else "  --"
         )
+
+
+def examples() -> Iterator[tuple[str, Any, list[str]]]:
+    """Every example with its command and the words after it; what stands after two spaces is a remark."""
+    for path, command in LEAVES:
+        for line in command.epilog.strip().splitlines():
+            typed = shlex.split(line.strip().partition("  ")[0])
+            own = itertools.takewhile(lambda word: word not in ("|", ">"), typed)
+            words = with_config_first(with_plot_target(list(own)))
+            words = [word for word in words if not re.match(r"ATTN_\w+=|--config=", word)]
+            if words[1 : len(path) + 1] == list(path):
+                yield line, command, words[len(path) + 1 :]
+
+
+EXAMPLES = list(examples())
+
+
+@pytest.mark.parametrize(
+    ("command", "words"), [each[1:] for each in EXAMPLES], ids=[each[0] for each in EXAMPLES]
+)
+def test_every_example_can_be_typed(command: Any, words: list[str]) -> None:
+    """Its options are there and take these values; nothing is run."""
+    context = command.make_context(command.name, list(words))
+    assert not context.args
+
+
+def test_examples_are_of_their_own_commands() -> None:
+    """But for a few that show what to do with the file that was made."""
+    lines = sum(len(command.epilog.strip().splitlines()) for _, command in LEAVES)
+    assert lines - 3 <= len(EXAMPLES) <= lines
+    assert len(EXAMPLES) > 60
 
 
 def test_help_names_the_guides_of_its_command() -> None:

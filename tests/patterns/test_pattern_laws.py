@@ -169,7 +169,7 @@ def test_sum_is_the_union() -> None:
         ("global:9", 8, "9 global tokens"),
         ("window+", 8, "empty part"),
         ("window", 0, "at least 1 token"),
-        ("window", None, "--length"),
+        ("window", None, "`length`"),
         ("hub:exponent=nan", 8, "exponent"),
     ],
 )

@@ -67,11 +67,11 @@ def compare(
     require_share(family_wise)
     if top < 0:
         raise UsageError(f"--top must be 0 or more, not {top}.")
-    load = partial(sources.report, asker="attn compare")
+    load = partial(sources.report, asker="compare")
     if by is not None:
         words = command_line(by)
         for text in (old, new):
-            sources.named(text, f"attn {words[0]}")
+            sources.named(text, words[0].replace("-", "_"))
         load = partial(measured, words)
     report = study(load(old), load(new), (old, new), top, family_wise)
     return emit(with_provenance(report), output, conditions)

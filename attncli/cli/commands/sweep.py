@@ -22,6 +22,7 @@ EXAMPLES = """
 attn sweep rank-collapse --glob 'runs/*/checkpoint-*' --variants SAN,transformer --plot
 attn sweep inspect-model --model ./a --model org/name@step1000 --show 'max(sink)'
 attn sweep rank-collapse --model EleutherAI/pythia-14m --revisions 'step*000'
+attn sweep --glob 'run/attn/step-*.json' --show 'max(max_logit)' --plot
 attn sweep rank-collapse --glob 'runs/checkpoint-*' --into sweep/ -o sweep.json --fail-if 'log10_residual < -3'
 """
 
@@ -30,13 +31,14 @@ attn sweep rank-collapse --glob 'runs/checkpoint-*' --into sweep/ -o sweep.json 
 def sweep(
     *,
     words: Annotated[
-        list[str],
+        list[str] | None,
         Argument(
-            metavar="COMMAND [OPTION]…",
-            help="What is run on every model, with its own options: those not listed here go to it.",
+            metavar="[COMMAND [OPTION]…]",
+            help="What is run on every model, with its own options: those not listed here go to it. Without it the items "
+            "are reports that are finished.",
             complete=completion(lambda: OF_MODELS),
         ),
-    ],
+    ] = None,
     model: Annotated[
         list[str] | None, Option(metavar="MODEL", help="An item, as SOURCE. Repeatable.")
     ] = None,
@@ -66,7 +68,7 @@ def sweep(
 ) -> int:
     """How does a number move over many models, such as the checkpoints of a training run?
 
-    Every item is a process of its own. What is finished is never run again, so the same command goes on where a
+    Without a COMMAND over reports that are finished, such as those of a watched training. Every item is a process of its own. What is finished is never run again, so the same command goes on where a
     killed one stopped; an item that fails is told, and the rest go on.
     """
     from attncli import gates
@@ -79,16 +81,19 @@ def sweep(
     from attncli.writing.whole_files import require_folder
 
     conditions = prepare(output)
-    if words[0] not in OF_MODELS:
+    if words and words[0] not in OF_MODELS:
         raise unknown_name("command to sweep", words[0], OF_MODELS)
     wanted = chosen(show) if show is not None else None
     names = models(model or [], pattern or [], revisions)
-    options = options_of([words[0], names[0], *words[1:]])
+    if not words:
+        refuse_unfinished(names)
+    options = options_of([words[0], names[0], *words[1:]]) if words else {}
     refuse_one_file_for_all(options)
     if wanted is not None:
         gates.refuse_unmeasured(conditions, [wanted.metric])
     gates.refuse_unmatched(conditions, {"item": names, "step": steps(names)})
-    require_folder(into)
+    if words:
+        require_folder(into)
 
     def seen(item: Item) -> None:
         """What the first report shows of the gates is said before the second is made."""
@@ -99,20 +104,50 @@ def sweep(
             gates.refuse_unmatched(conditions, {"variant": series} if series else {})
 
     with progress_bar(output.shows_progress) as progress:
-        items, codes = run_all(words, options, names, into, progress, seen)
+        items, codes = (
+            run_all(words, options, names, into, progress, seen) if words else read_all(names, seen)
+        )
     report = with_provenance(model_sweep(items, wanted or default_shown(items)))
     report = report.with_verdicts([*report.verdicts, *gates.decide(report, conditions)])
     return gates.worst([write(report, output), *codes])
 
 
+def refuse_unfinished(names: Sequence[str]) -> None:
+    """Without a command nothing is run."""
+    models = [name for name in names if not name.endswith(".json")]
+    if models:
+        raise UsageError(
+            f"{models[0]} is no finished report: say what is run on it, as in `attn sweep inspect-model --model {models[0]}`."
+        )
+
+
+def read_all(
+    names: Sequence[str], seen: "Callable[[Item], None]"
+) -> "tuple[list[Item], list[int]]":
+    """Reports as they lie there, such as the history of a training; one that cannot be read is told."""
+    from attncli.cli.config.sweep_items import steps
+    from attncli.reports import read
+    from attncli.studies.reports.model_sweep import Item
+
+    items, codes = [], []
+    for name, step in zip(names, steps(names), strict=True):
+        try:
+            item = Item(name, step, read(name))
+        except InputError as error:
+            item = Item(name, step, None, str(error))
+            codes.append(error.exit_code)
+        seen(item)
+        items.append(item)
+    return items, codes
+
+
 def refuse_one_file_for_all(options: "Options") -> None:
     """What every item would write over."""
     from attncli.cli.config.fingerprint import WRITTEN
-    from attncli.networks.spec import option
 
     for name in WRITTEN:
         if options.get(name) is not None:
-            raise UsageError(f"{option(name)} {options[name]} would be written by every item: leave it out.")  # fmt: skip
+            raise UsageError(f"`{name}={str(options[name])!r}` would be written by every item: leave it out.")  # fmt: skip
 
 
 def run_all(

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attncli.errors import InputError, UsageError
+from attncli.errors import InputError, UsageError, parameters
 from attncli.models.inputs.decoder_inputs import shifted
 from attncli.models.inputs.id_lists import Named, id_lists
 from attncli.models.inputs.text_files import texts_in
@@ -97,7 +97,7 @@ def inputs_of(checkpoint: Checkpoint, options: WantedInput) -> list[ModelInput]:
         if asked:
             raise UsageError(
                 f"{type(model).__name__} reads {model.main_input_name}, not text: leave the text options out.",
-                idle=["--text", "--text-file", "--token-ids"],
+                idle=["text", "text_file", "token_ids"],
             )
         return random_inputs(checkpoint, options, options.random_tokens)
     if options.random_tokens is not None or (not checkpoint.reads_texts and not asked):
@@ -117,28 +117,30 @@ def inputs_of(checkpoint: Checkpoint, options: WantedInput) -> list[ModelInput]:
 
 def refuse_two_kinds(options: WantedInput) -> None:
     given = {
-        "--text": bool(options.texts),
-        "--text-file": options.text_file is not None,
-        "--token-ids": bool(options.token_ids),
-        "--random-tokens": options.random_tokens is not None,
+        "text": bool(options.texts),
+        "text_file": options.text_file is not None,
+        "token_ids": bool(options.token_ids),
+        "random_tokens": options.random_tokens is not None,
     }
     names = [name for name, there in given.items() if there]
-    if len(names) > 1 and names != ["--text", "--text-file"]:
-        raise UsageError(f"{' and '.join(names)} exclude each other: leave one out.", rivals=names)
+    if len(names) > 1 and names != ["text", "text_file"]:
+        raise UsageError(
+            f"{parameters(names, ' and ')} exclude each other: leave one out.", rivals=names
+        )
     for name, size in (
-        ("--tokens", options.tokens),
-        ("--random-tokens", options.random_tokens),
-        ("--samples", options.samples),
+        ("tokens", options.tokens),
+        ("random_tokens", options.random_tokens),
+        ("samples", options.samples),
     ):
         if size is not None and size < 1:
-            raise UsageError(f"{name} {size}: it must be at least 1.")
+            raise UsageError(f"`{name}={size}`: it must be at least 1.")
     if options.samples > MOST_SAMPLES:
-        raise UsageError(f"--samples {options.samples}: it must be at most {MOST_SAMPLES:,}.")
+        raise UsageError(f"`samples={options.samples!r}`: it must be at most {MOST_SAMPLES:,}.")
 
 
 def named_texts(options: WantedInput) -> list[tuple[str, str]]:
     """Texts of the command line, then those of the file, else the package's own."""
-    found = [(f"--text {n}", text) for n, text in enumerate(options.texts, start=1)]
+    found = [(f"text {n}", text) for n, text in enumerate(options.texts, start=1)]
     if options.text_file is not None:
         parts = texts_in(options.text_file)
         found += [(f"{options.text_file} {n}", text) for n, text in enumerate(parts, start=1)]
@@ -200,7 +202,7 @@ def refuse_too_long(model: Any, name: str, length: int) -> None:
     most = longest(model)
     if most is not None and length > most:
         raise InputError(
-            f"{name} has {length} tokens, {type(model).__name__} has positions for {most}: cut it with --tokens {most}."
+            f"{name} has {length} tokens, {type(model).__name__} has positions for {most}: cut it with `tokens={most!r}`."
         )
 
 
@@ -211,7 +213,7 @@ def random_inputs(
     model = checkpoint.model
     most = longest(model)
     length = length or options.tokens or min(DEFAULT_LENGTH, most or DEFAULT_LENGTH)
-    refuse_too_long(model, "--random-tokens", length)
+    refuse_too_long(model, "`random_tokens`", length)
     main = model.main_input_name
     kind = "random tokens" if main == WORDS else f"random {main}"
     return [

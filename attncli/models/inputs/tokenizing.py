@@ -6,12 +6,12 @@ from typing import Any, NamedTuple, Protocol
 
 from attncli.errors import InputError, UsageError
 from attncli.models.inputs.token_texts import plain_texts, texts
-from attncli.models.loading.architectures import understood
+from attncli.models.library_errors import understood
 from attncli.models.quiet import hushed
 
 ONE_FILE = "tokenizer.json"
 VOCABULARIES = ("vocab.txt", "vocab.json", "*.model")
-ADVICE = "give --token-ids or --random-tokens"
+ADVICE = "give `token_ids` or `random_tokens`"
 UNKNOWN_SHARE = 0.5
 """Above it, the text is not in the tokenizer's language, or the tokenizer not the checkpoint's."""
 
@@ -127,7 +127,7 @@ def encode(folder: Path, tokenizer: Tokenizer, name: str, text: str, limit: int 
         found = understood(folder, what, lambda: tokenizer.encode(text, limit))
     words = len(found.ids) - found.special
     if limit is not None and (len(found.ids) > limit or (words < 1 and text.strip())):
-        raise UsageError(f"--tokens {limit} leaves no room beside the special tokens of {name}.")
+        raise UsageError(f"`tokens={limit!r}` leaves no room beside the special tokens of {name}.")
     if words < 1:
         raise InputError(f"{name} is empty, but for special tokens: give a text with words.")
     if found.unknown > UNKNOWN_SHARE * words:

@@ -16,7 +16,7 @@ from attncli.render.page.assets import script, style
 from attncli.render.page.columns import columns
 from attncli.render.page.packed import Store
 from attncli.render.page.tables import plain, table_of, tag
-from attncli.render.page.tiles import pictures as tiles
+from attncli.render.page.tiles import left_out, maps_of
 from attncli.studies.nulls import NULLS
 from attncli.visible import visible
 
@@ -115,7 +115,8 @@ def numbers(report: Report) -> str:
             for finding in report.findings
         ],
         "views": [view_of(report, view) for view in pictures.views_of(report)],
-        "maps": list(tiles(report.pictures, store)),
+        "maps": maps_of(report, store),
+        "left_out": left_out(report),
     }
     return store.text(header)
 

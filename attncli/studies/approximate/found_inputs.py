@@ -75,7 +75,7 @@ def found_inputs(
 def check_window(head: Head, target: csr_array) -> None:
     if head.window is not None and target.shape[0] > head.window:
         raise UsageError(
-            f"this layer sees {head.window} keys (sliding window): choose a --length up to that, not {target.shape[0]}."
+            f"this layer sees {head.window} keys (sliding window): choose a `length` up to that, not {target.shape[0]}."
         )
 
 
@@ -106,7 +106,7 @@ def require_plain(head: Head) -> None:
     if head.rotary is not None:
         raise UsageError(
             "a head with rotary positions is no softmax(x w_q w_k^T x^T), which files and plots hold: "
-            "leave out -o FILE.safetensors and --plot."
+            "leave out `save_module` and `pictures`."
         )
 
 
@@ -116,8 +116,8 @@ def as_files(head: Head, found: Sequence[FoundInputs]) -> list[SavedFit]:
     w_q = np.concatenate([head.w_q, head.b_q[None]]) * head.scale
     w_k = np.concatenate([head.w_k, head.b_k[None]])
     saved = []
-    for one in found:
+    for number, one in enumerate(found):
         x = np.pad(one.shown[0].x, ((0, 0), (0, 1)), constant_values=1.0)
         module = StoredModule(w_q, w_k, x, "float64", head.causal)
-        saved.append(SavedFit(one.pattern, one.attempt.method, module, one.target))
+        saved.append(SavedFit(one.pattern, one.attempt.method, module, one.target, number))
     return saved

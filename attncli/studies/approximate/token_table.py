@@ -74,9 +74,9 @@ def refuse_deeper_layers(head: Head) -> None:
     layer = head.described["layer"]
     if layer != 0:
         raise UsageError(
-            f"--inputs embeddings is for heads of layer 0: what layer {layer} reads are states of the layer before, which "
+            f"`inputs` embeddings is for heads of layer 0: what layer {layer} reads are states of the layer before, which "
             "depend on all tokens.",
-            idle=["--inputs"],
+            idle=["inputs"],
         )
 
 
@@ -84,7 +84,7 @@ def refuse_long(checkpoint: Checkpoint, length: int) -> None:
     most = longest(checkpoint.model)
     if most is not None and length > most:
         raise UsageError(
-            f"the model has positions for {most} tokens, not {length}: lower --length."
+            f"the model has positions for {most} tokens, not {length}: lower `length`."
         )
 
 
@@ -169,7 +169,7 @@ def refuse_company(
         if np.abs(mixed - picked).max() > SAME * np.abs(picked).max():
             raise InputError(
                 "what this model's first layer reads of a token depends on the tokens beside it, which is not understood "
-                "with --inputs embeddings."
+                "with `inputs` embeddings."
             )
 
 

@@ -17,6 +17,7 @@ from attncli.studies.heads.head_runs import Seen
 from attncli.studies.nulls import UNIFORM
 from attncli.studies.statistics import UNRESOLVED, summary_row
 from attncli.watching import Site
+from attncli.watching.attention_sites import blocks_around
 from attncli.watching.blocks import Stack
 
 ON_REPEATS = "roles"
@@ -88,16 +89,6 @@ def stack_names(sites: Sequence[Site], stacks: Sequence[Stack]) -> dict[Site, st
     return {
         site: min(names) if len(names := found[site.stack]) == 1 else site.stack for site in sites
     }
-
-
-def blocks_around(site: Site, stacks: Sequence[Stack]) -> str:
-    """The stack of the block that an attention runs in, if its layer has that number there; else its own list."""
-    for stack in stacks:
-        for call in stack.calls:
-            inside = site.name == call.name or site.name.startswith(f"{call.name}.")
-            if inside and call.layer == site.layer:
-                return stack.name
-    return site.stack
 
 
 def head_rows(

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from browser import Opened
-from page_reports import HOSTILE, of_gates, of_heads, share, strongest
+from page_reports import HOSTILE, of_gates, of_heads, of_tiles, share, strongest
 
 from attncli.records import Report, Row
 from attncli.render.html import html
@@ -82,6 +82,38 @@ def test_a_head_is_held_against_its_layer(opened: Opened) -> None:
     assert f"{share(1, 2):.4g}" in line.inner_text()
     page.click("#head .close")
     assert page.locator("#head").is_hidden()
+
+
+def test_a_head_shows_its_map_and_where_each_token_looks(opened: Opened) -> None:
+    page = opened.page(html(of_tiles()), "#head=0.1")
+    assert page.locator("#head .queries span").all_text_contents()[2] == "fox"
+    canvas = page.locator("#head canvas")
+    box = canvas.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * 0.1, box["y"] + box["height"] * 0.9)
+    tip = page.inner_text("#tip")
+    assert "fox ← [CLS]" in tip
+    assert "0.20" in tip
+    page.locator("#head .text button").nth(2).hover()
+    assert page.locator("#head .asks .hint").inner_text() == "Where fox (token 2) looks."
+    shades = page.locator("#head .text button").evaluate_all(
+        "all => all.map(each => parseFloat(each.style.getPropertyValue('--shade')))"
+    )
+    assert shades == [20.0, 0.0, 80.0]
+    before = canvas.evaluate("each => each.toDataURL()")
+    page.get_by_label("brighten small weights").check()
+    assert canvas.evaluate("each => each.toDataURL()") != before
+
+
+def test_a_heads_strongest_pairs_stand_beside_even_attention(opened: Opened) -> None:
+    page = opened.page(html(of_tiles()), "#head=0.1")
+    assert page.locator("#head .pairs td").all_inner_texts() == ["2 ← 0", "0.7500", "0.2500"]
+    assert page.locator("#head .pairs th[scope=row]").inner_text() == "fox ← [CLS]"
+
+
+def test_a_page_says_how_a_map_gets_into_it(opened: Opened) -> None:
+    page = opened.page(html(of_heads()), "#head=2.1")
+    assert "--heads 2.1" in page.inner_text("#head .hint")
 
 
 def test_the_offsets_of_a_head_are_drawn_and_listed(opened: Opened) -> None:

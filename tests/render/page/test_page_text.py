@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from page_reports import HOSTILE, of_curves, of_gates, of_heads, of_maps, of_words
+from page_reports import HOSTILE, of_curves, of_gates, of_heads, of_maps, of_tiles, of_words
 from reports import HAND_MADE, reports
 
 from attncli.records import Report, Row
@@ -23,7 +23,7 @@ from attncli.render.json import json as as_json
 from attncli.reports import from_json
 from attncli.visible import visible
 
-EVERY = {"heads": of_heads(), "curves": of_curves(), "words": of_words(), "gates": of_gates(), "maps": of_maps(), "hand": HAND_MADE}  # fmt: skip
+EVERY = {"heads": of_heads(), "curves": of_curves(), "words": of_words(), "gates": of_gates(), "maps": of_maps(), "tiles": of_tiles(), "hand": HAND_MADE}  # fmt: skip
 each_page = pytest.mark.parametrize("report", EVERY.values(), ids=list(EVERY))
 
 
@@ -62,7 +62,7 @@ def test_the_same_report_gives_the_same_bytes(report: Report) -> None:
 @each_page
 def test_a_saved_report_gives_the_same_page(report: Report) -> None:
     """But for maps, which no other format keeps."""
-    report = replace(report, pictures=())
+    report = replace(report, pictures=(), tiles=())
     assert html(from_json(as_json(report))) == html(report)
 
 

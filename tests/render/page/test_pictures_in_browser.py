@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from browser import Opened
-from page_reports import HOSTILE, of_curves, of_heads, of_maps, of_words
+from page_reports import HOSTILE, of_curves, of_heads, of_maps, of_tiles, of_words
 
 from attncli.maths.digits import with_spread
 from attncli.records import Report, Row, View
@@ -135,7 +135,7 @@ def test_maps_stand_side_by_side_with_their_largest_weights(opened: Opened) -> N
     page.locator("#maps canvas").first.hover()
     assert "0.50" in page.inner_text("#tip")
     page.locator("#maps details summary").click()
-    assert "0 → 0" in page.locator("#maps table").inner_text()
+    assert "token 0 ← token 0" in page.locator("#maps table").inner_text()
 
 
 def test_all_numbers_are_sorted_and_filtered(opened: Opened) -> None:
@@ -192,18 +192,18 @@ AA = """() => {
 
 def test_every_text_can_be_read_by_day_by_night_and_on_paper(opened: Opened) -> None:
     """Contrast AA of every text on its ground, and of every shade that a cell can have."""
-    for report in (of_heads(), of_curves(), of_words()):
+    for report in (of_tiles(), of_curves(), of_words()):
         for window in ({"color_scheme": "light"}, {"color_scheme": "dark"}, {"color_scheme": "dark", "media": "print"}):  # fmt: skip
             media = window.pop("media", None)
-            page = opened.page(html(report), "#head=1.1&metric=sink", **window)
+            page = opened.page(html(report), "#head=0.1&metric=sink", **window)
             if media:
                 page.emulate_media(media=media)
             assert page.evaluate(AA) == []
 
 
 def test_every_control_has_a_name_and_every_picture_a_table(opened: Opened) -> None:
-    for report in (of_heads(), of_curves(), of_words(), of_maps()):
-        page = opened.page(html(report), "#head=1.1&metric=sink")
+    for report in (of_tiles(), of_curves(), of_words(), of_maps()):
+        page = opened.page(html(report), "#head=0.1&metric=sink")
         nameless = "all => all.filter(each => !(each.labels?.length || each.textContent.trim() || each.getAttribute('aria-label'))).length"  # fmt: skip
         assert page.locator("button, select, input").evaluate_all(nameless) == 0
         unnamed = "all => all.filter(each => !each.getAttribute('aria-label') && !each.closest('[aria-hidden], label')).length"  # fmt: skip

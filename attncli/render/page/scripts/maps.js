@@ -8,7 +8,8 @@ function mountMaps(report) {
   const own = report.maps.filter((map) => !map.head);
   if (own.length === 0) return;
   const section = document.getElementById("maps");
-  section.append(make("h2", {}, "Maps"), ...own.map((map) => mapPicture(report, map)));
+  const more = report.left_out ? make("p", { class: "hint" }, `${report.left_out} more are left out of this page.`) : null;
+  section.append(make("h2", {}, "Maps"), ...own.map((map) => mapPicture(report, map)), ...[more].filter(Boolean));
   section.hidden = false;
 }
 
@@ -19,28 +20,36 @@ function weightsOf(report, panel) {
 
 function mapPicture(report, map) {
   const panels = map.panels.map((panel) => weightsOf(report, panel));
-  const name = (place) => map.labels[place] ?? String(place * (map.step ?? 1));
+  const name = { query: (place) => tokenAt(map.queries, place, map.step), key: (place) => tokenAt(map.keys, place, map.step) };
   const canvases = panels.map((panel) => mapCanvas(panel, map, name));
   const bright = make("label", { class: "toggle" }, make("input", { type: "checkbox", change: (event) => canvases.forEach((each) => each.paint(event.target.checked)) }), " brighten small weights");
   const figures = canvases.map((each, index) => make("figure", { class: "map" }, make("figcaption", {}, panels.length > 1 ? `${panels[index].name} · ` : "", `darkest = ${figure(panels[index].full)}`), each.element));
-  const parts = [make("h4", {}, map.title), map.step > 1 ? make("p", { class: "hint" }, `Each cell is the largest weight among ${map.step} × ${map.step} tokens.`) : null, make("div", { class: "panels" }, figures), bright];
+  const parts = [map.title ? make("h4", {}, map.title) : null, map.step > 1 ? make("p", { class: "hint" }, `Each cell is the largest weight among ${map.step} × ${map.step} tokens.`) : null, make("div", { class: "panels" }, figures), bright];
   if (panels.length === 1) parts.push(...strongest(panels[0], map, name, canvases[0]));
-  else parts.push(tableBelow(plainTable(`${map.title}: ten largest weights of each`, ["query → key", ...panels.map((panel) => panel.name)], largestOf(panels, name))));
+  else parts.push(tableBelow(plainTable(`${map.title}: ten largest weights of each`, ["query ← key", ...panels.map((panel) => panel.name)], largestOf(panels, name))));
   return make("div", { class: "maps" }, parts);
+}
+
+/** A token's name and place; of a coarse cell, those of its first and last token. */
+function tokenAt(names, place, step) {
+  if (step === 1) return names[place] ?? `token ${place}`;
+  const last = names.length ? Math.min(names.length, (place + 1) * step) - 1 : (place + 1) * step - 1;
+  return `${names[place * step] ?? "tokens"} … ${names[last] ?? ""} (${place * step}–${last})`;
 }
 
 /** A canvas of one pixel a cell, enlarged by the style sheet, and a tip over it. */
 function mapCanvas(panel, map, name) {
   const canvas = make("canvas", { width: panel.columns, height: panel.rows, role: "img", "aria-label": `${map.title}, ${panel.name}: queries down, keys across; its largest weights are in the table below` });
-  const labelled = map.labels.length > 0 && panel.columns <= LABELLED;
+  const labelled = map.step === 1 && map.queries.length > 0 && map.keys.length > 0 && Math.max(panel.columns, panel.rows) <= LABELLED;
   const element = make(
     "div",
     { class: `mapped${labelled ? " labelled" : ""}` },
-    labelled ? make("div", { class: "keys", "aria-hidden": "true" }, map.labels.map((label) => make("span", {}, label))) : null,
-    labelled ? make("div", { class: "queries", "aria-hidden": "true" }, map.labels.map((label) => make("span", {}, label))) : null,
+    labelled ? make("div", { class: "keys", "aria-hidden": "true" }, map.keys.map((label) => make("span", {}, label))) : null,
+    labelled ? make("div", { class: "queries", "aria-hidden": "true" }, map.queries.map((label) => make("span", {}, label))) : null,
     make("div", { class: "square" }, canvas),
   );
-  element.style.setProperty("--cells", panel.columns);
+  element.style.setProperty("--cells", Math.max(panel.columns, panel.rows));
+  canvas.style.aspectRatio = `${panel.columns} / ${panel.rows}`;
   const shown = { element, bright: false, query: null, onQuery: null };
   shown.paint = (bright = shown.bright) => {
     shown.bright = bright;
@@ -53,7 +62,7 @@ function mapCanvas(panel, map, name) {
   };
   canvas.addEventListener("pointermove", (event) => {
     const [query, key] = cellAt(event);
-    showTip([tipTitle(`${name(query)} → ${name(key)}`), tipLines([["query, key", `${query * (map.step ?? 1)}, ${key * (map.step ?? 1)}`], ["weight", panel.at(query, key).toPrecision(2)]])], event.clientX, event.clientY);
+    showTip([tipTitle(`${name.query(query)} ← ${name.key(key)}`), tipLines([["query ← key", `${query * map.step} ← ${key * map.step}`], ["weight", panel.at(query, key).toPrecision(2)]])], event.clientX, event.clientY);
   });
   canvas.addEventListener("pointerleave", hideTip);
   canvas.addEventListener("click", (event) => shown.onQuery?.(cellAt(event)[0]));
@@ -95,22 +104,23 @@ function strongest(panel, map, name, shown) {
     const key = keys.indexOf(Math.max(...keys));
     return [query, key, keys[key]];
   }).sort((a, b) => b[2] - a[2]);
-  const lines = best.slice(0, NAMED_PAIRS).map(([query, key, weight]) => [`${name(query)} → ${name(key)}`, `${query} → ${key}`, weight.toPrecision(2)]);
-  const table = plainTable("The strongest key of a query, strongest first; weights to a 255th of the darkest", ["query → key", "positions", "weight"], lines);
-  const parts = [tableBelow(table, map.pairs === undefined)];
-  if (map.labels.length === 0) return parts;
+  const lines = best.slice(0, NAMED_PAIRS).map(([query, key, weight]) => [`${name.query(query)} ← ${name.key(key)}`, `${query * map.step} ← ${key * map.step}`, weight.toPrecision(2)]);
+  const table = plainTable("The strongest key of a query, strongest first; weights to a 255th of the darkest", ["query ← key", "positions", "weight"], lines);
+  const parts = [tableBelow(table)];
+  if (map.step > 1 || map.queries.length === 0 || map.keys.length === 0) return parts;
   const text = make("p", { class: "text", "aria-label": "The text as one query sees it" });
-  const said = make("p", { class: "hint" }, "Point at a token to see where it looks.");
-  const words = map.labels.map((label, place) => make("button", { type: "button", "data-place": place }, label));
+  const isSame = map.queries.join("\n") === map.keys.join("\n");
+  const said = make("p", { class: "hint" }, isSame ? "Point at a token to see where it looks." : "Click on a row of the map to see where that query looks.");
+  const words = map.keys.map((label, place) => make("button", { type: "button", "data-place": place }, label));
   text.append(...words.flatMap((word) => [word, " "]));
   const look = (query) => {
     words.forEach((word, key) => {
       shade(word, panel.full ? panel.at(query, key) / panel.full : 0);
-      word.classList.toggle("asking", key === query);
+      word.classList.toggle("asking", isSame && key === query);
     });
-    said.textContent = `Where ${name(query)} (token ${query}) looks.`;
+    said.textContent = `Where ${name.query(query)} (token ${query}) looks.`;
   };
-  const follow = (event) => event.target.dataset.place !== undefined && look(Number(event.target.dataset.place));
+  const follow = (event) => isSame && event.target.dataset.place !== undefined && look(Number(event.target.dataset.place));
   text.addEventListener("pointerover", follow);
   text.addEventListener("focusin", follow);
   shown.onQuery = look;
@@ -127,6 +137,6 @@ function largestOf(panels, name) {
   }
   return [...wanted].map((pair) => {
     const [query, key] = pair.split(" ").map(Number);
-    return [`${name(query)} → ${name(key)}`, ...panels.map((panel) => panel.at(query, key).toPrecision(2))];
+    return [`${name.query(query)} ← ${name.key(key)}`, ...panels.map((panel) => panel.at(query, key).toPrecision(2))];
   });
 }

@@ -11,7 +11,8 @@ function mountViews(report) {
     const index = Number(section.dataset.view);
     const view = report.views[index];
     const picture = PICTURES[view.kind];
-    section.prepend(make("h2", {}, view.title));
+    if (view.kind === "heads") section.querySelector("summary").textContent = `Table: ${view.title}`;
+    else section.prepend(make("h2", {}, view.title));
     if (picture) section.querySelector(".picture").append(picture(report, view, index));
     section.querySelector("details").open = !picture && view.kind !== "heads";
     section.classList.toggle("bare", !picture && view.kind !== "heads");

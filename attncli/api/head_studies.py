@@ -68,6 +68,10 @@ class Asked:
     """MiB."""
     pairs: int = 0
     """How many of each head's strongest pairs of tokens are told."""
+    batch: int | None = None
+    """Which text of a file of maps that has several."""
+    labels: Path | None = None
+    """A file with the tokens of maps."""
 
     def plan(self, heads: HeadOptions) -> HeadPlan:
         metrics = choose(self.metric, self.pairs)
@@ -118,16 +122,23 @@ def ranking(heads: HeadOptions, metrics: tuple[str, ...]) -> Ranking | None:
 def study_of(
     asked: Asked, heads: HeadOptions, model: ModelOptions, inputs: InputOptions, say: Say
 ) -> Study:
-    """Of a model, or of the maps that one has left."""
-    if asked.source.kind == "maps":
-        return maps_study(asked, heads, [*model.given(), *inputs.given()])
+    """Of a model, or of maps in a file."""
+    if asked.source.is_file:
+        return maps_study(asked, heads, [*model.given(), *inputs.given()], say)
+    given = {"labels": asked.labels is not None, "batch": asked.batch is not None}
+    idle = [name for name, there in given.items() if there]
+    if idle:
+        raise UsageError(
+            f"{parameters(idle)} goes with a file of maps: {asked.source} is a model.",
+            idle=idle,
+        )
     return model_study(asked, heads, model, inputs, say)
 
 
-def maps_study(asked: Asked, heads: HeadOptions, others: Sequence[str]) -> Study:
+def maps_study(asked: Asked, heads: HeadOptions, others: Sequence[str], say: Say) -> Study:
     """What runs no model takes no options of models."""
-    from attncli.studies.heads.saved_maps import inspect_maps
-    from attncli.watching.map_files import MapFile
+    from attncli.api.map_sources import map_file
+    from attncli.studies.heads.saved_maps import inspect_maps, names_in
 
     given = {
         "with_random_init": asked.with_random_init,
@@ -145,9 +156,21 @@ def maps_study(asked: Asked, heads: HeadOptions, others: Sequence[str]) -> Study
         )
     plan = asked.plan(heads)
     before_the_work()
-    file = MapFile(asked.source.path)
-    refuse_absent({saved.site: saved.heads for saved in file.maps}, plan)
-    return partial(inspect_maps, file, plan, small=maps_of_file(file, plan, heads, asked.for_page))
+    file = map_file(asked.source, asked.batch, asked.labels)
+    heads_there = {saved.site: saved.heads for saved in file.maps}
+    refuse_absent(heads_there, plan)
+    small = maps_of_file(file, plan, heads, asked.for_page)
+    if not asked.draws_maps:
+        return partial(inspect_maps, file, plan, small=small)
+    kept = KeptMaps(plan.layers, plan.keeps, numbers=heads_there)
+    shapes = {saved.site: Shape(*saved.shape) for saved in file.maps}
+    announce(kept, shapes, None, say, 8 if file.double else 4)
+
+    def with_maps(progress: Progress) -> "Report":
+        report = inspect_maps(file, plan, progress, small, kept.take)
+        return replace(report, pictures=tuple(kept.pictures(names_in(file))))
+
+    return with_maps
 
 
 def maps_of_file(

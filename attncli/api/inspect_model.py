@@ -25,7 +25,7 @@ def inspect_model(
         str,
         Argument(
             metavar="MODEL",
-            help="org/name[@revision], ./dir, random:ARCH[?layers=2], or maps.safetensors of --save-maps.",
+            help="org/name[@revision], ./dir, random:ARCH[?layers=2], or maps: .npz, .npy, .safetensors, .pt.",
             complete=complete_source,
         ),
     ],
@@ -80,6 +80,17 @@ def inspect_model(
             help="Which tokens: each head's N strongest query ← key pairs, beside even attention.",
         ),
     ] = None,
+    labels: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE",
+            help="The tokens of saved maps: a line each, or a JSON list.",
+        ),
+    ] = None,
+    batch: Annotated[
+        int | None,
+        Option(metavar="N", help="Which text of saved maps that hold several, from 0."),
+    ] = None,
     attribute: Annotated[
         str | None,
         Option(
@@ -115,6 +126,8 @@ def inspect_model(
         "save_maps": save_maps is not None,
         "strip_memory": strip_memory is not None,
         "pairs": pairs is not None,
+        "labels": labels is not None,
+        "batch": batch is not None,
     }
     others = [name for name, given in own.items() if given]
     from attncli.api import network_sources as sources
@@ -158,6 +171,8 @@ def inspect_model(
             how.maps,
             strip_memory,
             pairs or 0,
+            batch,
+            labels,
         )
         study = study_of(asked, heads, model, inputs, how.say)
     before_the_work()

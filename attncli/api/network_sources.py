@@ -28,7 +28,7 @@ SYNTHETIC: Mapping[str, Any] = {"kind": "synthetic"}
 TAKES: Mapping[str, tuple[Kind, ...]] = {
     "rank_collapse": ("synthetic", "network", *MODELS),
     "paths": ("synthetic", "network", *MODELS),
-    "inspect_model": ("maps", *MODELS),
+    "inspect_model": ("maps", "pattern", "weights", "pickle", *MODELS),
     "inspect_model(weights_only=True)": SAVED_MODELS,
     "approximate(module=...)": SAVED_MODELS,
     "approximate(heads=...)": MODELS,

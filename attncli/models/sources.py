@@ -22,6 +22,8 @@ Kind = Literal["synthetic", "hub", "folder", "random", "live"] | FileKind
 
 FILES: tuple[str, ...] = get_args(FileKind)
 MODELS: tuple[Kind, ...] = ("hub", "folder", "random", "live")
+ARRAYS: tuple[Kind, ...] = ("maps", "pattern", "weights", "pickle")
+"""Files that may hold attention maps, whoever has saved them."""
 SAVED_MODELS: tuple[Kind, ...] = ("hub", "folder")
 
 GRAMMAR = "write org/name[@revision], ./dir, random:ARCH[?layers=2&width=64], or the path of a .safetensors file"
@@ -148,7 +150,10 @@ def listed(kinds: Sequence[Kind]) -> str:
     model = "a model (org/name, ./dir or random:ARCH)"
     if "random" not in kinds:
         model = "a saved model (org/name or ./dir)"
-    *first, last = dict.fromkeys(model if kind in MODELS else WORDS[kind].what for kind in kinds)
+    said = {kind: WORDS[kind].what for kind in kinds}
+    if set(ARRAYS) <= set(kinds):
+        said |= dict.fromkeys(ARRAYS, "a file of attention maps (.npz, .npy, .safetensors or .pt)")
+    *first, last = dict.fromkeys(model if kind in MODELS else what for kind, what in said.items())
     return f"{', '.join(first)} or {last}" if first else last
 
 

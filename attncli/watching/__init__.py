@@ -28,6 +28,9 @@ beside              the same of a pass that runs as ever, with gradients
 capture             the context that puts these around a model
 output_projections  the linear layers that take the heads' outputs
 proof               that what was captured is the model's own attention
+map_names           what the tensors of a file of maps are called
+foreign_maps        maps as other programs keep them, found by their names and shapes
+torch_files         tensors in files of torch
 map_files           saved maps, read a strip at a time
 """
 

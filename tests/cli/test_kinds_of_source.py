@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from commands import ONE, SMALL, attn
 
 from attncli.api.network_sources import TAKES
@@ -55,7 +56,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from safetensors.numpy import save_file
 
     save_file({"embeddings.weight": np.eye(3)}, folder / "model.safetensors")
-    (folder / "weights.bin").write_bytes(b"PK\x03\x04")
+    torch.save(torch.eye(3), folder / "weights.bin")
     (folder / "gpt2").touch()
     return folder
 
@@ -116,10 +117,10 @@ def test_a_file_called_like_a_model_of_the_hub_is_not_what_is_meant(
 
 def test_a_command_names_all_that_it_takes(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(filled)
-    said = attn("inspect-model", "maps.npz").err
+    said = attn("inspect-model", "net.safetensors").err
     assert said == (
-        "attn: maps.npz is a file of matrices: attn inspect-model takes a file of attention maps or "
-        "a model (org/name, ./dir or random:ARCH); attn approximate --pattern FILE reads it.\n"
+        "attn: net.safetensors is a network file: attn inspect-model takes a file of attention maps (.npz, .npy, "
+        ".safetensors or .pt) or a model (org/name, ./dir or random:ARCH); attn rank-collapse and attn paths read it.\n"
     )
     said = attn("inspect-model", "net.safetensors", "--attribute", "1").err
     assert "net.safetensors is a network file: " in said

@@ -40,6 +40,8 @@ class Totals:
         """Whether weights have both signs: one map less a part of another."""
         self.sums: dict[str, Any] = {}
         self.least_row = 1.0
+        self.full_row = FULL_ROW
+        """How far below 1 a row may sum that has no learned sink beside it."""
         self.cut_off = False
         """Weights have become 0, and nothing else tells of their logits."""
         self.scored = True
@@ -206,7 +208,7 @@ class Totals:
     def missing(self, name: str) -> str:
         """What a metric needs and the strips have not shown; empty where nothing is missing."""
         needs = nature(name).needs
-        if "learned sink" in needs and self.least_row > 1.0 - FULL_ROW:
+        if "learned sink" in needs and self.least_row > 1.0 - self.full_row:
             return "all rows sum to 1: there is no learned sink"
         if "outputs" in needs and "outputs" not in self.sums:
             return "what the heads write is not seen entering a linear layer as it is"

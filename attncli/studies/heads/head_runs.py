@@ -15,7 +15,7 @@ from attncli.metrics.activations._state import Peak, State
 from attncli.metrics.attention import nature
 from attncli.metrics.attention._outputs import Outputs
 from attncli.metrics.attention._strip_rows import Rows
-from attncli.metrics.attention._totals import Totals, Values
+from attncli.metrics.attention._totals import FULL_ROW, Totals, Values
 from attncli.studies.heads.strongest_pairs import HeadPairs, StrongestQueries
 from attncli.studies.heads.uniform_null import Spans, UniformNull
 from attncli.studies.model_runs import own_precision
@@ -49,6 +49,8 @@ class Wanted:
     """After how many tokens the text repeats itself."""
     pairs: int = 0
     """How many of each head's strongest pairs of tokens are kept."""
+    full_row: float = FULL_ROW
+    """How far below 1 a row may sum that has no learned sink beside it."""
 
 
 @dataclass
@@ -107,6 +109,7 @@ class Observer:
         self.site = site
         same_tokens = (site.is_self or site.is_difference) and strip.queries == strip.keys
         self.totals = Totals(self.wanted.heads, same_tokens, site.is_difference)
+        self.totals.full_row = self.wanted.full_row
         self.total = strip.total
         self.spans = Spans(strip.queries, strip.keys)
         self.strongest = StrongestQueries(strip)

@@ -13,9 +13,9 @@ from attncli.records import FOUND_KEYS, Report, View
 from attncli.render._cells import grids
 from attncli.render.page import pictures, prose
 from attncli.render.page.assets import script, style
+from attncli.render.page.both_reports import BOTH, compared, grid_of
 from attncli.render.page.columns import columns
 from attncli.render.page.packed import Store
-from attncli.render.page.sides import BOTH, compared, grid_of
 from attncli.render.page.tables import plain, table_of, tag
 from attncli.render.page.tiles import left_out, maps_of
 from attncli.studies.nulls import NULLS

@@ -6,8 +6,8 @@ from typing import Any
 
 from attncli.records import UNCERTAINTY, Report, Row, Scalar, View
 from attncli.render._cells import distinct, shown
+from attncli.render.page.both_reports import BOTH, NEW, OLD, compared, named
 from attncli.render.page.law_lines import laws_of
-from attncli.render.page.sides import BOTH, NEW, OLD, compared, named
 from attncli.render.plots.boxes import ACROSS, boxes
 from attncli.visible import visible
 

@@ -14,8 +14,8 @@ import attncli
 from attncli.records import Report
 from attncli.render._cells import grids
 from attncli.render.html import html
+from attncli.render.page.both_reports import BOTH, compared, grid_of
 from attncli.render.page.pictures import BOXES, CURVES, HEADS, SAID, TABLE, WORDS, kind_of, views_of
-from attncli.render.page.sides import BOTH, compared, grid_of
 from attncli.reports import read
 
 TINY = "random:bert?layers=1&width=16&heads=2"

@@ -12,6 +12,7 @@ from attncli.api.network_sources import refuse_other_files
 from attncli.api.question import How
 from attncli.errors import UsageError
 from attncli.fits import FitRequest
+from attncli.fits._manner import compared_at_a_width, one_wide
 from attncli.fits._module_files import SavedFit, metadata, read_fits, tensors
 from attncli.heads.head import Head, read_head
 from attncli.options.pattern_options import DrawOptions, PatternOptions, SearchOptions
@@ -33,9 +34,6 @@ from attncli.writing.tensor_files import save_tensors
 
 RealInputs = Callable[..., Report]
 """From the report of free inputs to one with those of real tokens beside them."""
-
-SCALE_METHODS = ("cyclic", "certificate:keys=spread", "learned")
-"""Tried where the logit scale is asked for; the smallest counts."""
 
 
 def solved(
@@ -162,7 +160,8 @@ def varied(
     if not lengths:
         target = chosen.targets(seeds[0], request.causal)[first]
         return frontier_study(first, target, widths, request, seeds, progress=progress)
-    methods = search.methods if search.method else list(SCALE_METHODS)
+    own = [name for name in compared_at_a_width() if not one_wide(name)]
+    methods = search.methods if search.method else own
     return scale_growth(first, methods, widths, lengths, request, seeds, make, progress)
 
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.fits._search import AUTO, Attempt, try_width
+from attncli.fits._manner import one_wide, tried_by_auto
+from attncli.fits._search import Attempt, try_width
 from attncli.fits._types import FitRequest
 from attncli.maths.digits import number
 from attncli.maths.rounding import DTYPES
@@ -98,7 +99,9 @@ def any_method(
 ) -> tuple[Attempt | None, int, str]:
     """The first method that meets the request, the modules tried, and the last reason against."""
     probes, reason = 0, "no method applies"
-    for method in AUTO if request.d == 1 else AUTO[1:]:
+    for method in tried_by_auto():
+        if request.d > 1 and one_wide(method):
+            continue
         attempt = try_width(method, target, request, seeds)
         probes += attempt.probes
         if attempt.met:

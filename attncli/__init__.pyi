@@ -86,6 +86,7 @@ def approximate(
     sweep: str | int | None = None,
     frontier: str | int | None = None,
     verify: str | PathLike[str] | None = None,
+    decide: bool = False,
     timing: bool = False,
     offline: bool = False,
     text: str | Iterable[str | int] = (),

@@ -6,7 +6,17 @@ why it cannot make one; whether a module is good enough is decided by `verify` a
 """
 
 from attncli.fits._manner import FITS, method
-from attncli.fits._types import Cannot, Fit, FitRequest, FittedModule
+from attncli.fits._types import MOST_WIDTH, Cannot, Fit, FitRequest, FittedModule
 from attncli.fits._verify import Evidence, verify
 
-__all__ = ["FITS", "Cannot", "Evidence", "Fit", "FitRequest", "FittedModule", "method", "verify"]
+__all__ = [
+    "FITS",
+    "MOST_WIDTH",
+    "Cannot",
+    "Evidence",
+    "Fit",
+    "FitRequest",
+    "FittedModule",
+    "method",
+    "verify",
+]

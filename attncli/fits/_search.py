@@ -13,6 +13,7 @@ from attncli.fits._manner import (
     FITS,
     compared_at_a_width,
     manner,
+    one_wide,
     tried_by_auto,
     widths,
 )
@@ -143,7 +144,7 @@ def beyond(method: str, target: csr_array, widest: int, impossible: int) -> str:
     first = min(ladder_of(method, target, widest))
     if first <= impossible:
         return f"{method} has d = {first} alone, and d = {impossible} is proved impossible"
-    return f"{method} needs d = {first}, above the widest asked for, {widest}"
+    return f"{method} needs d = {first}, above the widest that is tried, {widest}"
 
 
 def bracket(
@@ -181,13 +182,13 @@ def narrowest(
     seeds: Sequence[int],
     widest: int,
     watch: Progress = silent,
+    impossible: int = 0,
 ) -> Attempt:
     """`auto`: the narrowest module of several methods, and of equally narrow ones that with the smallest logits.
 
     Width 1 is decided first: found, it ends the search; proved impossible, it is left out of it.
     """
     attempts: list[Attempt] = []
-    impossible = 0
     for method in tried_by_auto():
         done = any(attempt.met for attempt in attempts)
         if done and manner(method).last:
@@ -196,8 +197,8 @@ def narrowest(
         attempts.append(attempt)
         if attempt.met and attempt.fit is not None and attempt.fit.d == 1:
             break
-        if method == "line" and attempt.proved:
-            impossible = 1
+        if one_wide(method) and attempt.proved:
+            impossible = max(impossible, 1)
     return quieter(best_of(attempts), target, request, seeds)
 
 

@@ -54,6 +54,7 @@ PUBLIC = {
     "paths": "attncli.api.paths",
     "generate_network": "attncli.api.generate",
     "generate_maps": "attncli.api.generate",
+    "sweep": "attncli.api.sweep",
     "measure": "attncli.api.measured",
     "read": "attncli.api.saved_reports",
     "compare": "attncli.api.saved_reports",

@@ -3,5 +3,6 @@
 json_files  config.json and the like
 headers     what the safetensors headers say
 arrays      the tensors of a safetensors file, read and never mapped
+addresses   files at an fsspec address, read and written whole
 held        arrays of the caller, read likewise
 """

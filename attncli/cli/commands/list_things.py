@@ -21,6 +21,7 @@ REGISTRIES: Mapping[str, Registry] = {
     "methods": Registry("method", "attncli.fits"),
     "tasks": Registry("task", "attncli.tasks.labelling"),
     "formats": Registry("format", "attncli.render"),
+    "engines": Registry("engine", "attncli.processes.engines"),
 }
 
 
@@ -90,7 +91,7 @@ def list_things(
         Argument(
             metavar="WHAT",
             complete=completion(lambda: [*REGISTRIES, "variants", ARCHITECTURES, SCHEMA]),
-            help="One of metrics, attention-metrics, activation-metrics, weight-metrics, maps, patterns, methods, tasks, formats, variants, architectures, schema "
+            help="One of metrics, attention-metrics, activation-metrics, weight-metrics, maps, patterns, methods, tasks, formats, engines, variants, architectures, schema "
             "(a JSON Schema of the report); nothing = all but the last two.",
         ),
     ] = None,

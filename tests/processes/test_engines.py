@@ -105,9 +105,10 @@ def test_the_table_is_the_same_and_kills_lose_only_what_is_in_hand(nets: Path, e
         assert driver.poll() is None, driver.communicate()
         time.sleep(0.01)
     driver.kill()
-    outcomes([driver])
+    driver.wait()
     with suppress(ProcessLookupError):
         os.kill(worker, signal.SIGKILL)
+    outcomes([driver])
     while list(marked(mark)):
         time.sleep(0.01)
     done = {path.name: path.stat().st_mtime_ns for path in nets.glob("out/[!.]*.json")}

@@ -19,6 +19,7 @@ COMMON = ("timeout_min", "mem_gb", "nodes", "cpus_per_task", "gpus_per_node", "t
 """Options that every executor of submitit knows; all others are Slurm's own."""
 CLUSTERS = ("", "slurm", "local")
 LOGS = ".submitit"
+A_DAY, A_WEEK = 24 * 60, 7 * 24 * 60
 
 
 def submitit(where: str, options: EngineOptions) -> Engine:
@@ -31,10 +32,17 @@ def submitit(where: str, options: EngineOptions) -> Engine:
         raise UsageError(f"--engine submitit:{where}: write submitit, submitit:slurm or submitit:local.")  # fmt: skip
     try:
         executor = library.AutoExecutor(folder=Path(LOGS) / "%j", cluster=where or None)
-        executor.update_parameters(name="attn-sweep", **spelled(options))
+        executor.update_parameters(
+            **{"name": "attn-sweep", "timeout_min": minutes(executor), **spelled(options)}
+        )
     except (NameError, ValueError, TypeError, AssertionError, RuntimeError) as error:
         raise UsageError(f"--engine submitit: {str(error).splitlines()[0].rstrip('.')}.") from None
     return partial(run, library, executor)
+
+
+def minutes(executor: Any) -> int:
+    """An item's time, if nobody says; the library's own five minutes would end most of them."""
+    return A_WEEK if executor.cluster == "local" else A_DAY
 
 
 def spelled(options: EngineOptions) -> Mapping[str, Any]:
@@ -67,7 +75,12 @@ def run(library: Any, executor: Any, jobs: Iterable[Job], total: int) -> Outcome
             room = (os.cpu_count() or 1) - len(running) if here else total
             batch = list(islice(waiting, room)) if room > 0 else []
             if batch:
-                running.update(zip(executor.map_array(Resumed(), batch), batch, strict=True))
+                submitted = executor.map_array(Resumed(), batch)
+                for one in submitted if here else ():
+                    one._results_timeout_s = (
+                        0  # of files on this machine: what is not there yet never comes
+                    )
+                running.update(zip(submitted, batch, strict=True))
             if not running:
                 return
             yield from finished(running)

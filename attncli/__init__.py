@@ -14,6 +14,7 @@ Rooms, top to bottom; a room imports only from rooms above it, and `tests/test_h
     records      Row, Report, provenance: the only types that travel between rooms
     registry     one mechanism for whatever is extended by adding a file
     limits       what the machine can hold
+    threads      one BLAS thread around loops of our own
     stored       files that others wrote: JSON objects, safetensors without torch
     processes    several processes that run one command, and runs of attn by attn
     writing      files written whole or not at all
@@ -35,11 +36,12 @@ Rooms, top to bottom; a room imports only from rooms above it, and `tests/test_h
     gates        Report × conditions, or two reports × limits → verdicts → exit code
     render       one format per file: Report → text or a rich renderable; writes nothing
     api          the front door: every question as a function that returns a report
+    training     a training run watched: a monitor for loops, a callback for transformers' Trainer
     guides       how to use it and how to read its numbers, one topic per file
     cli          parse → one question → gates → write; imports no torch
 
 Sub-rooms are drawn in the docstring of their room, which names every file in it. torch and transformers are imported in
-watching, models, surgery, carried, metrics, tasks, studies, api and processes alone, and only once a model is named or trained.
+watching, models, surgery, carried, metrics, tasks, studies, api, training and processes alone, and only once a model is named or trained.
 
 `attn --help` and all synthetic work import neither torch nor transformers.
 """
@@ -56,6 +58,7 @@ PUBLIC = {
     "generate_maps": "attncli.api.generate",
     "sweep": "attncli.api.sweep",
     "measure": "attncli.api.measured",
+    "Monitor": "attncli.training.monitor",
     "read": "attncli.api.saved_reports",
     "compare": "attncli.api.saved_reports",
     "Report": "attncli.records",

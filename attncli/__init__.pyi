@@ -12,6 +12,7 @@ from attncli.api.saved_reports import read as read
 from attncli.api.sweep import sweep as sweep
 from attncli.errors import AttnError as AttnError
 from attncli.records import Report as Report
+from attncli.training.monitor import Monitor as Monitor
 
 __version__: str
 PUBLIC: Mapping[str, str]
@@ -25,6 +26,7 @@ def rank_collapse(
     exact: bool = False,
     with_random_init: bool = False,
     sub_blocks: bool = False,
+    blocks: int | None = None,
     variants: str | Iterable[str | int] = (),
     remove_outlier: bool = False,
     skip: bool | None = None,
@@ -79,6 +81,8 @@ def approximate(
     length: int | None = None,
     causal: bool = False,
     module: str | int | None = None,
+    inputs: str | int = "free",
+    heads: str | int | None = None,
     sweep: str | int | None = None,
     frontier: str | int | None = None,
     verify: str | PathLike[str] | None = None,
@@ -93,6 +97,7 @@ def approximate(
     width: int | None = None,
     find_width: bool = False,
     widest: int = 512,
+    allow_unmet: bool = False,
     effort: int = 2,
     ratio_error: float = 0.2,
     off_support: float = 0.2,
@@ -117,6 +122,8 @@ def inspect_model(
     weights_only: bool = False,
     save_maps: str | PathLike[str] | None = None,
     pairs: int | None = None,
+    labels: str | PathLike[str] | None = None,
+    batch: int | None = None,
     attribute: str | int | None = None,
     strip_memory: int | None = None,
     seed: int = 0,

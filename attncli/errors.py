@@ -5,6 +5,7 @@
     ├── InputError      3  the input cannot be analysed: a broken file, NaN weights, a network that leaves float range
     │   ├── NoRule         a model's code does something for which exact residuals have no rule; subtraction would do
     │   ├── Unresolved     a number that rounding has swallowed; a study reports null from there on
+    │   ├── NotFinite      NaN or infinite states or weights
     │   └── Imprecise      rounding is too coarse for what was asked; a wider type would do
     ├── LimitError      4  out of memory or disk, said before the work where it can be
     └── NoBaseline      5  there is nothing to compare with: no such file, or not the numbers that a gate asks for
@@ -29,8 +30,10 @@ LONGEST_NAME = 200
 class AttnError(Exception):
     """Anything that ends a command with one sentence instead of a traceback.
 
-    Options that it is about are named as they are spelt, `--no-skip`, so that defaults of a configuration can be told
-    from what somebody has typed.
+    Sentences are written for callers in Python: a parameter is named in backticks, with its value as one writes it there,
+    "lower `tokens`", "use `dtype='float64'`", "`paths(count=True)` needs none". The command line shows all of these as
+    one types them (`cli/spelling.py`). The lists hold parameters by their names, so that defaults of a configuration can
+    be told from what somebody has typed.
     """
 
     exit_code = 2
@@ -44,12 +47,17 @@ class AttnError(Exception):
         rivals: Iterable[str] = (),
     ) -> None:
         super().__init__(sentence)
-        self.idle = tuple(idle)
+        self.idle = names_of(idle)
         """Options that mean nothing to this run."""
-        self.because = tuple(because)
+        self.because = names_of(because)
         """Options that make it so."""
-        self.rivals = tuple(rivals)
+        self.rivals = names_of(rivals)
         """Options that exclude each other."""
+
+
+def names_of(parameters: Iterable[str]) -> tuple[str, ...]:
+    """Also of those that are named with their value, `skip=False`."""
+    return tuple(each.partition("=")[0] for each in parameters)
 
 
 class UsageError(AttnError):
@@ -76,6 +84,10 @@ class Imprecise(InputError):
     """Numbers miss what they must add up to by more than rounding may take."""
 
 
+class NotFinite(InputError):
+    """A model's states or weights are NaN or infinite."""
+
+
 class LimitError(AttnError):
     """The machine cannot do it: memory, disk."""
 
@@ -94,6 +106,15 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f"did you mean '{near[0]}'?" if near else f"there are: {few(names)}."
     return UsageError(f"unknown {kind} '{name[:LONGEST_NAME]}': {hint}")
+
+
+def parameter(name: str) -> str:
+    """A parameter in a sentence; the command line shows it as its option."""
+    return f"`{name}`"
+
+
+def parameters(names: Iterable[str], between: str = ", ") -> str:
+    return between.join(map(parameter, names))
 
 
 def few(names: Iterable[object]) -> str:

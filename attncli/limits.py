@@ -16,7 +16,7 @@ MOST_DIGITS = 18
 
 def whole_number(text: str) -> int | None:
     """The number from 0 on that the text spells; None if it spells none, or one beyond any size."""
-    return int(text) if text.isdecimal() and len(text) <= MOST_DIGITS else None
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS else None
 
 
 def available_memory() -> int | None:

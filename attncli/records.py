@@ -27,11 +27,12 @@ FOUND_KEYS = frozenset(
         *("token", "feature", "over_median", "largest", "text"),
         *("role", "mark", "word"),
         *("query", "key", "query_token", "key_token"),
+        "error",
     }
 )
 """Keys that say what was found at a row's place, where all others say which place it is: the same number under even
 attention, with random weights or on shuffled text; where a maximum lies; a head's role and its letter; a token's word; the two
-tokens of a pair; how it was computed."""
+tokens of a pair; the error of a slope; how it was computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,10 @@ class Finding:
 
     about: str
     text: str
+    metric: str = ""
+    """What it is told from, where that is one metric of heads."""
+    heads: tuple[str, ...] = ()
+    """Names of the heads in the text, as they stand there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +155,24 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
+class Tile:
+    """The map of one head, small enough to look at, for pages alone: no other format holds it."""
+
+    head: str
+    """Its name: `5.1`, with the stack and the kind of attention where there are several."""
+    rows: int
+    columns: int
+    weights: bytes
+    """[query][key], in 255 steps of `full`."""
+    full: float
+    step: int = 1
+    """Tokens along the side of a cell, which shows the largest of their weights."""
+    queries: tuple[str, ...] = ()
+    """Names of all tokens that ask, and of all that are looked at; empty where they have none."""
+    keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """One gate, decided."""
 
@@ -177,6 +200,7 @@ class Report:
     findings: tuple[Finding, ...] = ()
     warnings: tuple[str, ...] = ()
     pictures: tuple[Picture, ...] = ()
+    tiles: tuple[Tile, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     command: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)

@@ -82,13 +82,20 @@ def parse_parameters(
     return values
 
 
+MOST_DIGITS = 12
+"""Of a whole number: times any number of tokens it still fits a machine word."""
+
+WORDS = {int: "a whole number", float: "a number", bool: "true or false"}
+
+
 def convert(where: str, key: str, value: str, kind: type) -> Any:
     try:
         if kind is bool:
             return {"true": True, "false": False}[value.lower()]
-        return kind(value)
+        number = kind(value)
     except (ValueError, KeyError):
-        word = {int: "a whole number", float: "a number", bool: "true or false"}.get(
-            kind, kind.__name__
-        )
+        word = WORDS.get(kind, kind.__name__)
         raise UsageError(f"{where}: {key} must be {word}, not '{value}'.") from None
+    if kind is int and abs(number) >= 10**MOST_DIGITS:
+        raise UsageError(f"{where}: {key} must have at most {MOST_DIGITS} digits, not '{value}'.")
+    return number

@@ -117,6 +117,7 @@ def test_the_table_of_the_metrics_of_states_is_generated() -> None:
 @pytest.mark.parametrize(
     ("title", "package"),
     [
+        ("Of blocks, in rank-collapse", "steps"),
         ("Of heads", "attention"),
         ("Of states as the model has them", "activations"),
         ("Of weights", "weights"),

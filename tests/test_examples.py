@@ -35,9 +35,11 @@ def test_every_example_is_run_here() -> None:
     assert {path.name for path in EXAMPLES.iterdir()} == {
         "attn.toml",
         "gate.sh",
+        "notebook.ipynb",
         "github-workflow.yml",
         "pre-commit",
         "regression.sh",
+        "train_and_watch.py",
     }
 
 
@@ -222,3 +224,26 @@ def test_the_hook_lets_good_commits_through_and_no_others(
     config.write_text(config.read_text().replace("< -3", "< 3"))
     with pytest.raises(subprocess.CalledProcessError):
         ours.git("commit", "-am", "bad")
+
+
+@pytest.mark.slow
+def test_a_training_whose_head_collapses_is_watched_and_stopped(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    """The entropy of the head that diverges falls look by look, and the run says what has ended it."""
+    command = [sys.executable, EXAMPLES / "train_and_watch.py", tmp_path / "run"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    last = done.stdout.splitlines()[-1]
+    assert last.startswith("ended at step ")
+    assert "max(max_logit) > 50: " in last
+    assert last.endswith("layer 1, head 5")
+    assert "stopped by max(max_logit) > 50" in done.stderr
+    history = [read(str(path)) for path in sorted((tmp_path / "run" / "attn").iterdir())]
+    entropy = [
+        next(r.value for r in report.rows if (r.metric, r.layer, r.head) == ("entropy_normalised", 1, 5))
+        for report in history
+    ]  # fmt: skip
+    assert entropy[-4:] == sorted(entropy[-4:], key=lambda each: -(each or 0.0))
+    assert (entropy[0] or 0.0) > 0.99
+    assert (entropy[-1] or 1.0) < 0.1

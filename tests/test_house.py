@@ -125,6 +125,28 @@ def test_a_room_that_lists_its_files_lists_them_all(path: Path) -> None:
     assert listed(path) == files_beside(path)
 
 
+def drawn_parts(path: Path) -> list[str]:
+    """What a room's docstring lists, in its order."""
+    said = ast.get_docstring(ast.parse(path.read_text())) or ""
+    return re.findall(r"^([a-z_0-9]+)(?: {2,}\S.*)?$", said, re.MULTILINE)
+
+
+ROOMS_OF_ROOMS = [path for path in LISTS if any((path.parent / name).is_dir() for name in listed(path))]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", ROOMS_OF_ROOMS, ids=lambda path: str(path.relative_to(PACKAGE).parent))  # fmt: skip
+def test_a_room_of_rooms_is_drawn_in_its_order(path: Path) -> None:
+    """As in the large drawing: each part imports only from parts above it, so that there is no cycle of sub-rooms."""
+    parts, inside = drawn_parts(path), f"{module_of(path)}."
+    below = []
+    for index, part in enumerate(parts):
+        files = [path.parent / f"{part}.py"] if part not in {p.name for p in path.parent.iterdir()} else (path.parent / part).rglob("*.py")  # fmt: skip
+        for file in files:
+            needed = {name.removeprefix(inside).partition(".")[0] for name in imported_modules(file) if name.startswith(inside)}  # fmt: skip
+            below += [f"{part} imports {name}" for name in needed & set(parts[index + 1 :])]
+    assert below == []
+
+
 def test_every_room_of_more_than_a_few_files_says_what_they_are() -> None:
     """But those whose files are entries of a registry, which says it."""
     registries = {"maps", "patterns", "fits", "render", "metrics", "commands", "labelling", "plots", "attention", "activations", "weights", "makers"}  # fmt: skip
@@ -207,8 +229,101 @@ def source_of(decorators: list[ast.expr]) -> str:
     return " ".join(map(ast.unparse, decorators))
 
 
-def test_every_example_of_the_help_texts_is_run_somewhere() -> None:
-    """`tests/cli/test_help.py` runs them; here: that there are any for every command."""
-    from attncli.cli.commands.rank_collapse import EXAMPLES
+FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*|(?<![\w-])-o\b")
+WRITES_COMMAND_LINES = {"processes/runs.py", "processes/launch.py"}
+OF_OTHERS = ("--nproc-per-node",)
+"""Options of programs that are not ours."""
 
-    assert EXAMPLES.count("attn rank-collapse") >= 5
+
+def sentences(path: Path) -> list[tuple[int, str]]:
+    """Texts of a file with their lines, but for docstrings and what declares options or metrics; `X` is what is filled in."""
+    tree = ast.parse(path.read_text())
+    apart = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            apart.add(id(node.value))
+        declares = isinstance(node, ast.Call) and (
+            any(each.arg == "help" for each in node.keywords)
+            or ast.unparse(node.func) == "Definition"
+        )
+        if declares or (isinstance(node, ast.FormattedValue) and node.format_spec):
+            apart |= {id(inner) for inner in ast.walk(node)}
+        if isinstance(node, ast.JoinedStr):
+            apart |= {id(inner) for inner in node.values if isinstance(inner, ast.Constant)}
+    found = []
+    for node in ast.walk(tree):
+        if id(node) in apart:
+            continue
+        if isinstance(node, ast.JoinedStr):
+            found.append((node.lineno, "".join(map(filled, node.values))))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.append((node.lineno, node.value))
+    return found
+
+
+def filled(part: ast.expr) -> str:
+    if isinstance(part, ast.Constant):
+        return str(part.value)
+    return "'X'" if isinstance(part, ast.FormattedValue) and part.conversion == ord("r") else "X"
+
+
+LIBRARY = [
+    path
+    for path in SOURCES
+    if room(path) != "cli" and path.relative_to(PACKAGE).as_posix() not in WRITES_COMMAND_LINES
+]
+
+
+def test_no_sentence_of_the_library_names_an_option() -> None:
+    """A reader in Python has parameters; the command line makes its options of them."""
+    naming = [
+        f"{path.relative_to(PACKAGE)}:{line}: {text}"
+        for path in LIBRARY
+        for line, text in sentences(path)
+        if any(flag not in OF_OTHERS for flag in FLAG.findall(text))
+    ]
+    assert naming == []
+
+
+def test_whatever_a_sentence_has_in_backticks_is_a_parameter_or_a_question() -> None:
+    """So that none is shown at a terminal as Python has it."""
+    import attncli.cli.app  # noqa: F401 - enrols the commands
+    from attncli.cli.spelling import as_typed
+
+    known = {
+        "maps",
+        "tokenizer",
+        "lengths",
+        "hf auth login",
+        "uniform",
+        "role",
+        "fully_shard",
+        "fsdp_version: 2",
+    }
+    """Of functions that are no command, of others' programs, of reports."""
+    of_python = {path for path in LIBRARY if "training" in path.relative_to(PACKAGE).parts}
+    """No command leads there."""
+    left = [
+        f"{path.relative_to(PACKAGE)}:{line}: {text}"
+        for path in LIBRARY
+        if path not in of_python
+        if room(path) not in ("render", "guides")  # markdown has backticks of its own
+        for line, text in sentences(path)
+        for code in re.findall("`(.*?)`", as_typed(text))
+        if code not in known and not code.startswith("X")
+    ]
+    assert left == []
+
+
+def test_refused_options_are_listed_by_their_parameters() -> None:
+    """`idle`, `because` and `rivals` of an error, so that defaults of a configuration are told from what was typed."""
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.keyword) and node.arg in ("idle", "because", "rivals"):
+                texts = [
+                    each.value for each in ast.walk(node.value) if isinstance(each, ast.Constant)
+                ]
+                assert not [text for text in texts if str(text).startswith("-")], (
+                    path,
+                    node.lineno,
+                )

@@ -93,6 +93,7 @@ def test_parameters_by_position_and_by_name(
     [
         ("car:x", "size must be a whole number, not 'x'"),
         ("car:1.5", "size must be a whole number, not '1.5'"),
+        ("car:" + "9" * 30, "size must have at most 12 digits"),
         ("car:share=", "share must be a number, not ''"),
         ("car:causal=1", "causal must be true or false, not '1'"),
         ("car:speed=3", "cannot use 'speed=3': 'car' takes size, share, causal"),

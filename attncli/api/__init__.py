@@ -23,6 +23,7 @@ network_sources       from options to networks; what each question takes
 opened_models         from options to a model, loaded and proved
 circle_studies        from options to a study, one file for each kind of answer
 head_studies
+map_sources           maps in a file, whoever has saved them
 weight_studies
 attribution_studies
 network_path_studies
@@ -30,5 +31,7 @@ model_path_studies
 path_count_studies
 task_path_studies
 fit_studies
+head_surveys
+real_tokens           the model whose tokens a head is given
 chosen_patterns       patterns, with the forward passes that some of them need
 """

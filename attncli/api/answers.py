@@ -99,7 +99,9 @@ def plain(renderable: "RenderableType", width: int) -> str:
     from rich.console import Console
 
     buffer = io.StringIO()
-    console = Console(file=buffer, width=width, color_system=None, highlight=False)
+    console = Console(  # also in a notebook, where rich would rather show than write
+        file=buffer, width=width, color_system=None, highlight=False, force_jupyter=False
+    )
     console.print(renderable)
     return "\n".join(line.rstrip() for line in buffer.getvalue().split("\n"))
 

@@ -1,11 +1,12 @@
 """The question of `attn approximate`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from attncli.api.question import How, question
 from attncli.api.rehearsal import before_the_work
 from attncli.errors import UsageError, unknown_name
+from attncli.options.completion import completion
 from attncli.options.declared import Option
 from attncli.options.model_options import InputOptions
 from attncli.options.pattern_options import (
@@ -16,6 +17,13 @@ from attncli.options.pattern_options import (
     request_of,
 )
 from attncli.records import Report
+
+if TYPE_CHECKING:
+    from attncli.api.fit_studies import RealInputs
+    from attncli.heads.head import Head
+
+FREE, EMBEDDINGS = "free", "embeddings"
+"""What inputs are made of."""
 
 
 @question(own=("save_module",))
@@ -28,6 +36,23 @@ def approximate(
             metavar="MODEL:LAYER.HEAD",
             usual=True,
             help="A trained head: the inputs that make it show the patterns, and what rounding leaves of them.",
+        ),
+    ] = None,
+    inputs: Annotated[
+        str,
+        Option(
+            metavar="free|embeddings",
+            complete=completion(lambda: [FREE, EMBEDDINGS]),
+            help="Of a head of layer 0: any vectors, or also those that the model's own tokens have. [default: free]",
+        ),
+    ] = FREE,
+    heads: Annotated[
+        str | None,
+        Option(
+            metavar="MODEL",
+            usual=True,
+            help="All heads of a model: how wide their own maps need a module to be, what they could show, how far the "
+            "input moves them.",
         ),
     ] = None,
     sweep: Annotated[
@@ -56,7 +81,7 @@ def approximate(
     offline: Annotated[
         bool, Option("--offline", help="Models from the cache and from folders alone.")
     ] = False,
-    inputs: InputOptions,
+    texts: InputOptions,
     search: SearchOptions,
     precision: PrecisionOptions,
     run: DrawOptions,
@@ -72,26 +97,55 @@ def approximate(
     from attncli.api.chosen_patterns import choose
 
     check_gates([condition.metric for condition in how.conditions])
-    refuse_contradictions(module, sweep, frontier, verify, how.save_module, search)
+    refuse_contradictions(module, heads, sweep, frontier, verify, how.save_module, search)
     if verify is not None:
         before_the_work()
-        return runs.verified(verify, how)
+        return excused(runs.verified(verify, how), search)
     request = request_of(patterns, search, precision)
+    if heads is not None:
+        from attncli.api.head_surveys import surveyed
+
+        return surveyed(heads, patterns, texts, search, request, run, offline, how)
     head = None if module is None else runs.head_of(module, offline, how)
+    real = real_inputs_of(inputs, module, head, offline)
     runs.refuse_maps_of_other_lengths(patterns, sweep)
     before_the_work()
-    chosen = choose(patterns, inputs, offline, run.all_seeds()[0])
+    chosen = choose(patterns, texts, offline, run.all_seeds()[0])
     if head is not None:
-        report = runs.on_head(head, chosen, search, request, run, how)
+        report = runs.on_head(head, chosen, search, request, run, how, real)
     elif sweep is not None or frontier is not None:
         report = runs.varied(sweep, frontier, chosen, search, request, run, how.progress)
     else:
         report = runs.solved(chosen, search, request, run, timing, how)
-    return chosen.noted(report)
+    return chosen.noted(excused(report, search))
+
+
+def excused(report: Report, search: SearchOptions) -> Report:
+    """Requests that are not met fail the run unless it only explores."""
+    return report.with_verdicts(()) if search.allow_unmet else report
+
+
+def real_inputs_of(
+    inputs: str, module: str | None, head: "Head | None", offline: bool
+) -> "RealInputs | None":
+    """The model whose tokens are to be tried, loaded when the free inputs are known."""
+    if inputs not in (FREE, EMBEDDINGS):
+        raise unknown_name("inputs", inputs, (FREE, EMBEDDINGS))
+    if inputs == FREE:
+        return None
+    if module is None or head is None:
+        raise UsageError(
+            "`inputs='embeddings'` goes with `module='MODEL:0.HEAD'`.",
+            idle=["inputs"],
+        )
+    from attncli.api.real_tokens import real_tokens
+
+    return real_tokens(module, head, offline)
 
 
 def refuse_contradictions(
     module: str | None,
+    heads: str | None,
     sweep: str | None,
     frontier: str | None,
     verify: Path | None,
@@ -99,30 +153,36 @@ def refuse_contradictions(
     search: SearchOptions,
 ) -> None:
     """One run answers one question."""
-    asked = {"--verify": verify, "--module": module, "--sweep": sweep, "--frontier": frontier}
+    asked = {
+        "verify": verify,
+        "module": module,
+        "heads": heads,
+        "sweep": sweep,
+        "frontier": frontier,
+    }
     given = [name for name, value in asked.items() if value is not None]
     varied = sweep is not None or frontier is not None
-    if sum((verify is not None, module is not None, varied)) > 1:
+    if sum((verify is not None, module is not None, heads is not None, varied)) > 1:
         raise UsageError(
-            "--verify, --module, and --sweep or --frontier exclude each other: ask one at a time.",
+            "`verify`, `module`, `heads`, and `sweep` or `frontier` exclude each other: ask one at a time.",
             rivals=given,
         )
-    if save and (verify is not None or varied):
+    if save and (verify is not None or heads is not None or varied):
         raise UsageError(
-            "-o FILE.safetensors goes with a plain run or --module: only those make a module to write.",
+            "`save_module` goes with a plain run or `module`: only those make a module to write.",
             because=given,
         )
     if search.width is not None and (search.find_width or varied):
         raise UsageError(
-            "--width fixes what --find-width, --sweep and --frontier vary: leave it out.",
-            idle=["--width"],
-            because=["--find-width", "--sweep", "--frontier"],
+            "`width` fixes what `find_width`, `sweep` and `frontier` vary: leave it out.",
+            idle=["width"],
+            because=["find_width", "sweep", "frontier"],
         )
     if module is not None and (search.width is not None or search.find_width):
         raise UsageError(
-            "--module fixes the width: leave --width and --find-width out.",
-            idle=["--width", "--find-width"],
-            because=["--module"],
+            "`module` fixes the width: leave `width` and `find_width` out.",
+            idle=["width", "find_width"],
+            because=["module"],
         )
 
 
@@ -131,10 +191,19 @@ def check_gates(names: list[str]) -> None:
     from attncli.studies.approximate.fit_rows import FIT_METRICS
     from attncli.studies.approximate.frontier import FRONTIER_METRICS
     from attncli.studies.approximate.scale_growth import SCALE_METRICS
-    from attncli.studies.approximate.trained_head import HEAD_METRICS
+    from attncli.studies.approximate.survey_rows import SURVEY_METRICS
+    from attncli.studies.approximate.trained_head import HEAD_METRICS, REAL_METRICS
     from attncli.studies.approximate.width_growth import GROWTH_METRICS
 
-    tables = (FIT_METRICS, GROWTH_METRICS, FRONTIER_METRICS, SCALE_METRICS, HEAD_METRICS)
+    tables = (
+        FIT_METRICS,
+        GROWTH_METRICS,
+        FRONTIER_METRICS,
+        SCALE_METRICS,
+        HEAD_METRICS,
+        REAL_METRICS,
+        SURVEY_METRICS,
+    )
     known = {name for table in tables for name in table}
     for name in names:
         if name not in known:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from attncli.errors import UsageError
-from attncli.networks.spec import option
 from attncli.options.model_options import InputOptions
 from attncli.options.pattern_options import DEFAULT_LENGTH, PatternOptions
 
@@ -65,13 +64,13 @@ def choose(
     from attncli.patterns._pattern_files import is_file, path_in
 
     for text in filter(is_file, options.chosen):
-        refuse_other_files(str(path_in(text)), "attn approximate --pattern")
+        refuse_other_files(str(path_in(text)), "approximate(pattern=FILE)")
     heads = [head for head in map(model_head, dict.fromkeys(options.chosen)) if head is not None]
     if not heads:
         if inputs.given():
             raise UsageError(
-                "texts and tokens are for heads of models: give --pattern MODEL:LAYER.HEAD:top=4, or leave them out.",
-                idle=map(option, inputs.given()),
+                "texts and tokens are for heads of models: give `pattern='MODEL:LAYER.HEAD:top=4'`, or leave them out.",
+                idle=inputs.given(),
             )
         return ChosenPatterns(options)
     maps: dict[str, csr_array] = {}
@@ -106,8 +105,8 @@ def maps_of(
     for text, found in maps.items():
         if options.length not in (None, found.shape[0]):
             raise UsageError(
-                f"{text} has {found.shape[0]} tokens on this input, but --length says {options.length}: leave it out.",
-                idle=["--length"],
+                f"{text} has {found.shape[0]} tokens on this input, but `length` says {options.length}: leave it out.",
+                idle=["length"],
             )
     read = {"name": texts[0].name, "tokens": texts[0].tokens}
     return maps, {**checkpoint.identity, "input": read}, checkpoint.warnings

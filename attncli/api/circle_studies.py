@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-from attncli.errors import UsageError, unknown_name
-from attncli.networks.spec import option
-from attncli.options.shared import NetworkOptions, RunOptions, completion
+from attncli.errors import UsageError, parameters, unknown_name
+from attncli.options.completion import completion
+from attncli.options.shared import NetworkOptions, RunOptions
 from attncli.options.task_options import (
     TrainingOptions,
     refuse_beside_a_task,
@@ -59,9 +59,11 @@ class CollapseTaskOptions:
 
 
 def refuse_without_a_task(asked: CollapseTaskOptions, training: TrainingOptions) -> None:
-    names = list(map(option, [*asked.given(), *training.given()]))
+    names = [*asked.given(), *training.given()]
     if asked.task is None and names:
-        raise UsageError(f"{', '.join(names)} goes with --task circle: name the task.", idle=names)
+        raise UsageError(
+            f"{parameters(names)} goes with `task='circle'`: name the task.", idle=names
+        )
 
 
 def refuse_with_the_task(
@@ -88,9 +90,9 @@ def circle_study(
     experiment = Experiment(
         seeds=run.all_seeds(),
         training_steps=within(
-            "--train-steps", training.train_steps, TRAINING_STEPS, 0, MOST_TRAINING
+            "train_steps", training.train_steps, TRAINING_STEPS, 0, MOST_TRAINING
         ),
-        steps=within("--recurrence", asked.recurrence, STEPS, 1, MOST_STEPS),
+        steps=within("recurrence", asked.recurrence, STEPS, 1, MOST_STEPS),
     )
     designs = designs_of(variants, wanted_widths(width, sweep), asked.as_published)
     prefix = "circle-published" if asked.as_published else "circle"
@@ -108,7 +110,7 @@ def wanted_widths(width: int | None, sweep: str | None) -> list[int]:
         return list(WIDTHS) if width is None else [width]
     if width is not None:
         raise UsageError(
-            "--width is what --sweep varies: leave it out.", idle=["--width"], because=["--sweep"]
+            "`width` is what `sweep` varies: leave it out.", idle=["width"], because=["sweep"]
         )
     try:
         _, points = parse_sweep(sweep, SWEPT)
@@ -122,7 +124,7 @@ def of_networks(sweep: str) -> dict[str, list[str]]:
     from attncli.studies.collapse.size_sweep import SWEPT as OF_NETWORKS
 
     known = sweep.partition("=")[0] in set(OF_NETWORKS) - set(SWEPT)
-    return {"idle": ["--sweep"], "because": ["--task"]} if known else {}
+    return {"idle": ["sweep"], "because": ["task"]} if known else {}
 
 
 def designs_of(

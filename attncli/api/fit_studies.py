@@ -1,6 +1,6 @@
 """What `attn approximate` can run: a plain fit, a trained head, a sweep or frontier, the check of a saved fit."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from attncli.fits import FitRequest
 from attncli.fits._module_files import SavedFit, metadata, read_fits, tensors
 from attncli.heads.head import Head, read_head
 from attncli.options.pattern_options import DrawOptions, PatternOptions, SearchOptions
-from attncli.options.size_ranges import parse_sweep
+from attncli.options.size_ranges import parse_range, parse_sweep
 from attncli.patterns import build
 from attncli.patterns._heads import model_head
 from attncli.records import Report
@@ -30,6 +30,9 @@ from attncli.studies.approximate.trained_head import trained_head
 from attncli.studies.approximate.verify_fit import verify_file
 from attncli.studies.approximate.width_growth import growth
 from attncli.writing.tensor_files import save_tensors
+
+RealInputs = Callable[..., Report]
+"""From the report of free inputs to one with those of real tokens beside them."""
 
 SCALE_METHODS = ("cyclic", "certificate:keys=spread", "learned")
 """Tried where the logit scale is asked for; the smallest counts."""
@@ -57,17 +60,24 @@ def solved(
         progress=how.progress,
     )
     if save is not None:
-        write_fits(save, solution.fits, solution.request, how)
+        write_fits(save, solution.fits, solution.request, how, list(targets))
     report = approximate(solution, timing)
-    return with_pictures(report, solution.fits) if how.pictures else report
+    return with_pictures(report, solution.fits) if how.pictures or how.maps else report
 
 
-def write_fits(path: Path, fits: Sequence[SavedFit], request: FitRequest, how: How) -> None:
+def write_fits(
+    path: Path,
+    fits: Sequence[SavedFit],
+    request: FitRequest,
+    how: How,
+    patterns: Sequence[str] = (),
+) -> None:
+    """One file for all patterns, counted as they were asked for."""
     if not fits:
         raise UsageError(
             f"no method made a module to write to {path}: allow more width or another method."
         )
-    save_tensors(path, tensors(fits), metadata(fits, request), how.say)
+    save_tensors(path, tensors(fits), metadata(fits, request, patterns), how.say)
 
 
 def head_of(module: str, offline: bool, how: How) -> Head:
@@ -85,21 +95,25 @@ def on_head(
     request: FitRequest,
     run: DrawOptions,
     how: How,
+    real: RealInputs | None = None,
 ) -> Report:
-    """A trained head, its mask, and inputs for every pattern."""
+    """A trained head, its mask, and inputs for every pattern; `real`: the model whose tokens are tried too."""
     if request.causal and not head.causal:
         raise UsageError(
-            "--causal: every query of this head sees all keys; leave it out.", idle=["--causal"]
+            "`causal`: every query of this head sees all keys; leave it out.", idle=["causal"]
         )
     save, seeds = how.save_module, run.all_seeds()
     targets = chosen.targets(seeds[0], head.causal)
     request = replace(request.at(head.d), causal=head.causal)
     found = found_inputs(head, targets, search.methods, request, seeds, how.progress)
-    fits = as_files(head, found) if how.pictures or save is not None else []
+    plain = how.maps and head.rotary is None  # a page can do without, a file and a plot cannot
+    fits = as_files(head, found) if how.pictures or plain or save is not None else []
     if save is not None:
         write_fits(save, fits, replace(request, dtype="float64"), how)
     report = trained_head(head, found, request, seeds)
-    return with_pictures(report, fits) if how.pictures else report
+    if real is not None:
+        report = real(report, head, found, request, seeds, how.progress)
+    return with_pictures(report, fits) if how.pictures or plain else report
 
 
 def refuse_maps_of_other_lengths(patterns: PatternOptions, sweep: str | None) -> None:
@@ -107,8 +121,8 @@ def refuse_maps_of_other_lengths(patterns: PatternOptions, sweep: str | None) ->
     for text in patterns.chosen if sweep else ():
         if model_head(text) is not None:
             raise UsageError(
-                f"--sweep: {text} is as long as its text; leave one of them out.",
-                rivals=["--sweep", "--pattern"],
+                f"`sweep`: {text} is as long as its text; leave one of them out.",
+                rivals=["sweep", "pattern"],
             )
 
 
@@ -125,15 +139,19 @@ def varied(
     patterns = chosen.options
     if sweep and patterns.length is not None:
         raise UsageError(
-            "--sweep length=… sets the length: leave --length out.",
-            idle=["--length"],
-            because=["--sweep"],
+            "`sweep='length=...'` sets the length: leave `length` out.",
+            idle=["length"],
+            because=["sweep"],
         )
     if frontier and len(patterns.chosen) > 1:
-        raise UsageError("--frontier takes one --pattern.", rivals=["--frontier", "--pattern"])
+        raise UsageError("`frontier` takes one `pattern`.", rivals=["frontier", "pattern"])
     seeds, first = run.all_seeds(), patterns.chosen[0]
     lengths = [int(n) for n in parse_sweep(sweep, {"length": int})[1]] if sweep else []
-    widths = [int(d) for d in parse_sweep(f"d={frontier}", {"d": int})[1]] if frontier else []
+    widths = (
+        [int(d) for d in parse_range(f"`frontier={frontier!r}`", "d", frontier, int)]
+        if frontier
+        else []
+    )
 
     def make(name: str, length: int, rng: np.random.Generator) -> csr_array:
         return build(name, length, rng, patterns.causal)
@@ -150,6 +168,6 @@ def varied(
 
 def verified(path: Path, how: How) -> Report:
     """What a saved fit does, measured again."""
-    refuse_other_files(str(path), "attn approximate --verify")
+    refuse_other_files(str(path), "approximate(verify=FILE)")
     report = verify_file(path, how.progress)
-    return with_pictures(report, read_fits(path)[0]) if how.pictures else report
+    return with_pictures(report, read_fits(path)[0]) if how.pictures or how.maps else report

@@ -5,8 +5,9 @@ from typing import Annotated
 
 from attncli.api.question import How, question
 from attncli.errors import UsageError
+from attncli.options.completion import complete_map
 from attncli.options.declared import Option
-from attncli.options.shared import LARGEST_SEED, NetworkOptions, SwitchOptions, complete_map
+from attncli.options.shared import LARGEST_SEED, NetworkOptions, SwitchOptions
 
 Seed = Annotated[int, Option(help="Random seed. [default: 0]")]
 Target = Annotated[
@@ -40,7 +41,7 @@ def generate_network(
     require_tensor_file(output)
     spec = source.spec
     size = spec.layers * spec.layer_bytes + 8 * spec.tokens * spec.width
-    require_memory(2 * size, "Writing this network", "lower --layers, --tokens or --width")
+    require_memory(2 * size, "Writing this network", "lower `layers`, `tokens` or `width`")
     save_tensors(output, tensors(source), metadata(source, variant), how.say)
     return output
 
@@ -72,10 +73,10 @@ def generate_maps(
     from attncli.writing.tensor_names import require_tensor_file
 
     if tokens < 1 or heads < 1:
-        raise UsageError("--tokens and --heads must be at least 1.")
+        raise UsageError("`tokens` and `heads` must be at least 1.")
     require_tensor_file(output)
     size = 8 * len(map) * heads * tokens**2
-    require_memory(2 * size, "Holding these maps", "lower --tokens, --heads or the number of maps")
+    require_memory(2 * size, "Holding these maps", "lower `tokens`, `heads` or the number of maps")
     layers = {}
     for layer, text in enumerate(map):
         rng = np.random.default_rng([checked_seed(seed), layer])
@@ -88,5 +89,5 @@ def generate_maps(
 
 def checked_seed(seed: int) -> int:
     if not 0 <= seed <= LARGEST_SEED:
-        raise UsageError(f"--seed must be from 0 to {LARGEST_SEED}, not {seed}.")
+        raise UsageError(f"`seed` must be from 0 to {LARGEST_SEED}, not {seed}.")
     return seed

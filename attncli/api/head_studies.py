@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from attncli.api.opened_models import PROBE_TOKENS
 from attncli.api.rehearsal import before_the_work
-from attncli.errors import UsageError
+from attncli.errors import UsageError, parameters
 from attncli.limits import require_memory
-from attncli.models.inputs.texts import inputs_of
+from attncli.models.inputs.texts import ModelInput, inputs_of
 from attncli.models.loading.body import body_of
 from attncli.models.loading.load import load
 from attncli.models.loading.room_needed import require_room_to_run
@@ -22,12 +22,15 @@ from attncli.options.model_options import InputOptions, ModelOptions
 from attncli.studies import Progress
 from attncli.studies.heads.beyond_maps import Beyond
 from attncli.studies.heads.head_metrics import choose
+from attncli.studies.heads.head_rows import site_keys
+from attncli.studies.heads.head_runs import Look
 from attncli.studies.heads.head_views import Ranking
 from attncli.studies.heads.kept_maps import KeptMaps, bytes_needed
 from attncli.studies.heads.model_heads import HeadPlan, HeadSubject, inspect_model
+from attncli.studies.heads.small_maps import SmallMaps, of_layers, side_of
 from attncli.studies.heads.token_names import TokenNames
 from attncli.studies.model_runs import own_precision
-from attncli.watching import STRIP_MEMORY, Shape, Site, prove
+from attncli.watching import STRIP_MEMORY, Shape, Site, Strip, prove
 from attncli.watching.blocks import find_stacks
 from attncli.watching.mixers import mixers_of
 from attncli.writing.tensor_files import write_tensors
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from attncli.records import Report, Scalar
+    from attncli.watching.map_files import MapFile
 
 Study = Callable[..., "Report"]
 """Called with the progress."""
@@ -58,10 +62,16 @@ class Asked:
     save_maps: Path | None
     draws_maps: bool
     """Whether the maps of chosen heads are to be drawn."""
+    for_page: bool
+    """Whether a page is to show maps."""
     strip_memory: int | None
     """MiB."""
     pairs: int = 0
     """How many of each head's strongest pairs of tokens are told."""
+    batch: int | None = None
+    """Which text of a file of maps that has several."""
+    labels: Path | None = None
+    """A file with the tokens of maps."""
 
     def plan(self, heads: HeadOptions) -> HeadPlan:
         metrics = choose(self.metric, self.pairs)
@@ -81,7 +91,7 @@ class Asked:
         if self.strip_memory is None:
             return STRIP_MEMORY
         if self.strip_memory < 1:
-            raise UsageError(f"--strip-memory {self.strip_memory}: it must be at least 1 MiB.")
+            raise UsageError(f"`strip_memory={self.strip_memory!r}`: it must be at least 1 MiB.")
         return self.strip_memory * 2**20
 
 
@@ -90,59 +100,94 @@ def ranking(heads: HeadOptions, metrics: tuple[str, ...]) -> Ranking | None:
     if heads.top is None and heads.sort is None:
         return None
     if heads.top is not None and heads.top < 1:
-        raise UsageError(f"--top {heads.top}: it must be at least 1.")
+        raise UsageError(f"`top={heads.top!r}`: it must be at least 1.")
     if not metrics:
         raise UsageError(
-            "--top and --sort need a metric of heads: add one with --metric.",
-            idle=["--top", "--sort"],
-            because=["--metric"],
+            "`top` and `sort` need a metric of heads: add one with `metric`.",
+            idle=["top", "sort"],
+            because=["metric"],
         )
     name, _, way = (heads.sort or metrics[0]).partition(":")
     if name not in metrics:
         raise UsageError(
-            f"--sort {name}: it sorts by a metric of heads that is measured, add --metric {name}.",
-            idle=["--sort"],
-            because=["--metric"],
+            f"`sort={name!r}`: it sorts by a metric of heads that is measured, add `metric={name!r}`.",
+            idle=["sort"],
+            because=["metric"],
         )
     if way not in ("", "rising"):
-        raise UsageError(f"--sort {heads.sort}: write {name} or {name}:rising.")
+        raise UsageError(f"`sort={heads.sort!r}`: write {name} or {name}:rising.")
     return Ranking(name, way == "rising", heads.top)
 
 
 def study_of(
     asked: Asked, heads: HeadOptions, model: ModelOptions, inputs: InputOptions, say: Say
 ) -> Study:
-    """Of a model, or of the maps that one has left."""
-    if asked.source.kind == "maps":
-        return maps_study(asked, heads, [*model.given(), *inputs.given()])
+    """Of a model, or of maps in a file."""
+    if asked.source.is_file:
+        return maps_study(asked, heads, [*model.given(), *inputs.given()], say)
+    given = {"labels": asked.labels is not None, "batch": asked.batch is not None}
+    idle = [name for name, there in given.items() if there]
+    if idle:
+        raise UsageError(
+            f"{parameters(idle)} goes with a file of maps: {asked.source} is a model.",
+            idle=idle,
+        )
     return model_study(asked, heads, model, inputs, say)
 
 
-def maps_study(asked: Asked, heads: HeadOptions, others: Sequence[str]) -> Study:
+def maps_study(asked: Asked, heads: HeadOptions, others: Sequence[str], say: Say) -> Study:
     """What runs no model takes no options of models."""
-    from attncli.networks.spec import option
-    from attncli.studies.heads.saved_maps import inspect_maps
-    from attncli.watching.map_files import MapFile
+    from attncli.api.map_sources import map_file
+    from attncli.studies.heads.saved_maps import inspect_maps, names_in
 
     given = {
-        "--with-random-init": asked.with_random_init,
-        "--with-shuffled-text": asked.with_shuffled_text,
-        "--tokens": asked.tokens is not None,
-        "--save-maps": asked.save_maps is not None,
-        "--strip-memory": asked.strip_memory is not None,
-        **{option(name): True for name in others},
+        "with_random_init": asked.with_random_init,
+        "with_shuffled_text": asked.with_shuffled_text,
+        "tokens": asked.tokens is not None,
+        "save_maps": asked.save_maps is not None,
+        "strip_memory": asked.strip_memory is not None,
+        **dict.fromkeys(others, True),
     }
     refused = [name for name, there in given.items() if there]
     if refused:
         raise UsageError(
-            f"{', '.join(refused)} goes with a model: {asked.source} is a file of maps.",
+            f"{parameters(refused)} goes with a model: {asked.source} is a file of maps.",
             idle=refused,
         )
     plan = asked.plan(heads)
     before_the_work()
-    file = MapFile(asked.source.path)
-    refuse_absent({saved.site: saved.heads for saved in file.maps}, plan)
-    return partial(inspect_maps, file, plan)
+    file = map_file(asked.source, asked.batch, asked.labels)
+    heads_there = {saved.site: saved.heads for saved in file.maps}
+    refuse_absent(heads_there, plan)
+    small = maps_of_file(file, plan, heads, asked.for_page)
+    if not asked.draws_maps:
+        return partial(inspect_maps, file, plan, small=small)
+    kept = KeptMaps(plan.layers, plan.keeps, numbers=heads_there)
+    shapes = {saved.site: Shape(*saved.shape) for saved in file.maps}
+    announce(kept, shapes, None, say, 8 if file.double else 4)
+
+    def with_maps(progress: Progress) -> "Report":
+        report = inspect_maps(file, plan, progress, small, kept.take)
+        return replace(report, pictures=tuple(kept.pictures(names_in(file))))
+
+    return with_maps
+
+
+def maps_of_file(
+    file: "MapFile", plan: HeadPlan, heads: HeadOptions, for_page: bool
+) -> SmallMaps | None:
+    """For a page; the numbers of heads stand in the file."""
+    if not for_page:
+        return None
+    shapes = {saved.site: Shape(*saved.shape) for saved in file.maps}
+    numbers = {saved.site: saved.heads for saved in file.maps}
+
+    def chosen(site: Site) -> list[int]:
+        own = enumerate(numbers[site])
+        return [place for place, number in own if plan.keeps(site.layer, number)]
+
+    side = side_of(shapes, chosen, True, heads.top)
+    return None if side is None else SmallMaps(side, chosen)
 
 
 def model_study(
@@ -151,7 +196,7 @@ def model_study(
     """Everything is chosen, loaded and proved before the first text is read."""
     plan = asked.plan(heads)
     if asked.with_random_init:
-        model.refuse_tensor_parallel("--with-random-init")
+        model.refuse_tensor_parallel("with_random_init")
     options, wanted = model.to_load(asked.seed), inputs.to_read(asked.tokens, asked.seed)
     before_the_work()
     checkpoint = load(asked.source, options)
@@ -163,7 +208,9 @@ def model_study(
     twin = None
     if asked.with_random_init:
         twin = proved(body_of(random_twin(checkpoint.model, asked.seed)))
-    study = partial(inspect_model, checkpoint, subject, twin, texts, plan)
+    study: Study = partial(inspect_model, checkpoint, subject, twin, texts, plan)
+    if asked.for_page:
+        study = with_tiles(study, subject, plan, texts[0], bool(heads.given() or asked.save_maps))
     if asked.save_maps is None and not asked.draws_maps:
         return study
     kept = KeptMaps(plan.layers, plan.keeps, for_file=asked.save_maps is not None)
@@ -188,6 +235,30 @@ def model_study(
     return with_maps
 
 
+def with_tiles(
+    study: Study, subject: HeadSubject, plan: HeadPlan, text: ModelInput, asked: bool
+) -> Study:
+    """The same study, whose report takes along small maps of its heads, where there is room for them."""
+    shapes = at_length(subject.shapes, text.tokens)
+    chosen = of_layers(plan.layers, plan.keeps, shapes)
+    side = side_of(shapes, chosen, asked, plan.ranking.top if plan.ranking else None)
+    if side is None:
+        return study
+    small, names = SmallMaps(side, chosen), TokenNames.of_text(text)
+
+    def with_small_maps(also: Look | None = None, **keywords: Any) -> "Report":
+        def take(site: Site, strip: Strip) -> None:
+            small.take(site, strip)
+            if also is not None:
+                also(site, strip)
+
+        report = study(also=take, **keywords)
+        keys = site_keys(small.sites, subject.stacks)
+        return replace(report, tiles=tuple(small.tiles(names, keys, {}, report.rows)))
+
+    return with_small_maps
+
+
 def at_length(shapes: Mapping[Site, Shape], tokens: int) -> dict[Site, Shape]:
     """The same attentions on a text; images and sounds have as many patches as they had when they were proved."""
 
@@ -206,9 +277,9 @@ def announce(
     """The size of the maps is said, and refused where there is no room for it, before the work."""
     count, size = bytes_needed(shapes, kept, itemsize)
     if count == 0:
-        raise UsageError("--layers and --heads leave no head whose map could be kept.")
+        raise UsageError("`layers` and `heads` leave no head whose map could be kept.")
     what = f"the maps of {count} head{'s' if count > 1 else ''} over {max(shape.queries for shape in shapes.values())} tokens"
-    require_memory(2 * size, what, "choose fewer with --layers and --heads")
+    require_memory(2 * size, what, "choose fewer with `layers` and `heads`")
     if path is not None:
         require_writable(path)
         say(f"{what}: {size / 1e6:.3g} MB → {path}")
@@ -239,5 +310,5 @@ def refuse_absent(heads: Mapping[Site, Sequence[int]], plan: HeadPlan) -> None:
     if not any(plan.keeps(*each) for each in chosen):
         numbers = sorted(head for _, head in chosen)
         raise UsageError(
-            f"--heads names no head of the model: they are {numbers[0]} … {numbers[-1]}."
+            f"`heads` names no head of the model: they are {numbers[0]} … {numbers[-1]}."
         )

@@ -7,21 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 from attncli.api.question import MEASURING, How, question
 from attncli.api.rehearsal import before_the_work
 from attncli.errors import UsageError
+from attncli.options.completion import complete_source, completion, head_metrics
 from attncli.options.declared import Argument, Option
-from attncli.options.head_options import HeadOptions
+from attncli.options.head_options import GROUPS, HeadOptions
 from attncli.options.model_options import InputOptions, ModelOptions
-from attncli.options.shared import completion, separated
+from attncli.options.shared import separated
 from attncli.records import Report
 
 if TYPE_CHECKING:
     from attncli.gates import Condition
-
-
-def complete() -> list[str]:
-    """Names of metrics and groups."""
-    from attncli.studies.heads.head_metrics import GROUPS, members
-
-    return [*GROUPS, *(name for group in members().values() for name in group)]
 
 
 @question(own=("tokenizer",))
@@ -31,14 +25,15 @@ def inspect_model(
         str,
         Argument(
             metavar="MODEL",
-            help="org/name[@revision], ./dir, random:ARCH[?layers=2], or maps.safetensors of --save-maps.",
+            help="org/name[@revision], ./dir, random:ARCH[?layers=2], or maps: .npz, .npy, .safetensors, .pt.",
+            complete=complete_source,
         ),
     ],
     metric: Annotated[
         list[str] | None,
         Option(
             metavar="NAME,…",
-            complete=completion(complete),
+            complete=completion(lambda: [*GROUPS, *head_metrics()]),
             usual=True,
             help="Metrics or groups: attention, spectra, roles, states, all, or weights with --weights-only. "
             "[default: what tells the heads' roles]",
@@ -85,6 +80,17 @@ def inspect_model(
             help="Which tokens: each head's N strongest query ← key pairs, beside even attention.",
         ),
     ] = None,
+    labels: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE",
+            help="The tokens of saved maps: a line each, or a JSON list.",
+        ),
+    ] = None,
+    batch: Annotated[
+        int | None,
+        Option(metavar="N", help="Which text of saved maps that hold several, from 0."),
+    ] = None,
     attribute: Annotated[
         str | None,
         Option(
@@ -120,13 +126,15 @@ def inspect_model(
         "save_maps": save_maps is not None,
         "strip_memory": strip_memory is not None,
         "pairs": pairs is not None,
+        "labels": labels is not None,
+        "batch": batch is not None,
     }
     others = [name for name, given in own.items() if given]
     from attncli.api import network_sources as sources
     from attncli.api.opened_models import refuse_at_once
 
-    asker = "attn inspect-model --weights-only" if weights_only else "attn inspect-model"
-    because = ["--weights-only"] * weights_only
+    asker = "inspect_model(weights_only=True)" if weights_only else "inspect_model"
+    because = ["weights_only"] * weights_only
     subject = sources.named(source, asker, how.output, save_maps, because=because)
     if not weights_only:
         refuse_at_once(subject)
@@ -148,7 +156,7 @@ def inspect_model(
         from attncli.api.head_studies import Asked, study_of
 
         if pairs == 0:
-            raise UsageError("--pairs 0: it must be at least 1.")
+            raise UsageError("`pairs=0`: it must be at least 1.")
         refuse_gates(conditions, names, pairs or 0)
         draws_maps = how.pictures and bool(heads.heads)
         asked = Asked(
@@ -160,8 +168,11 @@ def inspect_model(
             seed,
             save_maps,
             draws_maps,
+            how.maps,
             strip_memory,
             pairs or 0,
+            batch,
+            labels,
         )
         study = study_of(asked, heads, model, inputs, how.say)
     before_the_work()

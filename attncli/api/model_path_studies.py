@@ -78,7 +78,7 @@ def single_study(
     require_memory(
         needed + 8 * sum(heads) * longest**2,
         f"the attention maps of a text of {longest} tokens",
-        "cut it with --tokens",
+        "cut it with `tokens`",
     )
     if asked.sample is not None:
         return partial(sampled_in_model, subject, texts, heads, asked.sample, seed)
@@ -117,11 +117,11 @@ def opened(
     stack: str | None = None,
 ) -> tuple[PathSubject, Sequence[ModelInput]]:
     """The model, the stack of it that is asked about, and what it is run on."""
-    model.refuse_tensor_parallel("the paths of a stream")
+    model.refuse_tensor_parallel("source", "the paths of a stream")
     options = model.to_load(seed)
     if options.dtype in HALF:
         raise UsageError(
-            f"--dtype {options.dtype} would drown the terms in rounding: float32 or float64."
+            f"`dtype={options.dtype!r}` would drown the terms in rounding: float32 or float64."
         )
     wanted = inputs.to_read(tokens, seed)
     before_the_work()
@@ -156,7 +156,7 @@ def wanted_steps(given: Sequence[str] | None) -> tuple[str, ...]:
 def refuse_other_heads(checkpoint: Checkpoint) -> None:
     name = type(checkpoint.model).__name__
     if name not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values():
-        raise InputError(f"--loss needs a next-token model, and {name} is none: leave it out.")
+        raise InputError(f"`loss` needs a next-token model, and {name} is none: leave it out.")
 
 
 def require_room(
@@ -172,4 +172,4 @@ def require_room(
         needed += (
             2 * streams * longest * size * checkpoint.model.config.get_text_config().vocab_size
         )
-    require_memory(needed, f"a text of {longest} tokens", "cut it with --tokens")
+    require_memory(needed, f"a text of {longest} tokens", "cut it with `tokens`")

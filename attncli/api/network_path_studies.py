@@ -70,7 +70,7 @@ def single_study(
 ) -> Study:
     """Paths one by one, or by the head that they go through."""
     if asked.by == STEPS:
-        raise UsageError("--by steps is about MLPs: name a model as SOURCE.", idle=["--by"])
+        raise UsageError("`by='steps'` is about MLPs: name a model as `source`.", idle=["by"])
     networks, identity = networks_of(source, network, run)
     if asked.by is not None:
         return partial(through_heads, networks, asked.skip, identity)

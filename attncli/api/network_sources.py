@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attncli.errors import UsageError
+from attncli.errors import UsageError, parameter, parameters
 from attncli.models.sources import (
     MODELS,
     SAVED_MODELS,
@@ -15,7 +15,7 @@ from attncli.models.sources import (
     path_source,
     require,
 )
-from attncli.networks.spec import NetworkSpec, option
+from attncli.networks.spec import NetworkSpec
 from attncli.options.shared import NetworkOptions, RunOptions
 
 if TYPE_CHECKING:
@@ -26,17 +26,18 @@ if TYPE_CHECKING:
 SYNTHETIC: Mapping[str, Any] = {"kind": "synthetic"}
 
 TAKES: Mapping[str, tuple[Kind, ...]] = {
-    "attn rank-collapse": ("synthetic", "network", *MODELS),
-    "attn paths": ("synthetic", "network", *MODELS),
-    "attn inspect-model": ("maps", *MODELS),
-    "attn inspect-model --weights-only": SAVED_MODELS,
-    "attn approximate --module": SAVED_MODELS,
-    "attn approximate --pattern": ("pattern", "maps", "fit", "weights", *MODELS),
-    "attn approximate --verify": ("fit",),
-    "attn check": ("report",),
-    "attn compare": ("report",),
+    "rank_collapse": ("synthetic", "network", *MODELS),
+    "paths": ("synthetic", "network", *MODELS),
+    "inspect_model": ("maps", "pattern", "weights", "pickle", *MODELS),
+    "inspect_model(weights_only=True)": SAVED_MODELS,
+    "approximate(module=...)": SAVED_MODELS,
+    "approximate(heads=...)": MODELS,
+    "approximate(pattern=FILE)": ("pattern", "maps", "fit", "weights", *MODELS),
+    "approximate(verify=FILE)": ("fit",),
+    "check": ("report",),
+    "compare": ("report",),
 }
-"""Which kinds a command can do something with."""
+"""Which kinds a question can do something with."""
 
 
 def spec_from(options: NetworkOptions, without: str | None = None) -> NetworkSpec:
@@ -44,9 +45,9 @@ def spec_from(options: NetworkOptions, without: str | None = None) -> NetworkSpe
     given: dict[str, Any] = options.given()
     if without is not None and without.replace("-", "_") in given:
         raise UsageError(
-            f"--{without} is what --sweep varies: leave it out.",
-            idle=[f"--{without}"],
-            because=["--sweep"],
+            f"{parameter(without)} is what `sweep` varies: leave it out.",
+            idle=[without],
+            because=["sweep"],
         )
     return NetworkSpec(**given)
 
@@ -62,7 +63,7 @@ def named(
 ) -> Source:
     """What SOURCE is, refused where this command cannot take it, or would write over it."""
     source = parse(text)
-    require(source, TAKES[asker], asker, because)
+    require(source, TAKES[asker], f"`{asker}`", because)
     for output in outputs:
         if source.is_file and output is not None and output.resolve() == source.path.resolve():
             raise UsageError(f"{output} is what is read: name another file to write to.")
@@ -83,14 +84,14 @@ def refuse_other_files(text: str, asker: str) -> None:
     if path.is_file() or path.is_dir():
         source = path_source(text)
         if source.kind != "other":
-            require(source, TAKES[asker], asker)
+            require(source, TAKES[asker], f"`{asker}`")
 
 
 def from_file(source: Source, refused: Mapping[str, Any]) -> "FileNetwork":
     """A saved network; it fixes its own sizes, kinds and seed, so options that would change them are refused."""
     if refused:
-        names = list(map(option, refused))
-        raise UsageError(f"{', '.join(names)} cannot be changed: {source} fixes it.", idle=names)
+        names = list(refused)
+        raise UsageError(f"{parameters(names)} cannot be changed: {source} fixes it.", idle=names)
     from attncli.networks.network_files import FileNetwork
 
     return FileNetwork(source.path)

@@ -35,6 +35,7 @@ def collapse_study(
     arithmetic: str,
     with_random_init: bool,
     sub_blocks: bool,
+    over: int,
 ) -> "Callable[..., Report]":
     """Everything is loaded, proved and examined before the first curve is measured."""
     refuse_at_once(source)
@@ -43,7 +44,7 @@ def collapse_study(
     from attncli.studies.collapse.model_collapse import RANDOM_SUFFIX, model_collapse
 
     if with_random_init:
-        model.refuse_tensor_parallel("--with-random-init")
+        model.refuse_tensor_parallel("with_random_init")
     refuse_two_arithmetics(model, arithmetic)
     wanted = inputs.to_read(tokens, seed)
     model.to_load(seed)
@@ -67,17 +68,18 @@ def collapse_study(
         texts,
         variants,
         sub_blocks=sub_blocks,
+        over=over,
     )
 
 
 def refuse_two_arithmetics(model: ModelOptions, arithmetic: str) -> None:
     """Options that contradict each other."""
     if arithmetic == EXACTLY:
-        model.refuse_tensor_parallel("--exact")
+        model.refuse_tensor_parallel("exact")
     if arithmetic == PLAIN and model.dtype not in (None, PLAIN):
         raise UsageError(
-            f"--arithmetic {PLAIN} and --dtype {model.dtype} exclude each other: "
-            f"--dtype {model.dtype} alone runs in that type."
+            f"`arithmetic={PLAIN!r}` and `dtype={model.dtype!r}` exclude each other: "
+            f"`dtype={model.dtype!r}` alone runs in that type."
         )
 
 
@@ -86,12 +88,12 @@ def why_not_exact(loaded: "PreTrainedModel", model: ModelOptions, arithmetic: st
     from attncli.models.loading.placing import require_one_device
 
     if arithmetic == EXACTLY:
-        require_one_device(loaded, "--exact")
+        require_one_device(loaded, "`exact`")
         return None
     if arithmetic == PLAIN:
         return ""
     if model.dtype not in (None, PLAIN):
-        return f"--dtype {model.dtype} asks for its numbers"
+        return f"{model.dtype} was asked for"
     if model.tensor_parallel or model.device_map is not None or loaded.device.type != "cpu":
         return "exact arithmetic needs the whole model on the CPU"
     return None

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from attncli.api import network_sources as sources
-from attncli.errors import UsageError, unknown_name
+from attncli.errors import UsageError, parameters, unknown_name
 from attncli.models.sources import Source
-from attncli.networks.spec import NetworkSpec, option
+from attncli.networks.spec import NetworkSpec
 from attncli.options.path_options import PathOptions
 from attncli.options.shared import NetworkOptions, RunOptions
 from attncli.records import Report
@@ -23,18 +23,18 @@ def count_study(
 ) -> Callable[..., Report]:
     """The number of paths alone, from sizes; `others`: names of given options of models and their input."""
     given = [*network.given(), *run.given(), *["metric"] * bool(asked.metric), *others]
-    idle = [option(name) for name in given if name not in ("layers", "heads", "offline")]
+    idle = [name for name in given if name not in ("layers", "heads", "offline")]
     if idle:
         raise UsageError(
-            f"{', '.join(idle)} changes no count: leave it out, or leave out --count.",
+            f"{parameters(idle)} changes no count: leave it out, or leave out `count`.",
             idle=idle,
-            because=["--count"],
+            because=["count"],
         )
     if source.kind != "synthetic":
         if network.given():
             raise UsageError(
-                f"--layers and --heads are those of {source}: leave them out.",
-                idle=map(option, network.given()),
+                f"`layers` and `heads` are those of {source}: leave them out.",
+                idle=network.given(),
             )
         layers, heads, identity = sizes_of(source, offline)
         return partial(count_paths, layers, heads, asked.skip, identity)
@@ -71,7 +71,7 @@ def sizes_of_type(
     other = sorted(set(given) - {"layers", "heads"})
     if other:
         raise UsageError(
-            f"{other[0]} changes no count: leave it out of random:{arch}.", because=["--count"]
+            f"{other[0]} changes no count: leave it out of random:{arch}.", because=["count"]
         )
     config = CONFIG_MAPPING[arch]().get_text_config()
     own = (config.num_hidden_layers, config.num_attention_heads)

@@ -59,9 +59,9 @@ def paths(
     of_models = [*asked.for_models(), *model.given(), *inputs.given()]
     from attncli.api import network_sources as sources
 
-    subject = sources.named(source, "attn paths", how.output)
+    subject = sources.named(source, "paths", how.output)
     if task.task is not None:
-        others = [*["metric"] * bool(asked.metric), *["no_skip"] * (not asked.skip), *of_models]
+        others = [*["metric"] * bool(asked.metric), *["skip=False"] * (not asked.skip), *of_models]
         refuse_beside_a_task(source, [*others, *without_sizes(network)])
         study = task_study(task, training, network, run, conditions)
     else:
@@ -69,7 +69,7 @@ def paths(
         if not subject.is_model:
             refuse_without_a_model(subject, of_models)
         elif not asked.count:
-            refuse_for_a_model(subject, network, run, *["--no-skip"] * (not asked.skip))
+            refuse_for_a_model(subject, network, run, *["skip=False"] * (not asked.skip))
         if asked.count:
             from attncli.api.path_count_studies import count_study
 

@@ -26,6 +26,7 @@ from attncli.options.declared import Argument
 from attncli.options.groups import flat_parameters, gathered
 from attncli.records import Report
 from attncli.studies import Progress, no_progress
+from attncli.threads import one_blas_thread
 
 Say = Callable[[str], None]
 
@@ -56,6 +57,8 @@ class How:
     """Gates: what they ask for is measured, and what cannot be there is said before the work."""
     pictures: bool = False
     """Whether the report takes along what figures of maps are drawn of."""
+    maps: bool = False
+    """Whether it takes along what pages show of maps."""
     output: Path | None = None
     """Where the report will be written, so that nothing which is read is written over."""
     save_module: Path | None = None
@@ -77,6 +80,7 @@ def question(own: Sequence[str] = ()) -> Callable[[Callable[..., Any]], Callable
             apart = {name: values.pop(name) for name in (*own, *OF_PYTHON)}
             options = {p.name: converted(p, values[p.name]) for p in parameters if p.name != SOURCE}
             with ExitStack() as around:
+                around.enter_context(one_blas_thread())
                 if SOURCE in values:
                     at_hand = subject(values[SOURCE], apart.get("tokenizer"))
                     options[SOURCE] = around.enter_context(at_hand)
@@ -86,6 +90,7 @@ def question(own: Sequence[str] = ()) -> Callable[[Callable[..., Any]], Callable
                     watch,
                     doing_of(watch),
                     pictures=apart["pictures"],
+                    maps=apart["pictures"],
                     save_module=None if module is None else Path(module),
                 )
                 found = asked(**gathered(asked, options), how=how)

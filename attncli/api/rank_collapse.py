@@ -15,6 +15,7 @@ from attncli.api.rehearsal import before_the_work
 from attncli.errors import UsageError, unknown_name
 from attncli.gates import Condition
 from attncli.networks.variants import Switches
+from attncli.options.completion import complete_depth_metric
 from attncli.options.declared import Option
 from attncli.options.model_options import (
     ARITHMETICS,
@@ -32,7 +33,6 @@ from attncli.options.shared import (
     RunOptions,
     SwitchOptions,
     VariantOptions,
-    complete_metric,
     separated,
 )
 from attncli.options.task_options import TrainingOptions
@@ -57,9 +57,9 @@ def rank_collapse(
         list[str] | None,
         Option(
             metavar="NAME,…",
-            complete=complete_metric,
+            complete=complete_depth_metric,
             usual=True,
-            help="Columns, from `attn list metrics`. [default: log10_residual]",
+            help="Columns, from `attn list metrics`, or depth: what the blocks still do. [default: log10_residual]",
         ),
     ] = None,
     sweep: Annotated[
@@ -91,6 +91,13 @@ def rank_collapse(
         bool,
         Option("--sub-blocks", help="Inside a model's blocks too: after the attention of each."),
     ] = False,
+    blocks: Annotated[
+        int | None,
+        Option(
+            metavar="N",
+            help="For metrics that compare two states, such as angular_distance: so many blocks apart. [default: 1]",
+        ),
+    ] = None,
     variants: VariantOptions,
     switches: SwitchOptions,
     model_switches: ModelSwitchOptions,
@@ -117,6 +124,7 @@ def rank_collapse(
     default = DEFAULT_SWEEP_METRICS if over_sizes else DEFAULT_METRICS
     metrics = wanted_metrics(metric or default, conditions, of_task=asked.task is not None)
     refuse_without_a_task(asked, training)
+    over = blocks_between(blocks, metrics, sweep, asked.task)
     choose = partial(variants.chosen, switches)
     chosen = chosen_arithmetic(arithmetic, exact)
     flags = {
@@ -129,7 +137,7 @@ def rank_collapse(
     for_models += [*model.given(), *inputs.given()]
     from attncli.api import network_sources as sources
 
-    subject = sources.named(source, "attn rank-collapse", how.output)
+    subject = sources.named(source, "rank_collapse", how.output)
     if asked.task is not None:
         others = [*for_models, *["remove_outlier"] * variants.remove_outlier]
         refuse_with_the_task(asked.task, source, network, others)
@@ -137,8 +145,8 @@ def rank_collapse(
     elif subject.is_model:
         applied = model_switches.applied(choose())
         refuse_other_variants(conditions, applied, with_random_init)
-        fixed = ["--sweep"] * (sweep is not None)
-        fixed += ["--remove-outlier"] * variants.remove_outlier
+        fixed = ["sweep"] * (sweep is not None)
+        fixed += ["remove_outlier"] * variants.remove_outlier
         refuse_for_a_model(subject, network, run, *fixed)
         from attncli.api.opened_models import collapse_study
 
@@ -152,14 +160,34 @@ def rank_collapse(
             chosen,
             with_random_init,
             sub_blocks,
+            over,
         )
     else:
         refuse_without_a_model(subject, for_models)
-        study = network_study(subject, sweep, choose, network, run, conditions)
+        study = network_study(subject, sweep, choose, network, run, conditions, over)
     before_the_work()
     how.doing(MEASURING)
     report: Report = study(metrics=metrics, progress=how.progress)
     return report
+
+
+def blocks_between(
+    blocks: int | None, metrics: Sequence[str], sweep: str | None, task: str | None
+) -> int:
+    """How many blocks lie between two states that a metric compares; refused where none compares any."""
+    if blocks is None:
+        return 1
+    from attncli.studies.state_meters import step_names
+
+    if blocks < 1:
+        raise UsageError(f"`blocks={blocks}`: it must be at least 1.")
+    if sweep is not None or task is not None or not step_names(metrics):
+        raise UsageError(
+            "`blocks` goes with metrics that compare two states of one run: add `metric='angular_distance'`, block_influence "
+            "or update_ratio, and leave `sweep` and `task` out.",
+            idle=["blocks"],
+        )
+    return blocks
 
 
 def refuse_other_variants(
@@ -178,8 +206,8 @@ def chosen_arithmetic(arithmetic: str | None, exact: bool) -> str:
         raise unknown_name("arithmetic", arithmetic, ARITHMETICS)
     if exact and arithmetic not in (None, EXACTLY):
         raise UsageError(
-            f"--exact and --arithmetic {arithmetic} exclude each other: drop one.",
-            rivals=["--exact", "--arithmetic"],
+            f"`exact` and `arithmetic={arithmetic!r}` exclude each other: drop one.",
+            rivals=["exact", "arithmetic"],
         )
     return EXACTLY if exact else arithmetic or AUTO
 
@@ -188,20 +216,28 @@ def wanted_metrics(
     given: Sequence[str], conditions: Sequence[Condition], of_task: bool
 ) -> list[str]:
     """The columns asked for, and whatever the gates need; unknown names are refused before the work."""
-    from attncli.metrics import METRICS
-
     if of_task:
+        from attncli.metrics import METRICS
         from attncli.studies.circle.circle_rows import OWN_METRICS
+
+        known = METRICS.names()
     else:
         from attncli.studies.collapse.network_collapse import OWN_METRICS
+        from attncli.studies.state_meters import DEPTH, GROUP
+        from attncli.studies.state_meters import names as all_names
+
+        known = [*all_names(), GROUP]
+        given = [
+            each for name in separated(given) for each in (DEPTH if name == GROUP else (name,))
+        ]
     names = separated(given)
     for name in names:
-        if name not in METRICS.names():
-            raise unknown_name("metric", name, METRICS.names())
+        if name not in known:
+            raise unknown_name("metric", name, known)
     gated = [condition.metric for condition in conditions]
     for name in gated:
-        if name not in (*METRICS.names(), *OWN_METRICS):
-            raise unknown_name("metric in the gate", name, [*METRICS.names(), *OWN_METRICS])
+        if name not in (*known, *OWN_METRICS):
+            raise unknown_name("metric in the gate", name, [*known, *OWN_METRICS])
     return list(dict.fromkeys([*names, *(name for name in gated if name not in OWN_METRICS)]))
 
 
@@ -212,9 +248,10 @@ def network_study(
     network: NetworkOptions,
     run: RunOptions,
     conditions: Sequence[Condition],
+    over: int,
 ) -> Callable[..., Report]:
     if sweep is None:
-        return curve_study(source, choose, network, run, conditions)
+        return curve_study(source, choose, network, run, conditions, over)
     return sweep_study(source, sweep, choose, network, run, conditions)
 
 
@@ -224,6 +261,7 @@ def curve_study(
     network: NetworkOptions,
     run: RunOptions,
     conditions: Sequence[Condition],
+    over: int,
 ) -> Callable[..., Report]:
     """The study of one network over its layers, generated or from a file."""
     from attncli.api import network_sources as sources
@@ -234,12 +272,12 @@ def curve_study(
         networks = sources.generated(sources.spec_from(network), run)
         layers = range(networks[0].spec.layers + 1)
         refuse_unmatched(conditions, {"variant": list(choose()), "layer": layers})
-        return partial(curves, networks, choose(), source=sources.SYNTHETIC)
+        return partial(curves, networks, choose(), source=sources.SYNTHETIC, over=over)
     saved = sources.from_file(source, network.given() | run.given())
     chosen = choose(default=saved.variant)
     layers = range(saved.spec.layers + 1)
     refuse_unmatched(conditions, {"variant": list(chosen), "layer": layers})
-    return partial(curves, [saved], chosen, source=sources.identity(source))
+    return partial(curves, [saved], chosen, source=sources.identity(source), over=over)
 
 
 def sweep_study(
@@ -257,7 +295,7 @@ def sweep_study(
     from attncli.studies.collapse.size_sweep import SWEPT, at, sweep
 
     if source.kind != "synthetic":
-        raise UsageError(f"--sweep makes its own networks: leave {source} out.", idle=["--sweep"])
+        raise UsageError(f"`sweep` makes its own networks: leave {source} out.", idle=["sweep"])
     parameter, points = parse_sweep(text, SWEPT)
     spec = sources.spec_from(network, without=parameter)
     specs = {point: at(spec, parameter, point) for point in points}

@@ -13,11 +13,10 @@ from attncli.api.answers import Answer, answer
 from attncli.api.fingerprint import SOURCE, WRITTEN, Options
 from attncli.api.provenance import with_provenance
 from attncli.api.question import call_in_words, converted, parts_of, watched
-from attncli.api.sweep_items import finished, models, reports_in, steps
+from attncli.api.sweep_items import ENDING, finished, models, reports_in, steps
 from attncli.api.sweep_runs import Judged, SweepPlan, run_all
 from attncli.errors import InputError, UsageError, unknown_name
 from attncli.gates import Condition
-from attncli.networks.spec import option
 from attncli.options.declared import Option
 from attncli.options.groups import flat_parameters, group_parameters
 from attncli.options.shared import OutputOptions
@@ -26,6 +25,7 @@ from attncli.processes.engines import Engine, opened
 from attncli.processes.launch import launch
 from attncli.processes.runs import OF_MODELS
 from attncli.records import Report
+from attncli.reports import read
 from attncli.stored.addresses import file_system, is_address
 from attncli.studies import Progress
 from attncli.studies.reports.model_sweep import Item, ShownNumber, model_sweep
@@ -128,7 +128,7 @@ def typed(parameter: Any, value: Any) -> list[str]:
     """An option as the command line spells it."""
     _, said = parts_of(parameter)
     flags = next((one.flags for one in said if isinstance(one, Option)), ())
-    names = next(iter(flags), option(parameter.name)).split("/")
+    names = next(iter(flags), "--" + parameter.name.replace("_", "-")).split("/")
     if isinstance(value, bool):
         return [names[0]] if value else names[1:2]
     if value is None:
@@ -151,7 +151,7 @@ def planned(asked: SweepQuestion) -> SweepPlan:
     options = asked.values(names[0])
     for name in WRITTEN:
         if options.get(name) is not None:
-            raise UsageError(f"{option(name)} {options[name]} would be written by every item: leave it out.")  # fmt: skip
+            raise UsageError(f"`{name}={str(options[name])!r}` would be written by every item: leave it out.")  # fmt: skip
     words, into = tuple(asked.words), items.collect or items.into
     return SweepPlan(asked.command, words, options, names, into, asked.settings, asked.run.evict)
 
@@ -163,6 +163,8 @@ def swept(asked: SweepQuestion, conditions: Sequence[Condition], progress: Progr
         gates.refuse_unmeasured(conditions, [shown.metric])
     if asked.items.collect is not None:
         judged = collected(asked, asked.items.collect)
+    elif asked.command is None:
+        judged = as_they_lie(asked.items, conditions, shown)
     else:
         plan = planned(asked)
         gates.refuse_unmatched(conditions, {"item": plan.names, "step": plan.steps})
@@ -177,7 +179,7 @@ def engine_of(run: EngineOptions, into: str) -> Engine:
     default = "torchrun" if launch().several else "local"
     engine = opened(run.engine or default, run.engine_options)
     if launch().several and run.engine not in (None, "torchrun"):
-        raise UsageError(f"--engine {run.engine} has processes of its own: start it without torchrun.")  # fmt: skip
+        raise UsageError(f"`engine={run.engine!r}` has processes of its own: start it without torchrun.")  # fmt: skip
     if is_address(into):
         file_system(into)
     else:
@@ -204,12 +206,34 @@ def collected(asked: SweepQuestion, folder: str) -> list[Judged]:
         found = [(named(report, place), report) for place, report in reports if report is not None]
         found = [(name, report) for name, report in found if report and report.study != "sweep"]
         if not found:
-            raise InputError(f"there is no report in {folder}: give the folder that --into names.")
+            raise InputError(f"there is no report in {folder}: give the folder that `into` names.")
     numbers = steps([name for name, _ in found])
     return [
         (Item(name, step, report, "" if report else NOT_THERE), 0 if report else InputError.exit_code)
         for (name, report), step in zip(found, numbers, strict=True)
     ]  # fmt: skip
+
+
+def as_they_lie(
+    items: ItemOptions, conditions: Sequence[Condition], shown: ShownNumber | None
+) -> list[Judged]:
+    """Finished reports by their names, such as the history of a training; one that cannot be read is told."""
+    names = models(items.model, items.glob, items.revisions, items.models_file)
+    unfinished = [name for name in names if not name.endswith(ENDING)]
+    if unfinished:
+        raise UsageError(
+            f"{unfinished[0]} is no finished report: say what is run on it, as in `sweep('inspect-model', model={unfinished[0]!r})`."
+        )
+    gates.refuse_unmatched(conditions, {"item": names, "step": steps(names)})
+    judged = []
+    for name, step in zip(names, steps(names), strict=True):
+        try:
+            item, code = Item(name, step, read(name)), 0
+        except InputError as error:
+            item, code = Item(name, step, None, str(error)), error.exit_code
+        refuse_gates(conditions, shown, item)
+        judged.append((item, code))
+    return judged
 
 
 def named(report: Report, place: str) -> str:
@@ -221,7 +245,7 @@ def named(report: Report, place: str) -> str:
 def shown_number(text: str) -> ShownNumber:
     selection, aggregate = gates.parse_subject(text)
     if aggregate not in gates.AGGREGATES:
-        raise UsageError(f"--show '{text}': a table needs one number: min(), max() or mean().")
+        raise UsageError(f"`show={text!r}`: a table needs one number: min(), max() or mean().")
     choose = partial(gates.select, wanted=selection)
     combine = gates.AGGREGATES[aggregate]
     return ShownNumber(selection.text, selection.metric, choose, aggregate, combine)

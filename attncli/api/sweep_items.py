@@ -33,12 +33,10 @@ def models(
     for pattern in patterns:
         matches = sorted(glob.glob(pattern, recursive=True), key=by_numbers)
         if not matches:
-            raise UsageError(f"--glob '{pattern}' matches nothing: quote it, and look at `ls {pattern}`.")  # fmt: skip
+            raise UsageError(f"`glob={pattern!r}` matches nothing: quote it, and look what lies there.")  # fmt: skip
         found += map(spelled, matches)
     if not found:
-        raise UsageError(
-            "there is nothing to sweep: give --model A --model B, --glob PATTERN or --models-file FILE."
-        )
+        raise UsageError("there is nothing to sweep: give `model`, `glob` or `models_file`.")
     return list(dict.fromkeys(found))
 
 
@@ -48,7 +46,7 @@ def names_in(file: str) -> list[str]:
         lines = Path(file).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is no text"
-        raise UsageError(f"--models-file {file} cannot be read: {why.lower()}.") from None
+        raise UsageError(f"`models_file={file!r}` cannot be read: {why.lower()}.") from None
     return [name for line in lines if (name := line.partition("#")[0].strip())]
 
 
@@ -67,8 +65,8 @@ def at_revisions(given: Sequence[str], pattern: str) -> list[str]:
         source = parse(text)
         if source.kind != "hub" or source.revision:
             raise UsageError(
-                f"--revisions goes with models of the hub by name alone, not {text}.",
-                idle=["--revisions"],
+                f"`revisions` goes with models of the hub by name alone, not {text}.",
+                idle=["revisions"],
             )
         matching = sorted(revisions(source.name, pattern), key=by_numbers)
         found += [f"{source.name}@{revision}" for revision in matching]

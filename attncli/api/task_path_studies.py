@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from attncli.errors import UsageError, unknown_name
+from attncli.errors import UsageError, parameters, unknown_name
 from attncli.limits import whole_number
-from attncli.networks.spec import NetworkSpec, option
-from attncli.options.shared import NetworkOptions, RunOptions, completion, separated
+from attncli.networks.spec import NetworkSpec
+from attncli.options.completion import completion
+from attncli.options.shared import NetworkOptions, RunOptions, separated
 from attncli.options.task_options import TrainingOptions, task_option, trainings_in, within
 from attncli.registry import Registry
 
@@ -56,10 +57,10 @@ class PathTaskOptions:
 
 
 def refuse_without_a_task(asked: PathTaskOptions, training: TrainingOptions) -> None:
-    names = list(map(option, [*asked.given(), *training.given()]))
+    names = [*asked.given(), *training.given()]
     if names:
         known = ", ".join(name.replace("_", "-") for name in TASKS.names())
-        raise UsageError(f"{', '.join(names)} goes with --task: name one of {known}.", idle=names)
+        raise UsageError(f"{parameters(names)} goes with `task`: name one of {known}.", idle=names)
 
 
 def without_sizes(network: NetworkOptions) -> list[str]:
@@ -84,7 +85,7 @@ def task_study(
     task = TASKS[name]()
     known: dict[str, Any] = {
         "sizes": sizes_of(network, task.sizes),
-        "steps": within("--train-steps", training.train_steps, task.steps, 1, MOST_STEPS),
+        "steps": within("train_steps", training.train_steps, task.steps, 1, MOST_STEPS),
         "evaluations": wanted_evaluations(asked.evaluate),
         "numbers": wanted_numbers(asked.paths_per_sum),
         "seeds": run.all_seeds(),
@@ -109,9 +110,9 @@ def wanted_numbers(given: Sequence[str]) -> list[int]:
     """How many paths are added, fewest first."""
     texts = separated(given or ["5", "20"])
     for text in texts:
-        if not text.isascii() or not 1 <= (whole_number(text) or 0) <= MOST_PATHS:
+        if not 1 <= (whole_number(text) or 0) <= MOST_PATHS:
             raise UsageError(
-                f"--paths-per-sum {text} must be a whole number from 1 to {MOST_PATHS:,}, or several with commas between."
+                f"`paths_per_sum={text!r}` must be a whole number from 1 to {MOST_PATHS:,}, or several with commas between."
             )
     return sorted({int(text) for text in texts})
 

@@ -5,9 +5,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from attncli.api.rehearsal import before_the_work
-from attncli.errors import UsageError
+from attncli.errors import UsageError, parameters
 from attncli.models.sources import Source
-from attncli.networks.spec import option
 from attncli.options.head_options import HEAD, HeadOptions, numbers
 from attncli.options.shared import separated
 
@@ -25,16 +24,16 @@ def weights_study(
 
     given = [*others, *(name for name in ("top", "sort") if getattr(heads, name) is not None)]
     if given:
-        names = list(map(option, given))
+        names = list(given)
         raise UsageError(
-            f"{', '.join(names)} needs a run: leave it out or drop --weights-only.",
+            f"{parameters(names)} needs a run: leave it out or drop `weights_only`.",
             idle=names,
-            because=["--weights-only"],
+            because=["weights_only"],
         )
     pairs = [part for part in separated(heads.heads) if HEAD.fullmatch(part)] if heads.heads else []
     if pairs:
         raise UsageError(
-            f"--heads {pairs[0]}: with --weights-only name layers and heads apart, as in --layers 5 --heads 1."
+            f"`heads={pairs[0]!r}`: with `weights_only` name layers and heads apart, as in `layers=5, heads=1`."
         )
     refuse_metrics_of_runs(metric)
     before_the_work()
@@ -42,21 +41,22 @@ def weights_study(
         weights_only,
         source,
         [name for name in metric if name != GROUP],
-        numbers("--layers", heads.layers) or None,
-        numbers("--heads", heads.heads) or None,
+        numbers("layers", heads.layers) or None,
+        numbers("heads", heads.heads) or None,
         offline=offline,
     )
 
 
 def refuse_metrics_of_runs(metric: Sequence[str]) -> None:
     """What heads do, rather than what their weights are."""
-    from attncli.studies.heads.head_metrics import GROUPS, members
+    from attncli.options.head_options import GROUPS
+    from attncli.studies.heads.head_metrics import members
 
     of_runs = {*GROUPS, *(name for group in members().values() for name in group)} - {GROUP}
     found = [name for name in metric if name in of_runs]
     if found:
         raise UsageError(
-            f"--metric {found[0]} needs a run: leave it out or drop --weights-only.",
-            idle=["--metric"],
-            because=["--weights-only"],
+            f"`metric={found[0]!r}` needs a run: leave it out or drop `weights_only`.",
+            idle=["metric"],
+            because=["weights_only"],
         )

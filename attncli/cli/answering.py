@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from attncli.api.question import SOURCE, How, Say, silent
+from attncli.cli.spelling import as_typed
 from attncli.cli.typer_options import with_options
 from attncli.errors import FAILED_GATE, UsageError
 from attncli.options.declared import Option
@@ -85,7 +86,7 @@ def answered(asked: Callable[..., Any], options: dict[str, Any], output: OutputO
     """Refuse what can be refused, ask, decide the gates, write."""
     from attncli.api.progress import doing_of, progress_bar
     from attncli.api.provenance import with_provenance
-    from attncli.cli.writer import emit, prepare
+    from attncli.cli.writer import emit, prepare, shows_maps
 
     output, module = module_file(asked, output)
     conditions = prepare(output, module, options.get("save_maps"))
@@ -94,7 +95,8 @@ def answered(asked: Callable[..., Any], options: dict[str, Any], output: OutputO
         doing = doing_of(progress)
         doing(f"loading {options[SOURCE]}" if options.get(SOURCE) else "working")
         say = say_unless(output.quiet, doing)
-        how = How(progress, doing, say, tuple(conditions), drawn, output.output, module)
+        pages = shows_maps(output)
+        how = How(progress, doing, say, tuple(conditions), drawn, pages, output.output, module)
         report = asked(**options, how=how)
     return emit(with_provenance(report), output, conditions)
 
@@ -133,7 +135,7 @@ def refuse_processes(count: int, options: dict[str, Any]) -> None:
     """Where there is nothing to divide, or the processes are there already."""
     from attncli.models.sources import parse
 
-    idle = ["--processes"]
+    idle = ["processes"]
     if count < 1:
         raise UsageError(f"--processes {count}: it must be at least 1.")
     if launch().several:
@@ -183,6 +185,6 @@ def say_unless(quiet: bool, doing: Say = silent) -> Say:
     def tell(sentence: str) -> None:
         if not quiet:
             doing("")
-            print_line(sentence)
+            print_line(as_typed(sentence))
 
     return tell

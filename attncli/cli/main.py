@@ -6,7 +6,10 @@ import sys
 from collections.abc import Sequence
 
 from attncli.cli.arguments import PARSER_WORDS, with_config_first, with_plot_target
+from attncli.cli.completing import completed
+from attncli.cli.spelling import as_typed
 from attncli.errors import AttnError, LimitError, UsageError
+from attncli.limits import whole_number
 from attncli.processes.launch import launch
 from attncli.processes.saying import say
 from attncli.writing.whole_files import refusal, silence
@@ -23,7 +26,7 @@ def main() -> None:
         from attncli.cli.together import run_together
 
         sys.exit(run_together(sys.argv[1:], run, complain))
-    sys.exit(run(sys.argv[1:]))
+    sys.exit(completed(lambda: run(sys.argv[1:])))
 
 
 def prepare_environment() -> None:
@@ -34,11 +37,15 @@ def prepare_environment() -> None:
     # torch's threads sleep between their tasks instead of spinning: on a busy machine they would take several times
     # the time of the work itself.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    for name in ("COLUMNS", "LINES", "TERMINAL_WIDTH"):  # what draws would stumble over them
+        if whole_number(os.environ.get(name, "0")) is None:
+            del os.environ[name]
     if sys.stdout is None or not sys.stdout.isatty():
         # Under GitHub Actions typer colours its help even on a pipe, and cuts it at 80 columns.
         os.environ.setdefault("_TYPER_FORCE_DISABLE_TERMINAL", "1")
-        columns = os.environ.get("COLUMNS", "")
-        os.environ.setdefault("TERMINAL_WIDTH", columns if columns.isdecimal() else "120")
+        os.environ.setdefault(
+            "TERMINAL_WIDTH", str(whole_number(os.environ.get("COLUMNS", "")) or 120)
+        )
     if sys.stderr is None:  # closed by the caller: nobody wants to hear
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
@@ -59,7 +66,7 @@ def run(arguments: Sequence[str]) -> int:
     except AttnError as error:
         if debug:
             raise
-        return complain(str(error), error.exit_code)
+        return complain(as_typed(str(error)), error.exit_code)
     except MemoryError:
         if debug:
             raise

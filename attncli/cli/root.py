@@ -3,7 +3,11 @@
 `app` enrols it when it is built, so that commands need not import what imports them.
 """
 
+from collections.abc import Iterator
 from typing import Any
+
+Path = tuple[str, ...]
+"""The words that reach a command: `("generate", "network")`."""
 
 ENROLLED: list[Any] = []
 
@@ -17,3 +21,13 @@ def root() -> Any:
     import typer
 
     return typer.main.get_command(ENROLLED[0])
+
+
+def leaves(command: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    """Every command with the words that reach it."""
+    members = getattr(command, "commands", None)
+    if members is None:
+        yield path, command
+        return
+    for name, member in members.items():
+        yield from leaves(member, (*path, name))

@@ -6,6 +6,7 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 
+from attncli.cli.spelling import as_typed
 from attncli.errors import AttnError
 from attncli.processes.launch import launch
 from attncli.processes.saying import say
@@ -82,7 +83,7 @@ def run_among_others(
         meet()
         return run(arguments)
     except AttnError as error:
-        return complain(str(error), error.exit_code)
+        return complain(as_typed(str(error)), error.exit_code)
     except Exception:  # --debug
         traceback.print_exc()
         return BUG

@@ -7,6 +7,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
+from attncli.options.completion import choices
 from attncli.options.declared import Argument, Option
 from attncli.options.groups import flat_parameters, gathered
 
@@ -48,7 +49,7 @@ def in_typers_words(said: Any) -> Any:
             *said.flags,
             help=said.help,
             metavar=said.metavar,
-            autocompletion=said.complete,
+            autocompletion=said.complete or choices(said.metavar),
             rich_help_panel=said.panel,
             show_default=False,
         )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from attncli import gates
 from attncli.errors import UsageError
+from attncli.limits import whole_number
 from attncli.options.shared import OutputOptions
 from attncli.processes.launch import first
 from attncli.processes.saying import say
@@ -47,8 +48,8 @@ def prepare(options: OutputOptions, *tensors: Path | None) -> list[gates.Conditi
     if options.plot == "terminal" and name not in ("table", "markdown"):
         raise UsageError(
             f"--plot would spoil the {name}: give it a file, as in --plot curves.png.",
-            idle=["--plot"],
-            because=["--format", "--output"],
+            idle=["plot"],
+            because=["format", "output"],
         )
     if options.plot not in (None, "terminal"):
         require_figure(Path(options.plot))
@@ -56,8 +57,9 @@ def prepare(options: OutputOptions, *tensors: Path | None) -> list[gates.Conditi
 
 
 def emit(report: Report, options: OutputOptions, conditions: Sequence[gates.Condition]) -> int:
-    """Decide the gates, write the report, and return the exit code that the verdicts mean."""
-    return write(report.with_verdicts(gates.decide(report, conditions)), options)
+    """Decide the gates beside what the question itself decided, write, and return the exit code of all verdicts."""
+    decided = gates.decide(report, conditions)
+    return write(report.with_verdicts([*report.verdicts, *decided]), options)
 
 
 def write(report: Report, options: OutputOptions) -> int:
@@ -77,6 +79,11 @@ def write(report: Report, options: OutputOptions) -> int:
         append_step_summary(report)
     notes(report, options, told=options.output is None and manner(name).tells_verdicts)
     return gates.exit_code(report)
+
+
+def shows_maps(options: OutputOptions) -> bool:
+    """Whether the report's format draws maps, so that the study takes some along."""
+    return manner(chosen_format(options)).shows_maps
 
 
 def chosen_format(options: OutputOptions) -> str:
@@ -153,8 +160,7 @@ def console_for(stream: Any, buffer: io.StringIO) -> "Console":
             width=real.width,
             highlight=False,
         )
-    columns = os.environ.get("COLUMNS", "")
-    width = int(columns) if columns.isdecimal() and int(columns) > 0 else FULL_WIDTH
+    width = whole_number(os.environ.get("COLUMNS", "")) or FULL_WIDTH
     return Console(
         file=buffer, force_terminal=False, color_system=None, width=width, highlight=False
     )

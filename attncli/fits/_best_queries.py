@@ -21,9 +21,11 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 FIRST_LAMBDA, LAMBDA_DECAY, LAST_LAMBDA = 1e-2, 0.6, 1e-9
-STEPS = 40
+STEPS, BOLD_STEPS = 40, 120
 LONGEST_STEP = 4.0
 """Largest change of any logit in one Newton step: keeps the quadratic model honest."""
+BOLD_SHARE = 0.5
+"""Of the largest logit so far: what a step may change where few features ask for large logits."""
 SAFETY = {"float64": 0.98, "float32": 0.95, "bfloat16": 0.4}
 """Rows are frozen this far inside the request, so that rounding the queries and logits does not push them out."""
 SINGULAR = 1e-13
@@ -44,6 +46,8 @@ class Problem(NamedTuple):
     request: FitRequest
     stiffness: float
     """μ."""
+    bold: bool = False
+    """Whether logits may grow by shares of themselves."""
 
 
 class Support(NamedTuple):
@@ -78,19 +82,25 @@ class SolvedRows(NamedTuple):
 
 
 def best_queries(
-    keys: Array, target: csr_array, request: FitRequest, start: Array | None = None
+    keys: Array,
+    target: csr_array,
+    request: FitRequest,
+    start: Array | None = None,
+    bold: bool = False,
+    rows: Index | None = None,
 ) -> SolvedRows:
-    """A query for every row of the target, from `start` or from zero."""
+    """A query for every row of the target, or for some, from `start` or from zero; `bold` for logits of any size."""
     length, d = keys.shape
     upper = np.triu_indices(d)
     pairs = keys[:, upper[0]] * keys[:, upper[1]]
     slack = max(min(request.log_ratio, 2.0 * request.total_variation) / 4.0, 1e-5)
-    problem = Problem(keys, pairs, upper, request, 1.0 / slack**2)
+    problem = Problem(keys, pairs, upper, request, 1.0 / slack**2, bold)
     queries = np.zeros((length, d)) if start is None else start.copy()
     met = np.zeros(length, dtype=bool)
     size = max(1, min(BLOCK // length, 2 * BLOCK // d**2))
-    for first in range(0, length, size):
-        improve(problem, target, np.arange(first, min(first + size, length)), queries, met)
+    wanted = np.arange(length) if rows is None else rows
+    for first in range(0, len(wanted), size):
+        improve(problem, target, wanted[first : first + size], queries, met)
     return SolvedRows(queries, met)
 
 
@@ -100,7 +110,7 @@ def improve(
     """Newton steps on some rows, in place, until all meet the request or the steps are used up."""
     penalty, now = FIRST_LAMBDA, queries[rows]
     least = np.full(len(rows), np.inf)
-    for _ in range(STEPS):
+    for _ in range(BOLD_STEPS if problem.bold else STEPS):
         support = support_of(target, rows)
         state = evaluate(problem, support, now)
         fine, variation = satisfied(problem.request, support, state)
@@ -149,11 +159,12 @@ def satisfied(
     lowest = np.minimum.reduceat(state.error, support.starts)
     weight = support.weights.data
     floor = np.minimum.reduceat(state.error + np.log(weight), support.starts)
-    on = weight * np.exp(state.error)
-    off = np.exp(state.leak)
-    total = np.add.reduceat(on, support.starts) + off
-    moved = np.abs(on / total[support.row] - weight)
-    variation = 0.5 * (np.add.reduceat(moved, support.starts) + off / total)
+    with np.errstate(over="ignore", invalid="ignore"):  # NaN: a row that is far from served
+        on = weight * np.exp(state.error)
+        off = np.exp(state.leak)
+        total = np.add.reduceat(on, support.starts) + off
+        moved = np.abs(on / total[support.row] - weight)
+        variation = 0.5 * (np.add.reduceat(moved, support.starts) + off / total)
     fine: NDArray[np.bool_] = (
         (highest - lowest <= safety * request.log_ratio)
         & (state.top <= floor + np.log(safety * request.off_support))
@@ -195,7 +206,10 @@ def newton_step(
     hessian[:, diagonal, diagonal] = curvature + penalty + floor
     step = -np.linalg.solve(hessian, gradient[:, :, None])[:, :, 0]
     reach = np.abs(step @ problem.keys.T).max(axis=1)
-    result: Array = step * np.minimum(1.0, LONGEST_STEP / np.maximum(reach, 1e-300))[:, None]
+    longest = np.full(len(reach), LONGEST_STEP)
+    if problem.bold:
+        longest = np.maximum(longest, BOLD_SHARE * np.abs(queries @ problem.keys.T).max(axis=1))
+    result: Array = step * np.minimum(1.0, longest / np.maximum(reach, 1e-300))[:, None]
     return result
 
 

@@ -1,6 +1,7 @@
 """Fitted modules in safetensors files.
 
 `w_q`, `w_k` [hidden, d]; per pattern i `x.{i}` [token, hidden] and its sparse target `target.{i}.row`, `.col`, `.value`.
+Patterns are counted as they were asked for: where no module was found for pattern i, there is no `x.{i}`.
 bfloat16 values stand as float32, which holds them exactly. The map is softmax(x w_q w_k^T x^T), no further scale; under
 `causal = true` in the metadata the keys after the query are masked.
 """
@@ -17,6 +18,7 @@ from scipy.sparse import coo_array, csr_array
 
 from attncli.errors import InputError, UsageError
 from attncli.fits._types import FitRequest
+from attncli.limits import whole_number
 from attncli.maths.rounding import Floats
 from attncli.stored.arrays import StoredArrays
 
@@ -43,14 +45,16 @@ class SavedFit:
     method: str
     module: StoredModule
     target: csr_array
+    number: int = 0
+    """Which of the patterns that were asked for, from 0."""
 
 
 def tensors(fits: Sequence[SavedFit]) -> dict[str, NDArray[Any]]:
     """What the file holds; all fits have the same w_q and w_k."""
     first = fits[0].module
     held: dict[str, NDArray[Any]] = {"w_q": first.w_q, "w_k": first.w_k}
-    for index, fit in enumerate(fits):
-        pairs = fit.target.tocoo()
+    for fit in fits:
+        pairs, index = fit.target.tocoo(), fit.number
         held[f"x.{index}"] = np.ascontiguousarray(fit.module.x)
         held[f"target.{index}.row"] = pairs.row.astype(np.int64)
         held[f"target.{index}.col"] = pairs.col.astype(np.int64)
@@ -58,15 +62,19 @@ def tensors(fits: Sequence[SavedFit]) -> dict[str, NDArray[Any]]:
     return held
 
 
-def metadata(fits: Sequence[SavedFit], request: FitRequest) -> dict[str, str]:
-    """The request that the fits were made for, and their names."""
+def metadata(
+    fits: Sequence[SavedFit], request: FitRequest, patterns: Sequence[str] = ()
+) -> dict[str, str]:
+    """The request that the fits were made for, and the names of all patterns that were asked for."""
     limits = {name: value for name, value in asdict(request).items() if name in LIMITS}
+    names = list(patterns) or [fit.pattern for fit in fits]
+    methods = {fit.number: fit.method for fit in fits}
     return {
         "format": FORMAT,
         "version": "1",
         "request": json.dumps(limits | {"logit_budget": repr(request.logit_budget)}),
-        "patterns": json.dumps([fit.pattern for fit in fits]),
-        "methods": json.dumps([fit.method for fit in fits]),
+        "patterns": json.dumps(names),
+        "methods": json.dumps([methods.get(number, "") for number in range(len(names))]),
     }
 
 
@@ -77,19 +85,25 @@ def read_fits(path: Path) -> tuple[list[SavedFit], FitRequest]:
     file = StoredArrays(path)
     held = {name: file.array(name) for name in file.names()}
     described = file.metadata
-    if described.get("format") != FORMAT or not {"w_q", "w_k", "x.0"} <= held.keys():
-        raise InputError(
-            f"{path} is no fitted module: write one with attn approximate -o FILE.safetensors."
-        )
+    numbers = sorted(whole_number(name[2:]) or 0 for name in held if name.startswith("x."))
+    if described.get("format") != FORMAT or not {"w_q", "w_k"} <= held.keys() or not numbers:
+        raise InputError(f"{path} is no fitted module: `approximate(save_module=FILE)` writes one.")
     request = stored_request(path, described, held["w_q"])
     names = [listed(path, described, key) for key in ("patterns", "methods")]
-    count = sum(name.startswith("x.") for name in held)
-    if any(len(part) != count for part in names):
+    fitted = [number for number, method in enumerate(names[1]) if method]
+    if len(names[0]) != len(names[1]) or numbers != fitted:
         raise InputError(
-            f"{path} names {len(names[0])} patterns but holds {count}: write it again."
+            f"{path} names {len(fitted)} fitted patterns of {len(names[0])} but holds {len(numbers)}: write it again."
         )
-    both = enumerate(zip(*names, strict=True))
-    return [one_fit(path, held, request, index, *name) for index, name in both], request
+    both = list(zip(*names, strict=True))
+    return [one_fit(path, held, request, index, *both[index]) for index in fitted], request
+
+
+def patterns_without_module(path: Path) -> list[str]:
+    """Names of patterns that the file was made for and has no module of."""
+    described = StoredArrays(path).metadata
+    names, methods = (listed(path, described, key) for key in ("patterns", "methods"))
+    return [name for name, method in zip(names, methods, strict=True) if not method]
 
 
 def listed(path: Path, described: Mapping[str, str], key: str) -> list[str]:
@@ -103,6 +117,8 @@ def stored_request(path: Path, described: Mapping[str, str], w_q: Floats) -> Fit
     try:
         limits = json.loads(described["request"])
         limits["logit_budget"] = float(limits["logit_budget"])
+        if type(limits.get("causal", False)) is not bool:
+            raise TypeError("whether keys are masked is said by true or false alone")
         return FitRequest(d=w_q.shape[1], **limits)
     except (KeyError, ValueError, TypeError, IndexError, UsageError):
         raise InputError(
@@ -152,6 +168,10 @@ def one_fit(
         raise InputError(
             f"{path}: the rows of target {index} must be positive, given once, and sum to one."
         )
+    if request.causal and (col > row).any():
+        raise InputError(
+            f"{path}: target {index} attends to keys after its queries, which its request masks: write it again."
+        )
     return SavedFit(
-        pattern, method, StoredModule(w_q, w_k, x, request.dtype, request.causal), target
+        pattern, method, StoredModule(w_q, w_k, x, request.dtype, request.causal), target, index
     )

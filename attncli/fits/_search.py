@@ -3,7 +3,7 @@
 Every probe is decided by the verification of the rounded module. A search that fails proves nothing.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,9 +13,14 @@ from attncli.fits import FITS
 from attncli.fits._types import Cannot, Fit, FitRequest, FittedModule
 from attncli.fits._verify import Evidence, Progress, silent, verify
 from attncli.registry import call_spec
+from attncli.threads import one_blas_thread
 
-AUTO = ("cyclic", "learned", "convex", "certificate")
+AUTO = ("line", "cyclic", "learned", "convex", "certificate")
 """What `auto` tries; the later two only where the earlier ones find nothing."""
+AT_WIDTH = ("line", "cyclic", "certificate:keys=spread", "learned")
+"""What it compares at a given width, for the smallest logits; the last two of AUTO only where none of these will do."""
+TIGHTER = 0.5
+"""Of the logits of a learned module: what it is asked for once more."""
 DENSE_LIMIT = 8192
 """Tokens above which a search takes the first width that works, unrefined: each probe is quadratic in n."""
 
@@ -36,8 +41,18 @@ class Attempt:
     """Why there is no module, or none that meets the request."""
     tried: tuple[int, int] | None = None
     """Smallest and largest width tried by a search."""
+    proved: bool = False
+    """Whether the reason is a proof: no method can do it at this width."""
+    least: int | None = None
+    """The smallest width found, where the module is wider because it is shared."""
+
+    @property
+    def logits(self) -> float:
+        """The module's largest |logit|; infinite without one."""
+        return self.evidence.logit_scale if self.evidence is not None else np.inf
 
 
+@one_blas_thread()
 def try_width(
     method: str,
     target: csr_array,
@@ -50,7 +65,7 @@ def try_width(
     for count, seed in enumerate(seeds, start=1):
         fit = one_fit(method, target, request, seed)
         if isinstance(fit, Cannot):
-            return best or Attempt(method, None, None, False, 0, 0, fit.reason)
+            return best or Attempt(method, None, None, False, 0, 0, fit.reason, proved=fit.proved)
         evidence = verify(fit, target, watch)
         attempt = Attempt(method, fit, evidence, evidence.meets(request), count, count)
         if attempt.met:
@@ -97,19 +112,23 @@ def find_width(
     seeds: Sequence[int],
     widest: int,
     watch: Progress = silent,
+    impossible: int = 0,
 ) -> Attempt:
     """The smallest width that any seed makes work: doubling from a guess, then halving the interval.
 
-    Success is not strictly monotone in d, so it is the smallest *found*.
+    Success is not strictly monotone in d, so it is the smallest *found*. Widths up to `impossible` are left out.
     """
     tried: dict[int, Attempt] = {}
+    ladder = [d for d in widths(method, target, widest) if impossible < d <= widest]
+    if not ladder:
+        return Attempt(method, None, None, False, 0, 0, beyond(method, target, widest, impossible))
 
     def probe(d: int) -> bool:
         if d not in tried:
             tried[d] = try_width(method, target, request.at(d), seeds, watch)
         return tried[d].met
 
-    low, high = bracket(probe, widths(method, target, widest))
+    low, high = bracket(probe, ladder, impossible)
     if high is not None and target.shape[0] <= DENSE_LIMIT:
         while high - low > 1:
             middle = (low + high) // 2
@@ -117,9 +136,18 @@ def find_width(
     return summed_up(method, tried, high)
 
 
-def bracket(probe: Callable[[int], bool], ladder: Iterator[int]) -> tuple[int, int | None]:
-    """The last width of the ladder that failed (0 if none) and the first that worked (None if none)."""
-    low = 0
+def beyond(method: str, target: csr_array, widest: int, impossible: int) -> str:
+    """Why a method has no width to try."""
+    first = min(widths(method, target, widest))
+    if first <= impossible:
+        return f"{method} has d = {first} alone, and d = {impossible} is proved impossible"
+    return f"{method} needs d = {first}, above `widest={widest!r}`"
+
+
+def bracket(
+    probe: Callable[[int], bool], ladder: Iterable[int], low: int = 0
+) -> tuple[int, int | None]:
+    """The last width of the ladder that failed (or the one below it) and the first that worked (None if none)."""
     for d in ladder:
         if probe(d):
             return low, d
@@ -131,8 +159,8 @@ def widths(method: str, target: csr_array, widest: int) -> Iterator[int]:
     """Where a search starts, and its steps: known for `cyclic`, near k ln n for fixed keys, doubling from 2 else."""
     most = int(np.diff(target.indptr).max())
     name = method.partition(":")[0]
-    if name == "cyclic":
-        yield 2 * most
+    if name in ("cyclic", "line"):
+        yield 2 * most if name == "cyclic" else 1
         return
     fixed = name in ("convex", "certificate")
     d = max(2, round(2.0 * most * np.log(target.shape[0]))) if fixed else 2
@@ -159,28 +187,58 @@ def narrowest(
     target: csr_array,
     request: FitRequest,
     seeds: Sequence[int],
-    widest: int | None,
+    widest: int,
     watch: Progress = silent,
 ) -> Attempt:
-    """`auto`: the narrowest module of several methods, or (`widest` None) the first that meets the request at its d."""
+    """`auto`: the narrowest module of several methods, and of equally narrow ones that with the smallest logits.
+
+    Width 1 is decided first: found, it ends the search; proved impossible, it is left out of it.
+    """
     attempts: list[Attempt] = []
+    impossible = 0
     for method in AUTO:
         done = any(attempt.met for attempt in attempts)
-        if done and (widest is None or method in AUTO[2:]):
+        if done and method in AUTO[3:]:
             break
-        if widest is None:
+        attempt = find_width(method, target, request, seeds, widest, watch, impossible)
+        attempts.append(attempt)
+        if attempt.met and attempt.fit is not None and attempt.fit.d == 1:
+            break
+        if method == "line" and attempt.proved:
+            impossible = 1
+    return quieter(best_of(attempts), target, request, seeds)
+
+
+def cheapest(
+    target: csr_array, request: FitRequest, seeds: Sequence[int], watch: Progress = silent
+) -> Attempt:
+    """`auto` at a given width: of the methods that meet the request the one with the smallest logits."""
+    attempts = [try_width(method, target, request, seeds, watch) for method in AT_WIDTH]
+    for method in AUTO[3:]:
+        if not any(attempt.met for attempt in attempts):
             attempts.append(try_width(method, target, request, seeds, watch))
-        else:
-            attempts.append(find_width(method, target, request, seeds, widest, watch))
-    return best_of(attempts)
+    return quieter(best_of(attempts), target, request, seeds)
+
+
+def quieter(
+    attempt: Attempt, target: csr_array, request: FitRequest, seeds: Sequence[int]
+) -> Attempt:
+    """A learned module once more, with half of its logits for a budget; or the same."""
+    if not attempt.met or attempt.fit is None or attempt.method.partition(":")[0] != "learned":
+        return attempt
+    tight = replace(request.at(attempt.fit.d), logit_budget=TIGHTER * attempt.logits)
+    again = try_width(attempt.method, target, tight, seeds[:1])
+    probes = attempt.probes + again.probes
+    kept = again if again.met else attempt
+    return replace(kept, probes=probes, seeds=attempt.seeds, tried=attempt.tried)
 
 
 def best_of(attempts: Sequence[Attempt]) -> Attempt:
-    """The narrowest that met the request, else the nearest; with the counts of all."""
+    """The narrowest that met the request, with the smallest logits, else the nearest; with the counts of all."""
     good = [attempt for attempt in attempts if attempt.met and attempt.fit]
     some = [attempt for attempt in attempts if attempt.evidence]
     if good:
-        chosen = min(good, key=lambda attempt: attempt.fit.d if attempt.fit else 0)
+        chosen = min(good, key=lambda a: (a.fit.d if a.fit else 0, a.logits))
     elif some:
         chosen = min(some, key=lambda a: a.evidence.total_variation if a.evidence else np.inf)
     else:

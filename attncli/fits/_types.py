@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from attncli.errors import UsageError, unknown_name
+from attncli.errors import UsageError, parameter, unknown_name
 from attncli.maths.rounding import DTYPES, Floats, rounded
 
 
@@ -33,14 +33,15 @@ class FitRequest:
     def __post_init__(self) -> None:
         for name in ("ratio_error", "off_support", "total_variation", "logit_budget"):
             if not getattr(self, name) > 0.0:
-                flag = name.replace("_", "-")
-                raise UsageError(f"--{flag} must be a positive number, not {getattr(self, name)}.")
+                raise UsageError(
+                    f"{parameter(name)} must be a positive number, not {getattr(self, name)}."
+                )
         if self.dtype not in DTYPES:
-            raise unknown_name("--dtype", self.dtype, DTYPES)
+            raise unknown_name(parameter("dtype"), self.dtype, DTYPES)
         if self.d < 1:
-            raise UsageError(f"--width must be at least 1, not {self.d}.")
+            raise UsageError(f"`width` must be at least 1, not {self.d}.")
         if not 1 <= self.effort <= 4:
-            raise UsageError(f"--effort must be 1, 2, 3 or 4, not {self.effort}.")
+            raise UsageError(f"`effort` must be 1, 2, 3 or 4, not {self.effort}.")
 
     def at(self, d: int) -> "FitRequest":
         """The same at another width."""
@@ -106,9 +107,11 @@ def widened(array: Floats, d: int) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Cannot:
-    """Why a method has nothing to offer at these sizes; other methods may."""
+    """Why a method has nothing to offer at these sizes; other methods may, unless it is proved."""
 
     reason: str
+    proved: bool = False
+    """Whether no module of this width exists."""
 
 
 Fit = FittedModule | Cannot

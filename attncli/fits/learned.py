@@ -9,6 +9,7 @@ from scipy.sparse import csr_array
 from attncli.errors import UsageError
 from attncli.fits._best_queries import best_queries
 from attncli.fits._losses import descend, likelihood, margin, setting
+from attncli.fits._starts import arranged, spectral_start
 from attncli.fits._types import Cannot, Fit, FitRequest, FittedModule, module
 from attncli.fits._verify import verify
 from attncli.limits import require_memory
@@ -30,9 +31,10 @@ def learned(
 ) -> Fit:
     """Queries and keys fitted to the pattern itself: the practical lower envelope of the width.
 
-    L-BFGS on the likelihood of all queries and keys, then on the margins of the rows that miss the request, then each
-    row's own convex problem at the keys as rounded; longer rounds follow while rows are left. A failed search
-    proves nothing: the problem is NP-hard. `spread` is the size of the random start. Cost n² d a step.
+    Keys along an order first (rings and arcs, alternating or not). Else from the pattern's spectrum, L-BFGS on the
+    likelihood of all queries and keys, then on the margins of the rows that miss the request, then each row's own convex
+    problem at the keys as rounded; longer rounds follow while rows are left. A failed search proves nothing: the
+    problem is NP-hard. `spread` is the size of what is random in the start. Cost n² d a step.
     """
     length = target.shape[0]
     if not spread > 0.0:
@@ -42,7 +44,10 @@ def learned(
     require_memory(
         32 * length**2, f"learned at n = {length}", "choose a smaller length or certificate"
     )
-    start = spread * rng.normal(size=(2, length, request.d)) / request.d**0.25
+    fits = [each for each in arranged(target, request) if each[1].meets(request)]
+    if fits:
+        return min(fits, key=lambda pair: pair[1].logit_scale)[0]
+    start = spectral_start(target, request, rng, spread)
     best: tuple[float, FittedModule] | None = None
     for both in attempts(start, target, request):
         keys, queries = scaled_keys(both, request.dtype)

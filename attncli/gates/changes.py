@@ -90,7 +90,7 @@ class Question:
 
 def require_share(family_wise: float | None) -> None:
     if family_wise is not None and not 0.0 < family_wise < 1.0:
-        raise UsageError(f"--family-wise {family_wise:g}: it must be between 0 and 1, as in .05.")
+        raise UsageError(f"`family_wise={family_wise:g}`: it must be between 0 and 1, as in .05.")
 
 
 def parse_change(text: str) -> Change:

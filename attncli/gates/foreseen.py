@@ -39,6 +39,6 @@ def refuse_unmeasured(
         if condition.metric in others:
             raise UsageError(
                 f"the gate '{condition.text}' needs {condition.metric}, which is not measured here: "
-                f"add --metric {condition.metric}."
+                f"add `metric={condition.metric!r}`."
             )
         raise unknown_name("metric in the gate", condition.metric, [*measured, *others])

@@ -5,6 +5,8 @@ To add one, add a file: its console blocks are run by a test.
 """
 
 import re
+import textwrap
+from collections.abc import Iterator
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
@@ -52,3 +54,12 @@ def guides_for(command: str) -> list[str]:
 def commands_of(guide: str) -> list[str]:
     """What a guide is for."""
     return [command for line in FOR.findall(guide) for command in COMMAND.findall(line)]
+
+
+def listing(titles: dict[str, str], width: int) -> Iterator[str]:
+    """One line for each guide; a long title goes on below itself."""
+    indent = max(map(len, titles)) + 4
+    for topic, title in titles.items():
+        first, *rest = textwrap.wrap(title, max(width - indent, 20))
+        yield f"  {topic:<{indent - 2}}{first}"
+        yield from (" " * indent + line for line in rest)

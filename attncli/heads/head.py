@@ -52,7 +52,7 @@ def read_head(text: str, offline: bool = False) -> Head:
     """The head that `MODEL:LAYER.HEAD` names."""
     spec = SPEC.fullmatch(text)
     if spec is None:
-        raise UsageError(f"--module '{text}': write MODEL:LAYER.HEAD, as in ./model:0.3.")
+        raise UsageError(f"`module={text!r}`: write MODEL:LAYER.HEAD, as in ./model:0.3.")
     local, layer, head = (
         local_folder(spec["model"], Fetching(offline=offline)),
         int(spec["layer"]),
@@ -62,7 +62,7 @@ def read_head(text: str, offline: bool = False) -> Head:
     config.refuse_other_logits()
     if layer >= config.layers or head >= config.heads:
         raise UsageError(
-            f"--module '{text}': the model has layers 0 … {config.layers - 1} and heads 0 … {config.heads - 1}."
+            f"`module={text!r}`: the model has layers 0 … {config.layers - 1} and heads 0 … {config.heads - 1}."
         )
     return assembled(local, config, layer, head)
 

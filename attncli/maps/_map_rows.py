@@ -26,9 +26,13 @@ def masked(logits: Map, causal: bool) -> Map:
     return np.where(np.tri(len(logits), dtype=bool), logits, -math.inf) if causal else logits
 
 
+HIGHEST = 1e100
+"""Of a parameter: its products with a few drawn numbers are still finite."""
+
+
 def at_least(name: str, value: float, lowest: float) -> None:
-    if not lowest <= value < math.inf:
-        raise UsageError(f"{name} must be a number from {lowest:g} on, not {value:g}.")
+    if not lowest <= value <= HIGHEST:
+        raise UsageError(f"{name} must be from {lowest:g} to {HIGHEST:g}, not {value:g}.")
 
 
 def share(name: str, value: float) -> None:

@@ -150,6 +150,6 @@ def in_cube_range(x: Scaled) -> Array:
     values = x.value()
     if not np.abs(values).max(initial=0.0) < LARGEST_INPUT:
         raise InputError(
-            "activations leave float range (above 1e90): lower --init-scale, add a --norm or use relu."
+            "activations leave float range (above 1e90): lower `init_scale`, add a `norm` or use relu."
         )
     return values

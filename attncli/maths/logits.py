@@ -98,6 +98,6 @@ def blocks(heads: int, queries: int, keys: int) -> Iterator[tuple[slice, slice]]
 def in_range(values: Array) -> Array:
     if not np.abs(values).max(initial=0.0) < LARGEST_LOGIT:
         raise InputError(
-            "attention logits leave float range (above 1e300): lower --init-scale or add a --norm."
+            "attention logits leave float range (above 1e300): lower `init_scale` or add a `norm`."
         )
     return values

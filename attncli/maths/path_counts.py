@@ -19,7 +19,7 @@ def path_counts(layers: int, heads: int, skip: bool) -> dict[int, int]:
     if bits * (layers + 1 if skip else 1) > MOST_BITS:
         raise LimitError(
             f"the exact numbers of paths through {layers:,} layers of {heads:,} heads have {bits:,} bits each: "
-            "count those of fewer --layers."
+            "count those of fewer `layers`."
         )
     if not skip:
         return {layers: heads**layers}

@@ -1,10 +1,12 @@
 """A name or a live module → a loaded model and its input.
 
-sources     SOURCE, read once: what a text names
-file_kinds  what one file is, seen in its content
-files       a checkpoint's files
-loading     a checkpoint, or a live module, as a model, strictly
-random      any model type with seeded random weights
-inputs      what a model reads
-quiet       transformers has nothing to say to the user
+file_kinds      what one file is, seen in its content
+sources         SOURCE, read once: what a text names
+model_classes   the class of transformers that runs a config
+library_errors  what libraries raise over a folder, as a sentence
+files           a checkpoint's files
+quiet           transformers has nothing to say to the user
+random          any model type with seeded random weights
+loading         a checkpoint, or a live module, as a model, strictly
+inputs          what a model reads
 """

@@ -22,6 +22,8 @@ Kind = Literal["synthetic", "hub", "folder", "random", "live"] | FileKind
 
 FILES: tuple[str, ...] = get_args(FileKind)
 MODELS: tuple[Kind, ...] = ("hub", "folder", "random", "live")
+ARRAYS: tuple[Kind, ...] = ("maps", "pattern", "weights", "pickle")
+"""Files that may hold attention maps, whoever has saved them."""
 SAVED_MODELS: tuple[Kind, ...] = ("hub", "folder")
 
 GRAMMAR = "write org/name[@revision], ./dir, random:ARCH[?layers=2&width=64], or the path of a .safetensors file"
@@ -38,7 +40,7 @@ SIZE = re.compile(r"(?P<name>[A-Za-z][A-Za-z0-9_.-]*)(?:=(?P<value>[A-Za-z0-9_.+
 Size = str | int | float
 
 
-OF_MODELS = "attn inspect-model, rank-collapse and paths"
+OF_MODELS = "`inspect_model`, `rank_collapse` and `paths`"
 
 
 class Words(NamedTuple):
@@ -56,12 +58,12 @@ WORDS: Mapping[Kind, Words] = {
     "folder": Words("a folder", OF_MODELS),
     "random": Words("a model with random weights", OF_MODELS),
     "live": Words("a live module", OF_MODELS),
-    "network": Words("a network file", "attn rank-collapse and attn paths"),
-    "maps": Words("a file of attention maps", "attn inspect-model and attn approximate --pattern"),
-    "fit": Words("a fitted module", "attn approximate --verify"),
-    "pattern": Words("a file of matrices", "attn approximate --pattern"),
+    "network": Words("a network file", "`rank_collapse` and `paths`"),
+    "maps": Words("a file of attention maps", "`inspect_model` and `approximate(pattern=FILE)`"),
+    "fit": Words("a fitted module", "`approximate(verify=FILE)`"),
+    "pattern": Words("a file of matrices", "`approximate(pattern=FILE)`"),
     "weights": Words("a safetensors file without maps, a network or a fit"),
-    "report": Words("a saved report", "attn check and attn compare"),
+    "report": Words("a saved report", "`check` and `compare`"),
     "pickle": Words("a pickle or archive"),
     "other": Words("a file of no kind that attn knows"),
 }
@@ -128,7 +130,7 @@ def require(source: Source, kinds: Sequence[Kind], asker: str, because: Sequence
         return
     takes = f"{asker} takes {listed(kinds)}"
     if source.kind == "synthetic":
-        raise UsageError(f"there is no SOURCE: {takes}.", because=because)
+        raise UsageError(f"there is no `source`: {takes}.", because=because)
     sentence = f"{source} is {WORDS[source.kind].what}: {takes}{advice(source)}."
     raise (InputError if source.is_file else UsageError)(sentence, because=because)
 
@@ -148,7 +150,10 @@ def listed(kinds: Sequence[Kind]) -> str:
     model = "a model (org/name, ./dir or random:ARCH)"
     if "random" not in kinds:
         model = "a saved model (org/name or ./dir)"
-    *first, last = dict.fromkeys(model if kind in MODELS else WORDS[kind].what for kind in kinds)
+    said = {kind: WORDS[kind].what for kind in kinds}
+    if set(ARRAYS) <= set(kinds):
+        said |= dict.fromkeys(ARRAYS, "a file of attention maps (.npz, .npy, .safetensors or .pt)")
+    *first, last = dict.fromkeys(model if kind in MODELS else what for kind, what in said.items())
     return f"{', '.join(first)} or {last}" if first else last
 
 

@@ -134,7 +134,7 @@ def inverse_deviation(seen: Split, centre: bool) -> SplitParts:
     """
     common, varying = (centred(part) if centre else part for part in seen.parts)
     if abs(common_exponent(common, varying)) > LARGEST_EXPONENT:
-        raise InputError("values leave the range of squares: change --init-scale.")
+        raise InputError("values leave the range of squares: change `init_scale`.")
     c, v = common.value(), varying.value()
     sigma = np.sqrt(np.mean((c + v) ** 2, axis=1, keepdims=True) + NORM_EPSILON)
     if seen.plain:

@@ -54,7 +54,7 @@ def through(state: Split, part: SubBlock, skip: bool, spec: NetworkSpec) -> Spli
     update = part(norm(state, spec) if spec.norm_position == "pre" else state)
     result = together(state, update) if skip else Split(*update, state.plain)
     if not result.is_finite():
-        raise InputError("values leave float range: lower --init-scale or add a --norm.")
+        raise InputError("values leave float range: lower `init_scale` or add a `norm`.")
     if not skip and result.varying.exponent < update.varying.exponent - RESOLVED_BITS:
         raise Unresolved("what all tokens share drowns what sets them apart.")
     return norm(result, spec) if spec.norm_position == "post" else result

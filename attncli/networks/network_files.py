@@ -67,9 +67,7 @@ class FileNetwork:
         self.file = StoredArrays(path)
         self.metadata: Mapping[str, str] = self.file.metadata
         if self.metadata.get("format") != FORMAT:
-            raise InputError(
-                f"{path} is not a network file: write one with `attn generate network -o FILE`."
-            )
+            raise InputError(f"{path} is not a network file: `generate_network(FILE)` writes one.")
         self.names = frozenset(self.file.names())
         self.spec = self.read_spec()
         self.seed = self.number("seed")

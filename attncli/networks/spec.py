@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from attncli.errors import UsageError, unknown_name
+from attncli.errors import UsageError, parameter, unknown_name
 from attncli.limits import whole_number
 
 NORM_EPSILON = 1e-5
@@ -57,28 +57,30 @@ class NetworkSpec:
         for name in SIZES:
             size = getattr(self, name)
             if size is not None and not 1 <= size <= LARGEST_SIZE:
-                raise UsageError(f"{option(name)} must be from 1 to {LARGEST_SIZE:,}, not {size}.")
+                raise UsageError(
+                    f"{parameter(name)} must be from 1 to {LARGEST_SIZE:,}, not {size}."
+                )
         if not SMALLEST_SCALE <= self.init_scale <= 1.0 / SMALLEST_SCALE:
             raise UsageError(
-                f"--init-scale must be from {SMALLEST_SCALE:g} to {1.0 / SMALLEST_SCALE:g}, "
+                f"`init_scale` must be from {SMALLEST_SCALE:g} to {1.0 / SMALLEST_SCALE:g}, "
                 f"not {self.init_scale:g}."
             )
         for name in KINDS:
             kind_and_number(name, getattr(self, name))
         if self.key_width is None and self.width % self.heads:
             raise UsageError(
-                f"--heads {self.heads} does not divide --width {self.width}: "
-                "choose heads that do, or give --key-width."
+                f"`heads={self.heads!r}` does not divide `width={self.width!r}`: "
+                "choose heads that do, or give `key_width`."
             )
         if self.positions == "rope" and self.d % 2:
             raise UsageError(
-                f"--positions rope turns pairs of features: key width {self.d} must be even."
+                f"`positions='rope'` turns pairs of features: key width {self.d} must be even."
             )
         if self.rounds and self.window is not None:
             raise UsageError(
-                "--attention sinkhorn needs --mask none: the only causal matrix whose rows "
+                "`attention='sinkhorn'` needs `mask='none'`: the only causal matrix whose rows "
                 "and columns all sum to one is the identity.",
-                rivals=["--attention", "--mask"],
+                rivals=["attention", "mask"],
             )
 
     @property
@@ -115,16 +117,12 @@ class NetworkSpec:
         return 8 * (4 * self.heads * self.width * self.d + 2 * self.width * self.hidden)
 
 
-def option(field: str) -> str:
-    return "--" + field.replace("_", "-")
-
-
 def kind_and_number(field: str, text: str) -> tuple[str, int | None]:
     """`window:8` → ("window", 8); `causal` → ("causal", None)."""
     kind, colon, number = text.partition(":")
     kinds = KINDS[field]
     if kind not in kinds:
-        raise unknown_name(option(field), text, kinds)
+        raise unknown_name(parameter(field), text, kinds)
     if not colon and kind not in NUMBER_NEEDED:
         return kind, None
     size = whole_number(number) or 0
@@ -132,6 +130,6 @@ def kind_and_number(field: str, text: str) -> tuple[str, int | None]:
     if not kinds[kind] or not 1 <= size <= most:
         forms = ", ".join(name + (f":{n}" if n else "") for name, n in kinds.items())
         raise UsageError(
-            f"{option(field)} '{text}': there are {forms} (a whole number from 1 to {most:,})."
+            f"`{field}={text!r}`: there are {forms} (a whole number from 1 to {most:,})."
         )
     return kind, size

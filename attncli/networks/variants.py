@@ -79,8 +79,8 @@ def by_switches(skip: bool | None, mlp: bool | None, mlp_skip: bool | None) -> d
     """The one variant that the switches describe; what is not said is on."""
     if mlp is False and mlp_skip:
         raise UsageError(
-            "--mlp-skip needs the MLP that --no-mlp removes: drop one of them.",
-            rivals=["--mlp-skip", "--no-mlp"],
+            "`mlp_skip` needs the MLP that `mlp=False` removes: drop one of them.",
+            rivals=["mlp_skip", "mlp"],
         )
     mlp = mlp is not False
     wanted = Switches(skip is not False, mlp, mlp and mlp_skip is not False)

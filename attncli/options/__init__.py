@@ -1,5 +1,6 @@
 """What can be asked, each option once, for Python and the command line: its name, its type, its default, one sentence.
 
+completion       what a shell may offer for the beginning of a value
 declared         what stands beside an option's type
 groups           options that several questions share, as dataclasses
 shared           networks, variants, seeds, outputs

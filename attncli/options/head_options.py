@@ -7,6 +7,7 @@ from functools import partial
 from typing import Annotated
 
 from attncli.errors import UsageError
+from attncli.options.completion import complete_order
 from attncli.options.declared import Option
 from attncli.options.shared import separated
 
@@ -14,6 +15,9 @@ LARGEST_NUMBER = 100_000
 """Of a layer or head that can be named."""
 RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 HEAD = re.compile(r"(\d{1,9})\.(\d{1,9})")
+
+GROUPS = ("attention", "spectra", "roles", "states", "weights", "all")
+"""What `--metric` takes besides names."""
 
 head_option = partial(Option, panel="Layers and heads")
 
@@ -39,6 +43,7 @@ class HeadOptions:
         str | None,
         head_option(
             metavar="METRIC[:rising]",
+            complete=complete_order,
             usual=True,
             help="A table of heads in the order of a metric. [with --top: the first --metric]",
         ),
@@ -51,7 +56,7 @@ class HeadOptions:
     def chosen_layers(self) -> frozenset[int] | None:
         """The layers that need to be looked at; None = all."""
         if self.layers:
-            return frozenset(numbers("--layers", self.layers))
+            return frozenset(numbers("layers", self.layers))
         named = [HEAD.fullmatch(part) for part in separated(self.heads)] if self.heads else []
         if named and all(named):
             return frozenset(int(match[1]) for match in named if match)
@@ -63,21 +68,21 @@ class HeadOptions:
             return lambda layer, head: True
         parts = separated(self.heads)
         pairs = {(int(m[1]), int(m[2])) for part in parts if (m := HEAD.fullmatch(part))}
-        plain = set(numbers("--heads", [part for part in parts if not HEAD.fullmatch(part)]))
+        plain = set(numbers("heads", [part for part in parts if not HEAD.fullmatch(part)]))
         return lambda layer, head: head in plain or (layer, head) in pairs
 
 
-def numbers(option: str, texts: list[str]) -> list[int]:
+def numbers(name: str, texts: list[str]) -> list[int]:
     """`0,3-5` as 0 3 4 5."""
     found: list[int] = []
     for part in separated(texts) if texts else []:
         match = RANGE.fullmatch(part)
         if match is None:
-            raise UsageError(f"{option} '{part}': write numbers and ranges, as in 0,3-5.")
+            raise UsageError(f"`{name}={part!r}`: write numbers and ranges, as in 0,3-5.")
         first, last = int(match[1]), int(match[2] or match[1])
         if last > LARGEST_NUMBER:
-            raise UsageError(f"{option} '{part}': no model has more than {LARGEST_NUMBER:,}.")
+            raise UsageError(f"`{name}={part!r}`: no model has more than {LARGEST_NUMBER:,}.")
         if last < first:
-            raise UsageError(f"{option} '{part}': a range rises, as in {last}-{first}.")
+            raise UsageError(f"`{name}={part!r}`: a range rises, as in {last}-{first}.")
         found += range(first, last + 1)
     return found

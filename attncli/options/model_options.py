@@ -5,10 +5,11 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-from attncli.errors import UsageError
+from attncli.errors import UsageError, parameter, parameters
 from attncli.models.sources import WORDS
 from attncli.models.sources import Source as Named
 from attncli.networks.variants import Switches, with_mlp_norm, without_norms
+from attncli.options.completion import complete_source
 from attncli.options.declared import Argument, Option
 from attncli.options.shared import NetworkOptions, RunOptions, variant_option
 from attncli.processes.launch import launch
@@ -78,34 +79,34 @@ class ModelOptions:
     def refuse_two_ways_to_place(self) -> None:
         """One device, several, or a part on each process's own."""
         ways = {
-            "--device": self.device is not None,
-            "--device-map": self.device_map is not None,
-            "--tensor-parallel": self.tensor_parallel,
+            "device": self.device is not None,
+            "device_map": self.device_map is not None,
+            "tensor_parallel": self.tensor_parallel,
         }
         given = [name for name, there in ways.items() if there]
         if len(given) > 1:
             raise UsageError(
-                f"{' and '.join(given)} exclude each other: leave one out.", rivals=given
+                f"{parameters(given, ' and ')} exclude each other: leave one out.", rivals=given
             )
         several = launch().several
         if self.tensor_parallel and not several:
             raise UsageError(
-                "--tensor-parallel splits a model over processes: start them with --processes N.",
-                idle=["--tensor-parallel"],
+                "`tensor_parallel` splits a model over processes: start them with `processes=N`.",
+                idle=["tensor_parallel"],
             )
         if self.device_map is not None and several:
             raise UsageError(
-                "--device-map takes all devices for one process: leave it out under torchrun, where --tensor-parallel "
+                "`device_map` takes all devices for one process: leave it out under torchrun, where `tensor_parallel` "
                 "splits a model, or start one process.",
-                idle=["--device-map"],
+                idle=["device_map"],
             )
 
-    def refuse_tensor_parallel(self, what: str) -> None:
-        """Where what a split model shows of itself is not understood."""
+    def refuse_tensor_parallel(self, what: str, in_words: str = "") -> None:
+        """Where what a split model shows of itself is not understood: by a parameter, or in words."""
         if self.tensor_parallel:
             raise UsageError(
-                f"--tensor-parallel is not understood with {what}: leave one out.",
-                idle=["--tensor-parallel"],
+                f"`tensor_parallel` is not understood with {in_words or parameter(what)}: leave one out.",
+                idle=["tensor_parallel"],
                 because=[what],
             )
 
@@ -133,8 +134,8 @@ class ModelSwitchOptions:
     def applied(self, variants: Mapping[str, Switches]) -> Mapping[str, Switches]:
         if self.no_norms and self.mlp_norm:
             raise UsageError(
-                "--no-norms takes out what --mlp-norm leaves: drop one of them.",
-                rivals=["--no-norms", "--mlp-norm"],
+                "`no_norms` takes out what `mlp_norm` leaves: drop one of them.",
+                rivals=["no_norms", "mlp_norm"],
             )
         variants = without_norms(variants) if self.no_norms else variants
         return with_mlp_norm(variants) if self.mlp_norm else variants
@@ -207,6 +208,7 @@ Source = Annotated[
         metavar="SOURCE",
         help="A model: org/name[@revision], ./dir, random:ARCH[?layers=2]; a network file of "
         "`attn generate network`; nothing = the built-in synthetic default.",
+        complete=complete_source,
     ),
 ]
 """Of the commands that take models and synthetic networks alike."""
@@ -216,21 +218,21 @@ def refuse_for_a_model(
     source: Named, network: NetworkOptions, run: RunOptions, *others: str
 ) -> None:
     """What only a synthetic network can be given; `others` are further such options that were."""
-    from attncli.networks.spec import option
 
     given = [name for name in (*network.given(), *run.given()) if name not in ("tokens", "seed")]
-    fixed = [*map(option, given), *others]
+    fixed = [*given, *others]
     if fixed:
         raise UsageError(
-            f"{', '.join(fixed)} goes with synthetic networks: {source} is a model.", idle=fixed
+            f"{parameters(fixed)} goes with synthetic networks: {source} is a model.", idle=fixed
         )
 
 
 def refuse_without_a_model(source: Named, given: Iterable[str]) -> None:
     """What only a model has: names of options that were given."""
-    from attncli.networks.spec import option
 
-    names = list(map(option, given))
+    names = list(given)
     if names:
-        what = f"{source} is {WORDS[source.kind].what}" if source.is_file else "name one as SOURCE"
-        raise UsageError(f"{', '.join(names)} goes with a model: {what}.", idle=names)
+        what = (
+            f"{source} is {WORDS[source.kind].what}" if source.is_file else "name one as `source`"
+        )
+        raise UsageError(f"{parameters(names)} goes with a model: {what}.", idle=names)

@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from attncli.errors import UsageError, unknown_name
-from attncli.networks.spec import option
+from attncli.errors import UsageError, parameters, unknown_name
+from attncli.options.completion import complete_metric
 from attncli.options.declared import Option
-from attncli.options.shared import complete_metric
 
 HEAD, STEPS = "head", "steps"
 WAYS = (HEAD, STEPS)
@@ -88,23 +87,24 @@ class PathOptions:
         """One question at a time, and nothing that its answer would not depend on."""
         asked = {"task": task, "count": self.count, "path": self.path, "by": self.by}
         asked["sample"] = self.sample is not None
-        given = [option(name) for name, value in asked.items() if value]
+        given = [name for name, value in asked.items() if value]
         if len(given) > 1:
             raise UsageError(
-                f"{' and '.join(given)} are different questions: give one of them.", rivals=given
+                f"{parameters(given, ' and ')} are different questions: give one of them.",
+                rivals=given,
             )
         if self.of_single_paths:
             self.refuse_what_is_of_lengths()
 
     def refuse_what_is_of_lengths(self) -> None:
         if self.by is not None and self.by not in WAYS:
-            raise unknown_name("way to take the output apart, --by", self.by, WAYS)
-        names = [option(name) for name in ("metric", "steps", "loss") if getattr(self, name)]
+            raise unknown_name("way to take the output apart, `by`", self.by, WAYS)
+        names = [name for name in ("metric", "steps", "loss") if getattr(self, name)]
         if names:
             raise UsageError(
-                f"{', '.join(names)} is about all paths of a length: leave it out here.",
+                f"{parameters(names)} is about all paths of a length: leave it out here.",
                 idle=names,
-                because=["--path", "--sample", "--by"],
+                because=["path", "sample", "by"],
             )
         if self.sample is not None and not 1 <= self.sample <= MOST_SAMPLES:
-            raise UsageError(f"--sample must be from 1 to {MOST_SAMPLES:,}, not {self.sample}.")
+            raise UsageError(f"`sample` must be from 1 to {MOST_SAMPLES:,}, not {self.sample}.")

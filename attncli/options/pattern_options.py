@@ -4,8 +4,9 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
 from attncli.errors import UsageError, unknown_name
+from attncli.options.completion import completion
 from attncli.options.declared import Option
-from attncli.options.shared import RunOptions, completion, separated
+from attncli.options.shared import RunOptions, separated
 from attncli.registry import Registry
 
 if TYPE_CHECKING:
@@ -67,6 +68,13 @@ class SearchOptions:
         bool, Option("--find-width", help="Search the smallest width: the default without --width.")
     ] = False
     widest: Annotated[int, Option(help="Where a search gives up. [default: 512]")] = 512
+    allow_unmet: Annotated[
+        bool,
+        Option(
+            "--allow-unmet",
+            help="Exit 0 although a pattern misses the request or its width was not found.",
+        ),
+    ] = False
     effort: Annotated[int, Option(help="How long `learned` goes on, 1 … 4. [default: 2]")] = 2
 
     @property
@@ -131,6 +139,6 @@ def request_of(
     from attncli.fits import FitRequest
 
     if search.widest < 1:
-        raise UsageError(f"--widest must be at least 1, not {search.widest}.")
+        raise UsageError(f"`widest` must be at least 1, not {search.widest}.")
     d = 1 if search.width is None else search.width
     return FitRequest(d=d, causal=patterns.causal, effort=search.effort, **asdict(precision))

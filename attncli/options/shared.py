@@ -1,13 +1,13 @@
 """Options shared by the commands, each declared once, in groups."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 from attncli.errors import UsageError
-from attncli.networks.spec import KINDS, NetworkSpec, option
+from attncli.networks.spec import KINDS, NetworkSpec
 from attncli.networks.variants import (
     SETS,
     VARIANTS,
@@ -16,8 +16,8 @@ from attncli.networks.variants import (
     by_switches,
     with_outlier_removed,
 )
+from attncli.options.completion import complete_format, completion
 from attncli.options.declared import Option
-from attncli.registry import Registry
 
 DEFAULT_SEEDS = 5
 MOST_SEEDS = 100_000
@@ -38,14 +38,6 @@ def kinds(field: str) -> str:
     return "|".join(forms)
 
 
-def completion(names: Callable[[], list[str]]) -> Callable[[str], list[str]]:
-    def complete(incomplete: str) -> list[str]:
-        before, comma, last = incomplete.rpartition(",")
-        return [f"{before}{comma}{name}" for name in names() if name.startswith(last)]
-
-    return complete
-
-
 def kind_option(field: str, help: str) -> Any:
     """An option whose value is one of the kinds of a part."""
     return network_option(
@@ -59,9 +51,6 @@ def default(field: str) -> str:
     return f"[default: {NetworkSpec.__dataclass_fields__[field].default}]"
 
 
-complete_metric = completion(Registry("metric", "attncli.metrics").names)
-complete_format = completion(Registry("format", "attncli.render").names)
-complete_map = completion(Registry("map", "attncli.maps").names)
 complete_variant = completion(lambda: [*SETS, *VARIANTS])
 
 network_option = partial(Option, panel="Network")
@@ -142,7 +131,7 @@ class SwitchOptions:
 
     def named(self) -> list[str]:
         """Those that were given, as they are spelt."""
-        return [option(name) for name, value in asdict(self).items() if value is not None]
+        return [name for name, value in asdict(self).items() if value is not None]
 
     def chosen(self) -> dict[str, Switches]:
         return by_switches(self.skip, self.mlp, self.mlp_skip)
@@ -173,8 +162,8 @@ class VariantOptions:
         """The variants by name; a saved network brings its own default."""
         if switches.given and self.variants:
             raise UsageError(
-                "give --variants or single switches such as --no-skip, not both.",
-                rivals=["--variants", *switches.named()],
+                "give `variants` or single switches such as `skip=False`, not both.",
+                rivals=["variants", *switches.named()],
             )
         names = separated(self.variants) or [default]
         chosen = switches.chosen() if switches.given else by_names(names)
@@ -197,7 +186,7 @@ class RunOptions:
         first, count = self.seed or 0, DEFAULT_SEEDS if self.seeds is None else self.seeds
         if not 0 <= first <= LARGEST_SEED or not 1 <= count <= MOST_SEEDS:
             raise UsageError(
-                f"--seed must be from 0 to {LARGEST_SEED} and --seeds from 1 to {MOST_SEEDS}."
+                f"`seed` must be from 0 to {LARGEST_SEED} and `seeds` from 1 to {MOST_SEEDS}."
             )
         return list(range(first, first + count))
 

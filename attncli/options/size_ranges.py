@@ -15,10 +15,14 @@ def parse_sweep(text: str, swept: Mapping[str, type]) -> tuple[str, list[float]]
     name, _, values = text.partition("=")
     if name not in swept or not values:
         raise UsageError(f"cannot sweep '{text}': write {FORM} with one of {', '.join(swept)}.")
-    kind, where = swept[name], f"--sweep {text}"
+    return name, parse_range(f"`sweep={text!r}`", name, values, swept[name])
+
+
+def parse_range(where: str, name: str, values: str, kind: type) -> list[float]:
+    """What a list or a range of sizes stands for; `where` names the option in sentences."""
     if ":" not in values:
         points = [convert(where, name, part, kind) for part in values.split(",")]
-        return name, list(dict.fromkeys(points))
+        return list(dict.fromkeys(points))
     first, last, *steps = values.split(":")
     ends = convert(where, "FROM", first, kind), convert(where, "TO", last, kind)
     doublings = steps or [str(doubling_steps(*ends))]
@@ -27,8 +31,10 @@ def parse_sweep(text: str, swept: Mapping[str, type]) -> tuple[str, list[float]]
         raise UsageError(f"{where}: the range must go up from above 0, in 2 to {MOST_STEPS} steps.")
     exact = [ends[0] * (ends[1] / ends[0]) ** (index / (count - 1)) for index in range(count)]
     points = [round(point) if kind is int else float(f"{point:.6g}") for point in exact]
-    return name, list(dict.fromkeys(points))
+    return list(dict.fromkeys(points))
 
 
 def doubling_steps(first: float, last: float) -> int:
-    return max(2, round(math.log2(last / first)) + 1) if 0 < first < last < math.inf else 2
+    return (
+        max(2, round(math.log2(last) - math.log2(first)) + 1) if 0 < first < last < math.inf else 2
+    )

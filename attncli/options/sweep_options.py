@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated
 
+from attncli.options.completion import completion
 from attncli.options.declared import Option
-from attncli.options.shared import completion
 from attncli.registry import Registry
 
 DEFAULT_FOLDER = "attn-sweep"

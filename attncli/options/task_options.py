@@ -6,8 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from attncli.errors import UsageError
-from attncli.networks.spec import option
+from attncli.errors import UsageError, parameter, parameters
 from attncli.options.declared import Option
 
 if TYPE_CHECKING:
@@ -39,13 +38,13 @@ class TrainingOptions:
 def refuse_beside_a_task(source: str | None, given: Iterable[str]) -> None:
     """Networks are made for their task: names of options that ask for something else, and a SOURCE."""
     if source is not None:
-        raise UsageError(f"--task trains networks of its own: leave out {source}.", idle=["--task"])
-    names = list(map(option, given))
+        raise UsageError(f"`task` trains networks of its own: leave out {source}.", idle=["task"])
+    names = list(given)
     if names:
         raise UsageError(
-            f"{', '.join(names)} has no meaning for the networks of --task: leave it out.",
+            f"{parameters(names)} has no meaning for the networks of `task`: leave it out.",
             idle=names,
-            because=["--task"],
+            because=["task"],
         )
 
 
@@ -54,7 +53,7 @@ def within(name: str, given: int | None, default: int, least: int, most: int) ->
     if given is None:
         return default
     if not least <= given <= most:
-        raise UsageError(f"{name} must be from {least} to {most:,}, not {given}.")
+        raise UsageError(f"{parameter(name)} must be from {least} to {most:,}, not {given}.")
     return given
 
 

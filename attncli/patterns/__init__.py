@@ -26,7 +26,7 @@ def build(
     if is_file(text):
         return row_normalised(read_pattern(text, length, causal))
     if length is None or length < 1:
-        raise UsageError(f"pattern '{text}' needs a length of at least 1 token (--length).")
+        raise UsageError(f"pattern '{text}' needs a length of at least 1 token (`length`).")
     parts = [
         call_spec(PATTERNS, part, length=length, rng=rng, causal=causal) for part in split_sum(text)
     ]

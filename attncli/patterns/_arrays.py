@@ -1,14 +1,13 @@
 """Matrices in .npy, .npz and .mtx files, read by their own words and never beyond them.
 
-What a file claims is checked against what a pattern may be before a number is read: an archive of a few megabytes may
-claim gigabytes of zeros. MatrixMarket is read here because scipy's reader believes the sizes of a broken file.
+What a file claims is checked against what a pattern may be before a number is read. MatrixMarket is read here because scipy's reader believes the sizes of a broken file.
 """
 
 import math
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,17 +15,10 @@ from scipy.sparse import bsr_array, coo_array, csc_array, csr_array, dia_array, 
 
 from attncli.errors import InputError
 from attncli.patterns._checks import affordable_file, from_dense, without_duplicates
+from attncli.stored.numpy_files import Claim, array_of, holds_numbers, numbers, read_claim
 
 ROWS_AT_ONCE = 2**22
 """Numbers of a dense matrix that are looked at together."""
-
-
-class Claim(NamedTuple):
-    """What the beginning of a .npy file says of the rest."""
-
-    shape: tuple[int, ...]
-    by_columns: bool
-    dtype: np.dtype[Any]
 
 
 def read_npy(path: Path) -> csr_array:
@@ -49,18 +41,9 @@ def read_npz(path: Path) -> csr_array:
 
 
 def claim(path: Path, stream: IO[bytes]) -> Claim:
-    """The header of an array, whose numbers follow."""
-    version = np.lib.format.read_magic(stream)
-    readers: Mapping[tuple[int, int], Callable[..., Any]] = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }
-    if version not in readers:
-        raise InputError(f"{path} is of numpy's format {version}: save it again.")
-    found = Claim(*readers[version](stream))
-    if any(axis < 0 for axis in found.shape):
-        raise InputError(f"{path} holds an array of shape {found.shape}.")
-    if found.dtype.hasobject or found.dtype.subdtype or found.dtype.names:
+    """The header of an array that a pattern may be."""
+    found = read_claim(path, stream)
+    if not holds_numbers(found):
         raise InputError(
             f"{path} cannot be read: it holds {found.dtype} values, and a pattern needs real numbers."
         )
@@ -68,27 +51,15 @@ def claim(path: Path, stream: IO[bytes]) -> Claim:
     return found
 
 
-def numbers(path: Path, stream: IO[bytes], dtype: np.dtype[Any], count: int) -> NDArray[Any]:
-    """So many numbers that follow; what an archive would unpack to beyond them is left."""
-    size = count * dtype.itemsize
-    raw = stream.read(size)
-    if len(raw) < size:
-        raise InputError(f"{path} is cut off: it holds fewer numbers than it says.")
-    return np.frombuffer(raw, dtype) if size else np.zeros(count, dtype)
-
-
 def whole(path: Path, stream: IO[bytes]) -> NDArray[Any]:
-    said = claim(path, stream)
-    flat = numbers(path, stream, said.dtype, math.prod(said.shape))
-    return flat.reshape(said.shape, order="F" if said.by_columns else "C")
+    return array_of(path, stream, claim(path, stream))
 
 
 def dense_rows(path: Path, stream: IO[bytes]) -> csr_array:
     """A dense matrix made sparse some rows at a time."""
     said = claim(path, stream)
     if len(said.shape) != 2 or said.by_columns or 0 in said.shape:
-        flat = numbers(path, stream, said.dtype, math.prod(said.shape))
-        return from_dense(path, flat.reshape(said.shape, order="F" if said.by_columns else "C"))
+        return from_dense(path, array_of(path, stream, said))
     rows, columns = said.shape
     step = max(1, ROWS_AT_ONCE // columns)
     parts = []

@@ -61,8 +61,8 @@ def check_shape(path: Path, shape: tuple[int, int], length: int | None) -> None:
         )
     if length is not None and length != shape[0]:
         raise UsageError(
-            f"{path} has {shape[0]} tokens, but --length says {length}: leave it out.",
-            idle=["--length"],
+            f"{path} has {shape[0]} tokens, but `length` says {length}: leave it out.",
+            idle=["length"],
         )
 
 
@@ -94,7 +94,7 @@ def check_rows(path: Path | str, pattern: csr_array, causal: bool) -> None:
         row, column = pairs.row[ahead[0]], pairs.col[ahead[0]]
         raise InputError(
             f"{path} has a weight at row {row}, column {column}, which the causal mask hides "
-            f"({ahead.size} such weights): leave out --causal or cut them."
+            f"({ahead.size} such weights): leave out `causal` or cut them."
         )
 
 

@@ -1,7 +1,5 @@
 """Building blocks of patterns: pairs and offsets to sparse matrices in O(nonzeros) memory."""
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import coo_array, csr_array
@@ -42,12 +40,20 @@ def from_pairs(length: int, query: ArrayLike, key: ArrayLike, weight: ArrayLike 
     return csr_array(coo_array((chosen, (place // length, place % length)), (length, length)))
 
 
-def from_offsets(length: int, offsets: Sequence[int] | Index, causal: bool) -> csr_array:
+def from_offsets(length: int, offsets: range | Index, causal: bool) -> csr_array:
     """Every query i attends to the keys i + offset that exist (and, if causal, do not lie ahead)."""
-    usable = np.array([o for o in offsets if -length < o < length and not (causal and o > 0)])
+    if isinstance(offsets, range):
+        offsets = np.array(within_reach(offsets, length), dtype=np.int64)
+    usable = offsets[(np.abs(offsets) < length) & ((offsets <= 0) | (not causal))]
     affordable("offsets", float(len(usable)) * length)
     tokens = np.arange(length)[:, None]
-    return from_pairs(length, tokens, tokens + usable.astype(np.int64))
+    return from_pairs(length, tokens, tokens + usable)
+
+
+def within_reach(offsets: range, length: int) -> range:
+    """Those of an ascending range at which a key can be, found without going through the others."""
+    skipped = max(0, -((offsets.start + length - 1) // offsets.step))
+    return range(offsets.start + skipped * offsets.step, min(offsets.stop, length), offsets.step)
 
 
 def union(first: csr_array, second: csr_array) -> csr_array:

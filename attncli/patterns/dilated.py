@@ -16,4 +16,5 @@ def dilated(
     at_least("dilated", "size", size, 1)
     at_least("dilated", "dilation", dilation, 1)
     start = 1 - size if causal else -(size // 2)
-    return from_offsets(length, [dilation * m for m in range(start, start + size)], causal)
+    offsets = range(dilation * start, dilation * (start + size), dilation)
+    return from_offsets(length, offsets, causal)

@@ -12,6 +12,6 @@ def permutation(length: int, rng: np.random.Generator, causal: bool) -> csr_arra
     if causal:
         raise UsageError(
             "pattern 'permutation': the only causal permutation is the identity: use 'window:1' "
-            "for that, 'random:k=1' for one random visible key, or leave out --causal."
+            "for that, 'random:k=1' for one random visible key, or leave out `causal`."
         )
     return from_pairs(length, np.arange(length), rng.permutation(length))

@@ -4,6 +4,8 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from attncli.limits import whole_number
+
 NAMES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 """What torchrun sets, and what torch.distributed asks for where something else starts the processes."""
 OWN = (*NAMES, "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE")  # fmt: skip
@@ -33,10 +35,10 @@ ALONE = Launch(0, 1, 0)
 def launch() -> Launch:
     """One process among several where everything is set that they need to find each other; else one alone."""
     said = [os.environ.get(name, "") for name in NAMES]
-    if not (all(said) and said[0].isdecimal() and said[1].isdecimal()):
+    rank, size = map(whole_number, said[:2])
+    if rank is None or size is None or not all(said):
         return ALONE
-    local = os.environ.get("LOCAL_RANK", "")
-    return Launch(int(said[0]), int(said[1]), int(local) if local.isdecimal() else 0)
+    return Launch(rank, size, whole_number(os.environ.get("LOCAL_RANK", "")) or 0)
 
 
 def started_by_attn() -> bool:

@@ -25,15 +25,21 @@ class Manner:
     """Whether a person reads the verdicts in it, and need not read them twice."""
     holds_rows: bool
     """Whether the numbers are in it: else its ending alone does not ask for it, lest they be lost."""
+    shows_maps: bool
+    """Whether maps are drawn in it, so that the study takes some along."""
 
 
 def renderer(
-    *, endings: tuple[str, ...] = (), tells_verdicts: bool = False, holds_rows: bool = True
+    *,
+    endings: tuple[str, ...] = (),
+    tells_verdicts: bool = False,
+    holds_rows: bool = True,
+    shows_maps: bool = False,
 ) -> Callable[[Function], Function]:
     """Attach a format's manner; the function itself is returned untouched."""
 
     def attach(function: Function) -> Function:
-        function.manner = Manner(endings, tells_verdicts, holds_rows)  # type: ignore[attr-defined]
+        function.manner = Manner(endings, tells_verdicts, holds_rows, shows_maps)  # type: ignore[attr-defined]
         return function
 
     return attach

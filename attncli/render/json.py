@@ -3,12 +3,13 @@ import json as standard
 from typing import Any
 
 from attncli import __version__
-from attncli.records import SCHEMA_VERSION, Definition, Report, Verdict, View
+from attncli.records import SCHEMA_VERSION, Definition, Finding, Report, Verdict, View
 from attncli.render import renderer
 from attncli.visible import in_json
 
-ADDED = ("heading", "names", "lowest_drawn", "measure", "pair")
-"""Fields of metrics and views that the first reports did not have: left out where they are empty, so that those stay as they were."""
+ADDED = ("heading", "names", "lowest_drawn", "measure", "pair", "metric", "heads")
+"""Fields of metrics, views and findings that the first reports did not have: left out where they are empty, so that those
+stay as they were."""
 
 
 @renderer(endings=(".json",))
@@ -31,7 +32,7 @@ def document(report: Report) -> dict[str, Any]:
         **head,
         **{name: getattr(report, name) for name in plain},
         "metrics": {name: fields_of(item) for name, item in report.metrics.items()},
-        "findings": [dataclasses.asdict(finding) for finding in report.findings],
+        "findings": [fields_of(finding) for finding in report.findings],
         "rows": [row.flat() for row in report.rows],
         "views": [fields_of(view) for view in report.views],
         "warnings": report.warnings,
@@ -39,7 +40,7 @@ def document(report: Report) -> dict[str, Any]:
     }
 
 
-def fields_of(record: Definition | View) -> dict[str, Any]:
+def fields_of(record: Definition | View | Finding) -> dict[str, Any]:
     every = dataclasses.asdict(record)
     return {
         name: value

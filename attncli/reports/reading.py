@@ -1,4 +1,4 @@
-"""Saved reports, read back. `from_json(json(report)) == report`, but for pictures, which no format keeps."""
+"""Saved reports, read back. `from_json(json(report)) == report`, but for pictures and tiles, which no such file keeps."""
 
 import json
 import sys
@@ -9,7 +9,7 @@ from attncli.errors import InputError
 from attncli.records import READ_VERSIONS, ROW_COLUMNS, Report
 from attncli.reports.typed import entries, typed, wrong
 
-ADVICE = "give a file written by `attn … -o report.json`"
+ADVICE = "give a report that attn has written, such as report.json"
 STDIN = "-"
 
 

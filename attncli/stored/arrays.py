@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.errors import InputError
-from attncli.stored.headers import TensorPlace, read_header
+from attncli.stored.headers import Header, TensorPlace, read_header
 
 DTYPES = {
     **{"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "BOOL": "|u1"},
@@ -26,9 +26,10 @@ FLOATS = ("F64", "F32", "F16", "BF16")
 class StoredArrays:
     """A file whose header was checked; numbers are read when they are asked for."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, known: Header | None = None) -> None:
+        """`known`: where the arrays lie, in a file of another format."""
         self.path = path
-        self.places, self.metadata = read_header(path)
+        self.places, self.metadata = known or read_header(path)
 
     def __contains__(self, name: object) -> bool:
         return name in self.places
@@ -47,12 +48,20 @@ class StoredArrays:
         place = self.readable(name)
         return self.numbers(name, 0, math.prod(place.shape)).reshape(place.shape)
 
-    def block(self, name: str, start: int, stop: int, axis: int = 0) -> NDArray[Any]:
-        """Entries `start` to `stop` of an axis, and all of the others."""
-        shape = self.readable(name).shape
+    def block(
+        self, name: str, start: int, stop: int, axis: int = 0, lead: tuple[int, ...] = ()
+    ) -> NDArray[Any]:
+        """Entries `start` to `stop` of an axis, and all of the others; `lead`: of the array at this place of its first axes."""
+        whole = self.readable(name).shape
+        shape = whole[len(lead) :]
+        skipped = 0
+        for place, size in zip(lead, whole, strict=False):
+            skipped = skipped * size + place
+        skipped *= math.prod(shape)
         inner = math.prod(shape[axis + 1 :])
         size = (stop - start) * inner
-        firsts = [(o * shape[axis] + start) * inner for o in range(math.prod(shape[:axis]))]
+        outer = range(math.prod(shape[:axis]))
+        firsts = [skipped + (each * shape[axis] + start) * inner for each in outer]
         parts = [self.numbers(name, first, size) for first in firsts]
         return np.concatenate(parts).reshape((*shape[:axis], stop - start, *shape[axis + 1 :]))
 

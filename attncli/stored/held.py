@@ -1,13 +1,18 @@
 """Arrays that the caller holds, read as the tensors of a file are."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from attncli.errors import InputError
+
 DTYPES: Mapping[str, str] = {"float64": "F64", "float32": "F32", "float16": "F16"}
 """Of numpy, as safetensors calls them."""
+
+ALONE = "the array"
+"""What an array is called that has no name."""
 
 
 class HeldArrays:
@@ -32,7 +37,47 @@ class HeldArrays:
     def readable(self, name: str) -> None:
         """Everything is, once it is an array."""
 
-    def block(self, name: str, start: int, stop: int, axis: int = 0) -> NDArray[Any]:
-        """Entries `start` to `stop` of an axis, and all of the others."""
-        index = (*(slice(None),) * axis, slice(start, stop))
+    def block(
+        self, name: str, start: int, stop: int, axis: int = 0, lead: tuple[int, ...] = ()
+    ) -> NDArray[Any]:
+        """Entries `start` to `stop` of an axis, and all of the others; `lead`: of the array at this place of its first axes."""
+        index: tuple[int | slice, ...] = (*lead, *(slice(None),) * axis, slice(start, stop))
         return np.array(self.arrays[name][index])
+
+
+def named_arrays(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """One array, or those in mappings and sequences by their places: `attentions.3`; None is left out."""
+    if isinstance(value, Mapping):
+        members = [(str(key), each) for key, each in value.items()]
+    elif isinstance(value, Sequence) and any(map(holds_arrays, value)):
+        members = [(str(place), each) for place, each in enumerate(value)]
+    else:
+        yield name or ALONE, value
+        return
+    for key, each in members:
+        if each is not None:
+            yield from named_arrays(each, f"{name}.{key}" if name else key)
+
+
+def holds_arrays(value: Any) -> bool:
+    if hasattr(value, "shape"):
+        return True
+    within = value.values() if isinstance(value, Mapping) else value
+    return isinstance(value, Mapping | list | tuple) and any(map(holds_arrays, within))
+
+
+def as_array(value: Any, name: str) -> NDArray[Any]:
+    """As numpy holds it: tensors from any device, half precision in float32, lists of lists."""
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+        value = value.float() if value.element_size() < 4 and value.is_floating_point() else value
+        value = value.numpy()
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise InputError(f"{name} is no array: its rows differ in length.") from None
+    if array.dtype.name == "bfloat16":
+        return array.astype(np.float32)
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"{name} holds {array.dtype} numbers: attention weights are real ones.")
+    return array if array.dtype.name in DTYPES else array.astype(float)

@@ -1,15 +1,19 @@
 """What each question answers: source → observations → measures → Report. Nothing here prints.
 
-collapse      how fast attention loses rank
-circle        one layer applied again and again
-heads         what each head does
-paths         how the output travels
-approximate   what one fixed module can show
 reports       what moved between reports
+nulls         what stands beside the numbers of heads
 statistics    means and spreads over seeds and texts
 over_texts    texts, divided over processes
+state_meters  metrics of states and of what blocks do to them, by name
 trajectories  a network followed through its layers
+circle        one layer applied again and again
+known_digits  what rounding has left of a number
 model_runs    variants of a model over texts
+collapse      how fast attention loses rank
+paths         how the output travels
+heads         what each head does
+training      what happens to attention while a model is trained
+approximate   what one fixed module can show
 """
 
 from collections.abc import Callable

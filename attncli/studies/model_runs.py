@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -19,10 +19,15 @@ from attncli.carried.exact.split_tensor import SplitTensor
 from attncli.errors import InputError
 from attncli.maths.scaled import Array
 from attncli.maths.split import Split
-from attncli.metrics import METRICS, Metric
 from attncli.models.inputs.texts import ModelInput
 from attncli.networks.variants import Switches
-from attncli.studies.collapse.known_digits import is_known, uncertainties, why_unknown
+from attncli.studies.known_digits import (
+    BothPasses,
+    is_known,
+    uncertainties,
+    why_unknown,
+)
+from attncli.studies.state_meters import AFTER_MLP, StateMeters, StatesBefore
 from attncli.studies.trajectories import EXACT, Trajectory
 from attncli.surgery import Anatomy, switched
 from attncli.surgery.block_run import BlockRun
@@ -32,6 +37,8 @@ from attncli.watching.capture import eager_everywhere
 from attncli.watching.disturbed import disturbed
 from attncli.watching.float64 import in_float64
 from attncli.watching.token_layout import as_tokens
+
+T = TypeVar("T")
 
 
 class StatePlace(NamedTuple):
@@ -80,18 +87,22 @@ Lines = dict[StatePlace, dict[str, list[float]]]
 class Recorder:
     """Measures states as they come."""
 
-    def __init__(self, stacks: Sequence[Stack], metrics: Sequence[str], where: str) -> None:
-        self.metrics: dict[str, Metric] = {name: METRICS[name] for name in metrics}
+    def __init__(
+        self, stacks: Sequence[Stack], metrics: Sequence[str], where: str, over: int = 1
+    ) -> None:
+        self.metrics = StateMeters(metrics)
         self.where = where
         self.lengths = {stack.name: len(stack.calls) + 1 for stack in stacks}
         self.values: Lines = {}
+        self.before: StatesBefore[Split] = StatesBefore(over)
         for stack in stacks:
             self.place(self.values, StatePlace(stack.name))
 
     def place(self, lines: Lines, place: StatePlace) -> dict[str, list[float]]:
         """The curves of a place, begun when it is first seen."""
+        names = [*self.metrics.of_step] if place.after == AFTER_MLP else self.metrics.names
         nothing = [math.nan] * self.lengths[place.stack]
-        return lines.setdefault(place, {name: [*nothing] for name in self.metrics})
+        return lines.setdefault(place, {name: [*nothing] for name in names})
 
     def after_block(self, stack: str, index: int, state: Tensor) -> None:
         self.plain(StatePlace(stack), index, state)
@@ -118,15 +129,45 @@ class Recorder:
         self.split(place, index, Split.of(state))
 
     def split(self, place: StatePlace, index: int, state: Split) -> None:
-        for name, measure in self.metrics.items():
-            self.place(self.values, place)[name][index] = measure(state)
+        self.note(self.values, place, index, self.metrics.state(state))
+        if self.metrics.of_step:
+            for at, before in steps_to(self.before, place, index):
+                self.note(self.values, at, index, self.metrics.step(before, state))
+            remember(self.before, place, index, state)
+
+    def note(self, lines: Lines, place: StatePlace, index: int, found: Mapping[str, float]) -> None:
+        line = self.place(lines, place)
+        for name, value in found.items():
+            line[name][index] = value
+
+
+def steps_to(
+    before: StatesBefore[T], place: StatePlace, index: int
+) -> Iterator[tuple[StatePlace, T | None]]:
+    """What leads to a state: the whole block, its last sub-block too where there is a state before that; or a sub-block."""
+    stack = place.stack
+    if place.after:
+        yield place, before.sub_block(stack, index)
+        return
+    yield place, before.block(stack, index)
+    if before.was_within(stack, index):
+        yield StatePlace(stack, AFTER_MLP), before.sub_block(stack, index)
+
+
+def remember(before: StatesBefore[T], place: StatePlace, index: int, state: T) -> None:
+    if place.after:
+        before.passed_within(place.stack, index, state)
+    else:
+        before.passed(place.stack, index, state)
 
 
 class FirstPass(Recorder):
     """Keeps the states for the second pass."""
 
-    def __init__(self, stacks: Sequence[Stack], metrics: Sequence[str], where: str) -> None:
-        super().__init__(stacks, metrics, where)
+    def __init__(
+        self, stacks: Sequence[Stack], metrics: Sequence[str], where: str, over: int = 1
+    ) -> None:
+        super().__init__(stacks, metrics, where, over)
         self.kept: dict[tuple[StatePlace, int], Array] = {}
 
     def numbers(self, place: StatePlace, index: int, state: Array) -> None:
@@ -138,9 +179,11 @@ class SecondPass(Recorder):
     """Finds for each number of the first pass how far rounding may have moved it."""
 
     def __init__(self, first: FirstPass, stacks: Sequence[Stack]) -> None:
-        super().__init__(stacks, list(first.metrics), first.where)
+        over = first.before.over
+        super().__init__(stacks, first.metrics.names, first.where, over)
         self.first = first
         self.uncertain: Lines = {}
+        self.both: StatesBefore[BothPasses] = StatesBefore(over)
 
     def numbers(self, place: StatePlace, index: int, state: Array) -> None:
         first = self.first.kept.pop((place, index), None)
@@ -149,9 +192,25 @@ class SecondPass(Recorder):
                 f"{self.where}: the states of a second run are not those of the first: its code draws at random, "
                 "which is not understood."
             )
-        values = {name: line[index] for name, line in self.first.values[place].items()}
-        for name, found in uncertainties(self.metrics, values, first, state).items():
-            self.place(self.uncertain, place)[name][index] = found
+        now = BothPasses(first, state)
+        self.compare(place, index, self.metrics.of_state, (now,))
+        if self.metrics.of_step:
+            for at, before in steps_to(self.both, place, index):
+                if before is not None and before.first.shape == first.shape:
+                    self.compare(at, index, self.metrics.of_step, (before, now))
+            remember(self.both, place, index, now)
+
+    def compare(
+        self,
+        place: StatePlace,
+        index: int,
+        measures: Mapping[str, Callable[..., float]],
+        states: tuple[BothPasses, ...],
+    ) -> None:
+        line = self.first.values[place]
+        values = {name: line[name][index] for name in measures}
+        self.place(self.uncertain, place)
+        self.note(self.uncertain, place, index, uncertainties(measures, values, states))
 
 
 def attention_code(subject: CollapseSubject) -> AbstractContextManager[None]:
@@ -173,11 +232,15 @@ def run_text(
     metrics: Sequence[str],
     tick: Callable[[], None],
     sub_blocks: bool = False,
+    over: int = 1,
 ) -> dict[str, Curves]:
-    """All variants of the model on one text; with `sub_blocks` also the states inside the blocks."""
+    """All variants of the model on one text; with `sub_blocks` also the states inside the blocks.
+
+    `over`: how many blocks lie between the two states of metrics that compare states.
+    """
     found: dict[str, Curves] = {}
     for name, switches in variants.items():
-        one = Run(subject, text, switches, metrics, sub_blocks, f"{name}, {text.name}")
+        one = Run(subject, text, switches, metrics, sub_blocks, f"{name}, {text.name}", over)
         found[name] = one.curves(name)
         tick()
     return found
@@ -193,6 +256,7 @@ class Run:
     metrics: Sequence[str]
     sub_blocks: bool
     where: str
+    over: int = 1
 
     def curves(self, name: str) -> Curves:
         """Exact if it is to be, and otherwise plain, with what is known of that."""
@@ -211,7 +275,7 @@ class Run:
 
     def exactly(self) -> Curves:
         """Common row and residual apart, one pass for each stack."""
-        record = Recorder(self.subject.stacks, self.metrics, self.where)
+        record = Recorder(self.subject.stacks, self.metrics, self.where, self.over)
         with self.code(record):
             for stack in self.subject.stacks:
                 observe = partial(record.split, StatePlace(stack.name))
@@ -224,7 +288,7 @@ class Run:
 
     def in_plain_numbers(self, why: str) -> Curves:
         """As the model computes, twice, and null where the two passes agree in less than is asked for."""
-        first = FirstPass(self.subject.stacks, self.metrics, self.where)
+        first = FirstPass(self.subject.stacks, self.metrics, self.where, self.over)
         self.once(first)
         second = SecondPass(first, self.subject.stacks)
         self.once(second, disturbed(self.subject.stacks))
@@ -282,4 +346,4 @@ def known(
 
 def without_advice(refusal: InputError) -> str:
     """Why it is not exact, for who has not asked that it be."""
-    return str(refusal).removesuffix(".").partition(": leave --exact out")[0]
+    return str(refusal).removesuffix(".").partition(": leave `exact` out")[0]

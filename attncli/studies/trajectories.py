@@ -10,11 +10,11 @@ from attncli.maths import bounds
 from attncli.maths.activations import STEEPEST
 from attncli.maths.logits import BLOCK_ELEMENTS
 from attncli.maths.split import Split
-from attncli.metrics import METRICS, Metric
 from attncli.networks.layer import block
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import Switches
 from attncli.networks.weights import Layer, Network
+from attncli.studies.state_meters import StateMeters, StatesBefore
 
 RESIDUAL, RESIDUAL_NORM = "log10_residual", "log10_residual_norm"
 """The metrics that regimes and the comparison with the bound need."""
@@ -51,7 +51,7 @@ Ensemble = Mapping[str, Sequence[Trajectory]]
 def require_days(specs: Sequence[NetworkSpec], seeds: int, variants: int) -> None:
     """Refuse a run that would take more than days, before its first network is made."""
     pairs = seeds * variants * sum(spec.pairs for spec in specs)
-    advice = "lower --tokens, --layers, --heads, --seeds or the number of --variants"
+    advice = "lower `tokens`, `layers`, `heads`, `seeds` or the number of `variants`"
     require_finishable(pairs, "This run", advice)
 
 
@@ -60,14 +60,18 @@ def run(
     variants: Mapping[str, Switches],
     metrics: Sequence[str],
     tick: Callable[[], None],
+    over: int = 1,
 ) -> dict[str, Trajectory]:
-    """All variants in step, so that each layer's weights are made or read once."""
+    """All variants in step, so that each layer's weights are made or read once; `over`: blocks between two states."""
     spec = network.spec
-    require_memory(memory_needed(spec, len(variants)), "This network", "lower --tokens or --width")
-    measures: dict[str, Metric] = {name: METRICS[name] for name in metrics}
+    require_memory(memory_needed(spec, len(variants)), "This network", "lower `tokens` or `width`")
+    meters = StateMeters(metrics)
     start = Split.of(network.embeddings())
     states: dict[str, Split | None] = dict.fromkeys(variants, start)
-    first = {name: measure(start) for name, measure in measures.items()}
+    before = {name: StatesBefore[Split](over) for name in variants}
+    for each in before.values():
+        each.passed("", 0, start)
+    first = meters.state(start) | meters.step(None, start)
     result = {
         name: Trajectory({metric: [value] for metric, value in first.items()}, [])
         for name in variants
@@ -77,8 +81,12 @@ def run(
         for name, switches in variants.items():
             state = step(states[name], layer, spec, switches, f"{name}, layer {index}")
             states[name] = state
-            for metric, measure in measures.items():
-                value = math.nan if state is None else measure(state)
+            found = dict.fromkeys(meters.names, math.nan)
+            if state is not None:
+                found = meters.state(state)
+                found |= meters.step(before[name].block("", index + 1), state)
+                before[name].passed("", index + 1, state)
+            for metric, value in found.items():
                 result[name].measured[metric].append(value)
             tick()
         for name, constant in log10_constants(layer, spec, variants).items():

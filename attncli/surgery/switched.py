@@ -34,7 +34,7 @@ def switched(
     if switches.remove_outlier:
         raise UsageError(
             "the outlier of attention can be removed from synthetic networks only.",
-            idle=["--remove-outlier"],
+            idle=["remove_outlier"],
         )
 
     def check(run: BlockRun, outputs: list[torch.Tensor]) -> None:

@@ -1,8 +1,8 @@
 """Small networks trained here on the paper's tasks.
 
 plan         how long a network is trained, and how fast
-training     the training loop: the same plan gives the same weights, interrupted or not
 saving       a training in a file, to go on from
+training     the training loop: the same plan gives the same weights, interrupted or not
 labelling    tasks that give every token a label: one per file
 labeller     the transformer that learns them
 learning     the network trained on its task

@@ -24,9 +24,13 @@ softmax_calls       all others: their softmax or sdpa calls, one layer at a time
 softmax_inputs      what the softmax was given, where the very tensor that it gave is handed on
 split_heads         heads that are divided over processes, put together again
 differential        attention whose maps are one softmax less a part of another
+beside              the same of a pass that runs as ever, with gradients
 capture             the context that puts these around a model
 output_projections  the linear layers that take the heads' outputs
 proof               that what was captured is the model's own attention
+map_names           what the tensors of a file of maps are called
+foreign_maps        maps as other programs keep them, found by their names and shapes
+torch_files         tensors in files of torch
 map_files           saved maps, read a strip at a time
 """
 

@@ -2,12 +2,14 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from torch import nn
+
+from attncli.watching.blocks import Stack
 
 NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)")
 
@@ -219,3 +221,13 @@ def layer_types(model: nn.Module) -> list[str]:
         if types:
             return [str(kind) for kind in types]
     return []
+
+
+def blocks_around(site: Site, stacks: Sequence[Stack]) -> str:
+    """The stack of the block that an attention runs in, if its layer has that number there; else its own list."""
+    for stack in stacks:
+        for call in stack.calls:
+            inside = site.name == call.name or site.name.startswith(f"{call.name}.")
+            if inside and call.layer == site.layer:
+                return stack.name
+    return site.stack

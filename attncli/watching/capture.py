@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedConfig
 
-from attncli.errors import InputError
+from attncli.errors import InputError, NotFinite
 from attncli.watching.attention_sites import Shape, Site, Sites
 from attncli.watching.differential import Pairs, applied, share_of
 from attncli.watching.interface import (
@@ -101,14 +102,15 @@ class Stream:
         self.on_interface.add(site.name)
         self.watcher.silent = True
         try:
-            output = attention_in_strips(
-                own_eager(module),
-                call,
-                rows_within(self.memory, call.row),
-                lambda strip: self.hand_on(
-                    site, module, applied(strip, share) if second else strip
-                ),
-            )
+            with torch.autocast(query.device.type, enabled=False):  # which would round the scores
+                output = attention_in_strips(
+                    own_eager(module),
+                    call,
+                    rows_within(self.memory, call.row),
+                    lambda strip: self.hand_on(
+                        site, module, applied(strip, share) if second else strip
+                    ),
+                )
             if pair:
                 self.pairs.take(module, query, key, output)
         finally:
@@ -130,7 +132,7 @@ class Stream:
         sums = strip.weights.sum(dim=-1)
         low, high = float(sums.min()), float(sums.max())
         if math.isnan(low) or math.isnan(high):
-            raise InputError(
+            raise NotFinite(
                 f"layer {site.layer} ({site.name}): the attention has NaN in row {nan_row(strip, sums)}; "
                 "the weights or the states before it are not finite."
             )

@@ -3,7 +3,8 @@
 Inside the blocks every number that a function computes loses one last bit or keeps it, at random and apart for every
 token and feature. That is as much as rounding takes anyway, and it makes every later sum and function round anew: what
 two such passes agree in is known, and what they differ in is rounding, in its own size, whatever the width, the depth,
-the length or the common row have made of it.
+the length or the common row have made of it. What is computed from whole numbers alone is left as it is: positions are
+known, and the class of a distance (T5, DeBERTa) must not fall to its neighbour because a logarithm lost a bit.
 
 Why not less: a block that is only *given* other last bits rounds the same where it adds something large on its way (a
 bias of 10^4 that a norm takes out again), because what was disturbed is far below what is rounded there. Why not sums in
@@ -33,6 +34,9 @@ MOVING = frozenset(
 )  # fmt: skip
 """Functions that move numbers and compute none."""
 
+COUNTED = "_attn_counted"
+"""On tensors that were computed from whole numbers: their version when they were."""
+
 GLANCE = 64
 """Numbers of a result that are looked at to tell masks and choices from what was rounded."""
 
@@ -46,6 +50,9 @@ class Disturbance(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
+        if all(map(is_counted, tensors_in((args, kwargs)))):
+            count(result)
+            return result
         name = name_of(func)
         if name in MOVING:
             return result
@@ -67,6 +74,20 @@ class Disturbance(TorchFunctionMode):
         draws = torch.randint(0, 2, numbers.shape, generator=self.generator, dtype=torch.int8)
         half = torch.finfo(numbers.dtype).eps / 2
         return numbers * (1 - half * draws.to(numbers.device, numbers.dtype))
+
+
+def is_counted(numbers: Tensor) -> bool:
+    """Whether they are whole, or were computed from such alone and not written to since."""
+    if not numbers.is_floating_point():
+        return True
+    version = getattr(numbers, COUNTED, None)
+    return version is not None and bool(version == numbers._version)
+
+
+def count(result: Any) -> None:
+    for part in tensors_in(result):
+        if part.is_floating_point():
+            setattr(part, COUNTED, part._version)
 
 
 def is_choice(numbers: Tensor) -> bool:

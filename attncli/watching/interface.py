@@ -94,22 +94,40 @@ def attention_in_strips(
         nonlocal whole
         asked = call.once_more() if number else call
         for start in range(0, call.queries, rows):
-            part = asked.strip(start, min(start + rows, call.queries))
-            with LastSoftmax() as softmax:
-                output, weights = eager(call.module, *part.tensors, **part.keywords)
+            output, strip = one_strip(eager, asked, start, rows)
             if (
                 whole is None
             ):  # one tensor for all: small ones between strips would keep the heap from reusing them
                 whole = output.new_empty((len(output), call.queries, *output.shape[2:]))
             if not number:
                 whole[:, start : start + output.shape[1]] = output
-            place = (start, part.first_key, call.queries, call.keys)
-            seen = None if number else output
-            yield Strip(weights, *place, part.visible, seen, softmax.scores_of(weights))
+            yield strip if number else strip._replace(outputs=output)
 
     in_rounds(strips, observe)
     assert whole is not None
     return whole
+
+
+def one_strip(eager: Attention, call: "EagerCall", start: int, rows: int) -> tuple[Tensor, Strip]:
+    """The output [batch, query, head, value] of some rows, and their part of the map."""
+    part = call.strip(start, min(start + rows, call.queries))
+    with LastSoftmax() as softmax:
+        output, weights = eager(call.module, *part.tensors, **part.keywords)
+    place = (start, part.first_key, call.queries, call.keys)
+    return output, Strip(weights, *place, part.visible, None, softmax.scores_of(weights))
+
+
+def maps_alone(
+    eager: Attention, call: "EagerCall", rows: int, observe: Callable[[Strip], bool]
+) -> None:
+    """The map of one attention in strips, its output left to others."""
+    narrow = call.once_more()
+
+    def strips(number: int) -> Iterator[Strip]:
+        for start in range(0, call.queries, rows):
+            yield one_strip(eager, narrow, start, rows)[1]
+
+    in_rounds(strips, observe)
 
 
 NARROW = 16

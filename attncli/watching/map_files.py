@@ -9,8 +9,8 @@ programs may lack all but the maps: keys are then hidden where no head of the la
 """
 
 import json
-import re
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,31 +22,17 @@ from torch import Tensor
 
 from attncli.errors import InputError
 from attncli.stored.arrays import StoredArrays
-from attncli.stored.held import HeldArrays
 from attncli.watching import Site, Strip
 from attncli.watching.attention_sites import SELF
+from attncli.watching.foreign_maps import OwnMaps, refuse_other_labels
+from attncli.watching.map_names import NAME, PLAIN, order, visible_name
 
-FORMAT = "attn-maps"
-NAME = re.compile(
-    r"(?:(?P<stack>.+)\.)?layers\.(?P<layer>\d{1,9})\.(?P<kind>(?:self_\w+|cross(?:_\w+)?|difference)_)?attention"
-)
-PLAIN = "layers"
-"""The stack of maps that name none."""
+TRIFLE = 1e-3
+"""Part of a row on later tokens up to which a map was meant to look back alone."""
 ELEMENTS = 2**22
 """Of a strip that is read at a time."""
 ROW_SUM = 1e-2
 """How far above 1 a row may sum: maps may have been rounded to half precision."""
-
-
-def tensor_name(site: Site, several: bool) -> str:
-    """How a map is called; the stack is named where there are several."""
-    stack = f"{site.stack}." if several else ""
-    kind = "" if site.kind == SELF else f"{site.kind.replace(' ', '_')}_"
-    return f"{stack}layers.{site.layer}.{kind}attention"
-
-
-def visible_name(name: str) -> str:
-    return f"{name.removesuffix('attention')}visible"
 
 
 @dataclass(frozen=True)
@@ -67,11 +53,20 @@ class SavedMap:
 class MapFile:
     """A file of maps, read a strip at a time."""
 
-    def __init__(self, path: Path | str, held: HeldArrays | None = None) -> None:
-        """`held`: the same from the caller's own arrays; `path` is then what they are called."""
+    def __init__(
+        self, path: Path | str, own: OwnMaps | None = None, labels: Sequence[str] | None = None
+    ) -> None:
+        """`own`: maps that other programs have saved, or the caller's own; `labels`: the tokens along both sides."""
         self.path = path
-        self.file = StoredArrays(Path(path)) if held is None else held
-        self.metadata: Mapping[str, str] = self.file.metadata
+        self.own = own
+        self.file = StoredArrays(Path(path)) if own is None else own
+        self.metadata: dict[str, str] = dict(self.file.metadata)
+        self.slightly_ahead: dict[str, float] = {}
+        """Of maps that look ahead by next to nothing, by how much."""
+        self.least_sums: dict[str, float] = {}
+        """Of every map that was read the least sum of a row."""
+        if labels is not None:
+            self.metadata |= {"tokens": json.dumps(list(labels)), "decoder_tokens": "[]"}
         self.names = set(self.file.names())
         try:
             places = {name: place for place, name in enumerate(self.said("heads"))}
@@ -83,6 +78,8 @@ class MapFile:
         self.double = any(each.double for each in self.maps)
         """Whether any map is in float64: then all are measured in it."""
         self.refuse_one_name_for_two()
+        if labels is not None:
+            refuse_other_labels(labels, [saved.shape for saved in self.maps])
         if not self.maps:
             raise InputError(
                 f"{path} holds no attention maps: they are called layers.0.attention [head, query, key]."
@@ -148,7 +145,10 @@ class MapFile:
         )
         unsaid = seen not in self.names and "heads" not in self.metadata
         shape = (shape[0], shape[1], shape[2])
-        causal = unsaid and looks_back(self.file, name, shape)
+        ahead = mass_ahead(self.file, name, shape) if unsaid else math.inf
+        if 0.0 < ahead <= TRIFLE:
+            self.slightly_ahead[name] = ahead
+        causal = ahead == 0.0
         return SavedMap(name, site, heads, shape, self.file.dtype(name) == "F64", causal)
 
     def numbers_of(self, name: str, count: int) -> tuple[int, ...]:
@@ -186,22 +186,19 @@ class MapFile:
     def check(self, saved: SavedMap, weights: Tensor, start: int, total: float) -> None:
         """What is no attention is refused by its place; the weights of a difference of two have both signs."""
         sums = weights.sum(dim=-1)
+        least = self.least_sums.get(saved.name, math.inf)
+        self.least_sums[saved.name] = min(least, float(sums.min()))
         if saved.site.is_difference:
             wrong = ~((sums - total).abs() <= ROW_SUM)
         else:
             wrong = ~((sums <= total + ROW_SUM) & (weights.amin(dim=-1) >= 0.0))
         if bool(wrong.any()):
             head, row = wrong.nonzero()[0].tolist()
+            called = saved.name if self.own is None else self.own.called(saved.name)
             raise InputError(
-                f"{self.path}: row {start + row} of head {saved.heads[head]} in {saved.name} is no attention: "
+                f"{self.path}: row {start + row} of head {saved.heads[head]} in {called} is no attention: "
                 f"it sums to {float(sums[head, row]):.4g}, or has a negative weight."
             )
-
-
-def order(name: str) -> tuple[str, int, str]:
-    """Stacks by name, layers by number."""
-    match = NAME.fullmatch(name)
-    return (match["stack"] or "", int(match["layer"]), name) if match else ("", -1, name)
 
 
 def behind(start: int, stop: int, keys: int) -> Tensor:
@@ -215,15 +212,19 @@ def as_tensor(weights: NDArray[Any]) -> Tensor:
     return torch.from_numpy(weights if wide else weights.astype(np.float32))
 
 
-def looks_back(file: StoredArrays | HeldArrays, name: str, shape: tuple[int, ...]) -> bool:
-    """Whether no weight lies above the diagonal of a square map of several tokens."""
+def mass_ahead(file: StoredArrays | OwnMaps, name: str, shape: tuple[int, ...]) -> float:
+    """The largest part of a row above the diagonal of a square map of several tokens; infinite where it is no trifle."""
     _, queries, keys = shape
     if queries != keys or keys < 2:
-        return False
+        return math.inf
     step = max(1, ELEMENTS // (shape[0] * keys))
+    largest = 0.0
     for start in range(0, queries, step):
         stop = min(start + step, queries)
         ahead = ~behind(start, stop, keys).numpy()
-        if bool((file.block(name, start, stop, axis=1)[:, ahead] != 0).any()):
-            return False
-    return True
+        later = np.where(ahead, np.abs(file.block(name, start, stop, axis=1)), 0.0)
+        found = float(later.sum(axis=-1).max())
+        if not found <= TRIFLE:
+            return math.inf
+        largest = max(largest, found)
+    return largest

@@ -32,7 +32,7 @@ def with_all_heads(strip: Strip, module: nn.Module, group: Any) -> Strip:
     if own * size != heads:
         raise InputError(
             f"{type(module).__name__} computes {own} of {heads or 'an unknown number of'} heads in each of {size} processes: "
-            "which heads these are is not understood; run it without --tensor-parallel."
+            "which heads these are is not understood; run it without `tensor_parallel`."
         )
     outputs, scores = strip.outputs, strip.scores
     return strip._replace(

@@ -25,6 +25,7 @@ from attncli.api.saved_reports import read as read
 from attncli.api.sweep import sweep as sweep
 from attncli.errors import AttnError as AttnError
 from attncli.records import Report as Report
+from attncli.training.monitor import Monitor as Monitor
 
 __version__: str
 PUBLIC: Mapping[str, str]

@@ -13,6 +13,7 @@ from commands import attn_program
 import attncli as attn
 from attncli.cli.answering import ProcessOptions
 from attncli.cli.app import app
+from attncli.cli.spelling import as_typed
 from attncli.render.json import json as as_json
 
 SMALL: dict[str, Any] = {"layers": 2, "tokens": 5, "width": 8, "heads": 2, "seeds": 2}
@@ -113,7 +114,49 @@ def test_python_and_the_command_refuse_alike(
     with pytest.raises(attn.AttnError) as refused:
         ask(*source, **keywords)
     assert told.code == refused.value.exit_code
-    assert told.err == f"attn: {refused.value}\n"
+    assert told.err == f"attn: {as_typed(str(refused.value))}\n"
+    assert "--" not in str(refused.value)
+    assert "`" not in told.err
+
+
+@pytest.mark.parametrize(
+    ("ask", "keywords", "in_python", "at_a_terminal"),
+    [
+        (
+            attn.rank_collapse,
+            {"heads": 3, "width": 8},
+            "`heads=3` does not divide `width=8`: choose heads that do, or give `key_width`.",
+            "--heads 3 does not divide --width 8: choose heads that do, or give --key-width.",
+        ),
+        (
+            attn.rank_collapse,
+            {"variants": "SAN", "skip": False},
+            "give `variants` or single switches such as `skip=False`, not both.",
+            "give --variants or single switches such as --no-skip, not both.",
+        ),
+        (
+            attn.rank_collapse,
+            {"exact": True},
+            "`exact` goes with a model: name one as `source`.",
+            "--exact goes with a model: name one as SOURCE.",
+        ),
+        (
+            attn.approximate,
+            {"module": "gpt2:0.3", "width": 3},
+            "`module` fixes the width: leave `width` and `find_width` out.",
+            "--module fixes the width: leave --width and --find-width out.",
+        ),
+    ],
+)
+def test_a_refusal_speaks_the_language_of_its_reader(
+    ask: Any, keywords: dict[str, Any], in_python: str, at_a_terminal: str
+) -> None:
+    with pytest.raises(attn.AttnError) as refused:
+        ask(**keywords)
+    assert str(refused.value) == in_python
+    assert (
+        command(ask.__name__.replace("_", "-"), *typed(keywords)).err == f"attn: {at_a_terminal}\n"
+    )
 
 
 @pytest.mark.parametrize(

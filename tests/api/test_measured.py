@@ -67,21 +67,31 @@ def test_the_maps_that_a_model_returns() -> None:
 
 
 def test_labels_are_the_tokens() -> None:
-    report = attn.measure(drawn(2, 3, 3), labels=["the", "dog", "barks"])
+    report = attn.measure(drawn(2, 3, 3), labels=["the", "dog", "barks"], pairs=1)
     assert "these maps" in report.headline
+    (first, _) = [row for row in report.rows if row.metric == "token_pair"]
+    assert first.keys["key_token"] == ("the", "dog", "barks")[int(first.keys["key"])]
+    with pytest.raises(attn.AttnError, match="there are 2 labels, and the maps have 3 tokens"):
+        attn.measure(drawn(2, 3, 3), labels=["the", "dog"])
     assert any("roles are told from these maps alone" in warning for warning in report.warnings)
 
 
 @pytest.mark.parametrize(
     ("maps", "said"),
     [
-        (np.ones(3), "has the shape [3]"),
-        (np.ones((2, 2, 2, 2, 2)), "has the shape [2, 2, 2, 2, 2]"),
-        ([drawn(2, 2, 3, 3)], "has the shape [2, 2, 3, 3]"),
+        (np.ones(3), "holds no array of two axes or more"),
+        (
+            np.ones((2,) * 6),
+            "the array [2, 2, 2, 2, 2, 2]: which are attention maps cannot be told",
+        ),
+        (drawn(2, 2, 2, 3, 3), "holds 2 texts: name one of 0 … 1 with `batch`"),
+        ([drawn(2, 2, 3, 3)], "0 holds 2 texts"),
         ("maps.npz", "must be arrays, not 'maps.npz'"),
-        ([], "holds no map"),
+        (7, "must be arrays, not 7"),
+        ([], "holds no array of two axes"),
+        ([[1.0, 2.0], [3.0]], "rows differ in length"),
         (drawn(3, 3) + 0j, "complex128 numbers"),
-        (drawn(3, 3) * 2, "row 0 of head 0 in layers.0.attention is no attention"),
+        (drawn(3, 3) * 2, "row 0 of head 0 in the array, read as [query, key], is no attention"),
         (np.full((2, 2), np.nan), "is no attention"),
     ],
 )

@@ -17,8 +17,8 @@ from attncli.models.inputs.texts import ModelInput
 from attncli.models.random.dummy_inputs import example_inputs
 from attncli.models.random.random_models import build
 from attncli.networks.variants import VARIANTS, Switches
-from attncli.studies.collapse.known_digits import SHARE
 from attncli.studies.collapse.model_arithmetic import disagreement, reasons_for_plain
+from attncli.studies.known_digits import SHARE
 from attncli.studies.model_runs import CollapseSubject, Run, StatePlace, own_precision, run_text
 from attncli.studies.trajectories import EXACT, Trajectory
 from attncli.surgery import examine
@@ -133,6 +133,34 @@ def test_masks_and_choices_are_not_rounded() -> None:
     assert len(set(scores.tolist())) > 1
 
 
+def test_positions_are_known_whatever_is_made_of_them() -> None:
+    """Distances fall into classes by their logarithm, some just at the edge of one: that is no rounding of states."""
+    model = build("t5", {"tiny": ""}, seed=0, dtype=torch.float64)
+    inputs = example_inputs(model, 48)
+    text = ModelInput("text", "token ids", inputs, 0)
+    subject = subject_of(model, inputs, exact=False)
+    found = run_text(subject, text, {"SAN": VARIANTS["SAN"]}, [METRIC], lambda: None)["SAN"]
+    for trajectory in found.values():
+        for value, uncertainty in zip(trajectory.measured[METRIC], trajectory.uncertain[METRIC], strict=True):  # fmt: skip
+            assert not value > -8.0 or uncertainty < 1e-6
+
+
+def test_what_is_computed_from_whole_numbers_is_not_rounded_until_states_are_written_into_it() -> (
+    None
+):
+    states = torch.full((500,), math.pi, dtype=torch.float64)
+    with Disturbance():
+        distances = torch.log(torch.arange(1, 501).double() / 8.0) * 1.5
+        sums = torch.zeros(500, dtype=torch.float64)
+        sums[:] = states
+        rounded = sums * 1.5
+        mixed = distances + states
+    exactly = torch.log(torch.arange(1, 501).double() / 8.0) * 1.5
+    assert distances.equal(exactly)
+    assert len(set(rounded.tolist())) == 2
+    assert not mixed.equal(exactly + states)
+
+
 def test_large_numbers_of_a_coarse_type_are_rounded_though_they_are_whole() -> None:
     numbers = torch.full((1000,), 300.0, dtype=torch.bfloat16)
     with Disturbance():
@@ -198,7 +226,7 @@ def test_what_only_a_longer_text_refuses_is_run_in_plain_numbers_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refuse(*_: Any) -> Any:
-        raise InputError("--exact has no rule for this: leave --exact out.")
+        raise InputError("exact residuals have no rule for this: leave `exact` out.")
 
     model, inputs = TINY["bert"]()
     subject = subject_of(model, inputs, exact=True)
@@ -209,5 +237,5 @@ def test_what_only_a_longer_text_refuses_is_run_in_plain_numbers_too(
         "SAN"
     ].values()
     assert found.arithmetic == "float64"
-    assert found.why_plain == "--exact has no rule for this"
+    assert found.why_plain == "exact residuals have no rule for this"
     assert np.isfinite(found.measured[METRIC][0])

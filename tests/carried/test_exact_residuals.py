@@ -195,7 +195,7 @@ def test_a_change_that_a_view_would_have_to_see_is_refused_by_its_reason() -> No
     x = stream()
     turned = x.transpose(1, 2)
     with pytest.raises(
-        NoRule, match=r"add_, which changes in place what other views .* leave --exact out"
+        NoRule, match=r"add_, which changes in place what other views .* leave `exact` out"
     ):
         x.add_(1.0)
     del turned
@@ -213,7 +213,7 @@ def test_what_is_computed_later_sees_the_numbers_of_now() -> None:
 @pytest.mark.parametrize("name", ["unique_consecutive", "fft_fft", "histc"])
 def test_a_refusal_names_the_function_and_says_what_to_do(name: str) -> None:
     function = getattr(torch, name, torch.fft.fft)
-    with pytest.raises(NoRule, match=r"no rule for \w+ of the stream .*: leave --exact out"):
+    with pytest.raises(NoRule, match=r"no rule for \w+ of the stream .*: leave `exact` out"):
         function(stream())
 
 

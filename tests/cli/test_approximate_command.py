@@ -131,7 +131,7 @@ def test_a_dense_pattern_is_said_with_its_cost(tmp_path: Path) -> None:
 
 def test_the_tables_hold_the_numbers() -> None:
     done = attn("approximate", "--pattern", "window:3", "--pattern", "permutation", *FAST)
-    for header in ("total_variation_mean", "sufficient_d", "probes", "finding"):
+    for header in ("total_variation_mean", "d enough (theorem)", "probes", "finding"):
         assert header in done.out
     assert "seconds" not in done.out
 
@@ -146,3 +146,23 @@ def test_maps_are_drawn(tmp_path: Path) -> None:
     drawn = attn("approximate", "--pattern", "window:3", *FAST, "--plot")
     assert "window:3 by learned, 32 tokens" in drawn.out
     assert "█" in drawn.out
+
+
+def test_what_is_not_met_fails_and_is_said_first(tmp_path: Path) -> None:
+    """The file keeps every pattern's own number: what was not found has no module in it."""
+    path = tmp_path / "fit.safetensors"
+    one = ("approximate", "--pattern", "window:3", "--pattern", "previous", "--causal", "--length", "24", "--method", "line", "-q")  # fmt: skip
+    done = attn(*one, "-o", str(path))
+    assert done.code == 1
+    assert done.out.startswith("window:3: not found; width 1 is ")
+    assert "FAIL  window:3 meets the request" in done.out
+    held = load_file(path)
+    assert "x.1" in held
+    assert "x.0" not in held
+    again = attn("approximate", "--verify", str(path), "-q")
+    assert again.code == 1
+    assert again.out.startswith("1 of 2 patterns")
+    assert "the file has no module of it" in again.out
+    explored = attn(*one, "--allow-unmet")
+    assert explored.code == 0
+    assert "FAIL" not in explored.out

@@ -17,7 +17,7 @@ from attncli.errors import InputError, LimitError, UsageError, few, unknown_name
 from attncli.gates import parse, parse_change
 from attncli.gates.selection import parse_subject
 from attncli.limits import gibibytes, whole_number
-from attncli.models.loading.architectures import understood
+from attncli.models.library_errors import understood
 from attncli.watching.map_files import MapFile
 
 ONE = ("--layers", "1", "--tokens", "3", "--width", "4", "--heads", "2", "--seeds", "1")

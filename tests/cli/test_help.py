@@ -1,18 +1,23 @@
 """What is promised in words: help, lists, completion, and the set of options as a golden file."""
 
 import importlib
+import itertools
 import pkgutil
 import re
+import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer.main
-from commands import attn, attn_program
+from commands import ATTN, PLAIN, attn, attn_program
 
 import attncli
 from attncli.cli.app import app
+from attncli.cli.arguments import with_config_first, with_plot_target
 from attncli.guides import guides_for
 from attncli.networks.variants import SETS, VARIANTS
 from attncli.registry import Registry
@@ -108,6 +113,37 @@ def test_help_shows_the_first_examples_first(path: tuple[str, ...], command: Any
         )
 
 
+def examples() -> Iterator[tuple[str, Any, list[str]]]:
+    """Every example with its command and the words after it; what stands after two spaces is a remark."""
+    for path, command in LEAVES:
+        for line in command.epilog.strip().splitlines():
+            typed = shlex.split(line.strip().partition("  ")[0])
+            own = itertools.takewhile(lambda word: word not in ("|", ">"), typed)
+            words = with_config_first(with_plot_target(list(own)))
+            words = [word for word in words if not re.match(r"ATTN_\w+=|--config=", word)]
+            if words[1 : len(path) + 1] == list(path):
+                yield line, command, words[len(path) + 1 :]
+
+
+EXAMPLES = list(examples())
+
+
+@pytest.mark.parametrize(
+    ("command", "words"), [each[1:] for each in EXAMPLES], ids=[each[0] for each in EXAMPLES]
+)
+def test_every_example_can_be_typed(command: Any, words: list[str]) -> None:
+    """Its options are there and take these values; nothing is run."""
+    context = command.make_context(command.name, list(words))
+    assert not context.args
+
+
+def test_examples_are_of_their_own_commands() -> None:
+    """But for a few that show what to do with the file that was made."""
+    lines = sum(len(command.epilog.strip().splitlines()) for _, command in LEAVES)
+    assert lines - 3 <= len(EXAMPLES) <= lines
+    assert len(EXAMPLES) > 60
+
+
 def test_help_names_the_guides_of_its_command() -> None:
     """That of the same name first; a group's guide for its commands."""
     assert attn("paths", "--help").out.splitlines()[-1].startswith("Guides: attn guide paths, ")
@@ -186,18 +222,87 @@ def test_list_of_one_kind_is_that_part_of_the_whole() -> None:
         (("rank-collapse", "--variants", "SAN+"), {"SAN+MLP", "SAN+skip"}),
         (("rank-collapse", "--format", "j"), {"json", "jsonl"}),
         (("generate", "maps", "--map", "u"), {"uniform"}),
+        (("rank-collapse", "--dtype", "fl"), {"float64", "float32", "float16"}),
+        (("rank-collapse", "--mask", ""), {"none", "causal", "window"}),
+        (("rank-collapse", "random:roberta-"), {"random:roberta-prelayernorm"}),
+        (("inspect-model", "random:gpt_neo"), {"random:gpt_neo", "random:gpt_neox"}),
+        (
+            ("inspect-model", "./m", "--metric", "sink,qk_tr"),
+            {"sink,qk_trace", "sink,qk_trace_square"},
+        ),
+        (("inspect-model", "./m", "--metric", "rol"), {"roles"}),
+        (("inspect-model", "./m", "--sort", "entropy_n"), {"entropy_normalised"}),
+        (("inspect-model", "./m", "--sort", "sink:"), {"sink:rising"}),
+        (("paths", "--by", ""), {"head", "steps"}),
+        (("compare", "a", "b", "--by", "insp"), {"inspect-model"}),
+        (("sweep", ""), {"rank-collapse", "inspect-model", "paths"}),
+        (("ci", "--config", "attn.toml", "coll"), {"collapse"}),
+        (("guide", "rank"), {"rank-collapse"}),
+        (("list", "weight"), {"weight-metrics"}),
         (("rank",), {"rank-collapse"}),
         (("rank-collapse", "--init"), {"--init-scale"}),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
-def test_completion(typed: tuple[str, ...], found: set[str], shell: str) -> None:
+def test_completion(typed: tuple[str, ...], found: set[str], shell: str, tmp_path: Path) -> None:
+    """As the shells ask. Words that no shell breaks are offered whole."""
+    (tmp_path / "attn.toml").write_text('[checks.collapse]\ncommand = "rank-collapse"\n')
     line = " ".join(["attn", *typed])
     env = {"_ATTN_COMPLETE": f"complete_{shell}"}
     if shell == "bash":
         env |= {"COMP_WORDS": line, "COMP_CWORD": str(len(typed))}
     else:
         env |= {"_TYPER_COMPLETE_ARGS": line}
-    shown = attn_program(env=env).stdout.replace('"', " ").replace("(", " ").replace(")", " ")
-    assert found <= set(shown.split())
+    out = attn_program(env=env, cwd=tmp_path).stdout
+    shown = re.sub(r'[("\')]', " ", out.replace(r"\\:", ":")).split()
+    assert found <= set(shown)
+    assert "Traceback" not in out
+
+
+BASH = r"""
+eval "$(_ATTN_COMPLETE=source_bash attn)"
+COMP_WORDS=("$@")
+COMP_CWORD=$(($# - 1))
+_attn_completion attn
+printf '%s\n' "${COMPREPLY[@]}"
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["rank-collapse", "random", ":", "roberta-"], ["roberta-prelayernorm"]),
+        (["inspect-model", "./m", "--sort", "sink", ":", "r"], ["rising"]),
+        (["inspect-model", "./m", "--sort", "sink", ":"], ["rising"]),
+        (["inspect-model", "./m", "--sort", "=", "sink", ":", "r"], ["rising"]),
+        (["rank-collapse", "--dtype", "=", "bf"], ["bfloat16"]),
+        (["rank-collapse", "--dtype", "bf"], ["bfloat16"]),
+    ],
+    ids=lambda value: " ".join(value),
+)
+def test_bash_breaks_words_at_colons(words: list[str], found: list[str], tmp_path: Path) -> None:
+    """Through bash itself: only what stands after the last break is replaced."""
+    program = tmp_path / "attn"
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(ATTN)} "$@"\n')
+    program.chmod(0o755)
+    done = subprocess.run(
+        ["bash", "--norc", "-c", BASH, "bash", "attn", *words],
+        env={**PLAIN, "PATH": f"{tmp_path}:{PLAIN['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == found, done.stderr
+
+
+def test_completion_imports_nothing_heavy() -> None:
+    """A shell asks at every key."""
+    code = (
+        "import sys; from attncli.options.completion import complete_order, complete_source, head_metrics; "
+        "assert complete_source('random:b') and complete_order('q') and head_metrics(); "
+        "sys.exit(', '.join({'torch', 'transformers', 'scipy'} & set(sys.modules)) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr == ""

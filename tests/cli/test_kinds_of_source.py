@@ -5,9 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from commands import ONE, SMALL, attn
 
 from attncli.api.network_sources import TAKES
+from attncli.cli.spelling import as_typed
 from attncli.models.sources import WORDS, Kind, parse
 
 COMMANDS = {
@@ -54,16 +56,17 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from safetensors.numpy import save_file
 
     save_file({"embeddings.weight": np.eye(3)}, folder / "model.safetensors")
-    (folder / "weights.bin").write_bytes(b"PK\x03\x04")
+    torch.save(torch.eye(3), folder / "weights.bin")
     (folder / "gpt2").touch()
     return folder
 
 
 def taken_by(command: str) -> tuple[Kind, ...]:
     """What the command promises to take; an option without promises of its own takes what the command does."""
+    kinds = {as_typed(f"`{asker}`").removesuffix(" …").removesuffix(" FILE"): kinds for asker, kinds in TAKES.items()}  # fmt: skip
     if "--by rank" in command:
-        return TAKES["attn rank-collapse"]
-    return TAKES.get(command) or TAKES[command.partition(" --")[0]]
+        return kinds["attn rank-collapse"]
+    return kinds.get(command) or kinds[command.partition(" --")[0]]
 
 
 @pytest.mark.parametrize(("text", "kind"), FILES.items())
@@ -78,7 +81,7 @@ def test_every_command_says_the_same_of_the_same_text(
     named = Path(text).name if "--verify" in command else text
     if f"{named} is {WORDS[kind].what}: " in outcome.err:
         assert (outcome.code, outcome.out) == (3, "")
-        assert re.search(r"(attn \S+( --\S+)?|reading weights) takes ", outcome.err)
+        assert re.search(r"(attn \S+( --\S+( FILE| …)?)?|reading weights) takes ", outcome.err)
     elif kind == "other":  # read as what is wanted, and refused by what is missing
         assert taken_by(command) in (("report",), ("fit",))
         assert (outcome.code, named.removeprefix("./") in outcome.err) == (3, True)
@@ -114,10 +117,10 @@ def test_a_file_called_like_a_model_of_the_hub_is_not_what_is_meant(
 
 def test_a_command_names_all_that_it_takes(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(filled)
-    said = attn("inspect-model", "maps.npz").err
+    said = attn("inspect-model", "net.safetensors").err
     assert said == (
-        "attn: maps.npz is a file of matrices: attn inspect-model takes a file of attention maps or "
-        "a model (org/name, ./dir or random:ARCH); attn approximate --pattern reads it.\n"
+        "attn: net.safetensors is a network file: attn inspect-model takes a file of attention maps (.npz, .npy, "
+        ".safetensors or .pt) or a model (org/name, ./dir or random:ARCH); attn rank-collapse and attn paths read it.\n"
     )
     said = attn("inspect-model", "net.safetensors", "--attribute", "1").err
     assert "net.safetensors is a network file: " in said
@@ -134,7 +137,10 @@ def test_a_pattern_is_read_as_what_it_is(
     outcome = attn("approximate", "--pattern", name)
     if name == "net.safetensors":
         assert outcome.code == 3
-        assert "net.safetensors is a network file: attn approximate --pattern takes" in outcome.err
+        assert (
+            "net.safetensors is a network file: attn approximate --pattern FILE takes"
+            in outcome.err
+        )
     else:
         assert (outcome.code, "unknown pattern" in outcome.err) == (2, True)
 

@@ -198,7 +198,7 @@ WRITERS: Mapping[str, tuple[tuple[str, ...], str]] = {
 """Every command that writes a file that is named."""
 
 
-@pytest.mark.parametrize("ending", [".yaml", ".xml", ".html", "", ".jsn", ".json.gz", ".parquet", ".", ".JSON~"])  # fmt: skip
+@pytest.mark.parametrize("ending", [".yaml", ".xml", ".htm", "", ".jsn", ".json.gz", ".parquet", ".", ".JSON~"])  # fmt: skip
 @pytest.mark.parametrize("writer", WRITERS)
 def test_an_ending_that_names_no_format_is_refused_before_the_work(
     writer: str, ending: str, tmp_path: Path
@@ -238,7 +238,7 @@ def test_a_format_that_is_named_may_go_anywhere(name: str, tmp_path: Path) -> No
 def test_a_report_is_not_written_as_tensors(tmp_path: Path) -> None:
     for format in ([], ["--format", "json"]):
         outcome = attn(*REPORT, "-o", "x.safetensors", *format)
-        assert (outcome.code, "end it in .csv, .json, .jsonl, .md or .txt" in outcome.err) == (2, True)  # fmt: skip
+        assert (outcome.code, "end it in .csv, .html, .json, .jsonl, .md or .txt" in outcome.err) == (2, True)  # fmt: skip
     assert "--format junit" in attn(*REPORT, "-o", "x.xml").err
     assert not files_in(tmp_path)
 

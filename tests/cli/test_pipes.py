@@ -163,3 +163,13 @@ def test_the_module_is_the_command() -> None:
                 process.returncode,
             )
     assert attn_program("--version").stdout.startswith("attn ")
+
+
+@pytest.mark.parametrize("name", ["COLUMNS", "LINES", "TERMINAL_WIDTH", "RANK"])
+def test_a_size_in_the_environment_that_is_none_is_as_good_as_not_said(name: str) -> None:
+    """What draws tables reads some of these itself, at its import."""
+    other = {"WORLD_SIZE": "1", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}
+    for size in ("9" * 5000, "\u00b2"):
+        process = attn_program("rank-collapse", *ONE, env={**PLAIN, **other, name: size})
+        assert (process.returncode, process.stderr) == (0, "")
+        assert process.stdout == attn_program("rank-collapse", *ONE).stdout

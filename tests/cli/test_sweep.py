@@ -126,7 +126,7 @@ def test_duplicate_weights_and_gates(runs: Path) -> None:
         (("sweep", "rank-collapse"), "nothing to sweep"),
         (("sweep", "rank-collapse", "--glob", "no-*"), "--glob 'no-*' matches nothing"),
         (("sweep", "approximate", "--model", "a"), "unknown command to sweep 'approximate'"),
-        (("sweep", "--model", "a"), "there is no COMMAND to run on the models"),
+        (("sweep", "--model", "a"), "a is no finished report: say what is run on it"),
         ((*SWEEP, "--show", "all(sink)"), "min(), max() or mean()"),
         ((*SWEEP, "--show", "sink <"), "cannot read 'sink <'"),
         ((*SWEEP, "--show", "sink"), "unknown metric in the gate 'sink'"),
@@ -310,3 +310,23 @@ def test_kill_9_at_twenty_moments_loses_nothing_but_the_item_in_hand(runs: Path)
     shutil.rmtree(out)
     assert attn(*SWEEP).out == resumed.out
     assert len(files_in(out)) == 13
+
+
+def test_reports_that_are_finished_are_read_where_they_lie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    """Such as the history of a training; what cannot be read is told, and the rest is there."""
+    monkeypatch.chdir(tmp_path)
+    for step, scale in ((5, "0.4"), (10, "0.6"), (100, "1.0")):
+        line = ("rank-collapse", "--layers", "2", "--tokens", "8", "--width", "8", "--heads", "2", "--init-scale", scale, "--seeds", "1")  # fmt: skip
+        assert attn(*line, "-q", "-o", f"step-{step:06d}.json").code == 0
+    found = attn("sweep", "--glob", "step-*.json", "--format", "json")
+    assert found.code == 0, found.err
+    report = json.loads(found.out)
+    assert [row["step"] for row in report["rows"] if row["series"] == "SAN"] == [5, 10, 100]
+    own = json.loads(Path("step-000010.json").read_text())
+    (last,) = [row["value"] for row in own["rows"] if row["metric"] == "log10_residual" and row["variant"] == "SAN" and row["layer"] == 2]  # fmt: skip
+    assert [row["value"] for row in report["rows"] if row["step"] == 10 and row["series"] == "SAN"] == [last]  # fmt: skip
+    assert not Path("attn-sweep").exists()
+    Path("step-000010.json").write_text("{")
+    broken = attn("sweep", "--glob", "step-*.json")
+    assert broken.code == 3
+    assert "2 of 3 items; 1 failed" in broken.out

@@ -13,7 +13,7 @@ from attncli.fits._search import one_fit, try_width
 from attncli.patterns import PATTERNS, build
 
 LENGTH = 24
-WIDTH = {"jl": 64, "certificate": 64, "convex": 20, "cyclic": 12, "learned": 12}
+WIDTH = {"jl": 64, "certificate": 64, "convex": 20, "cyclic": 12, "learned": 12, "line": 2}
 """Generous: where most patterns meet the request, so that the check sees good fits and bad ones."""
 
 
@@ -71,7 +71,7 @@ def test_what_is_printed_is_what_four_lines_find(
     fit = one_fit(method, target, request, 0)
     if isinstance(fit, Cannot):
         assert len(fit.reason) > 20
-        assert method in ("certificate", "cyclic")
+        assert method in ("certificate", "cyclic", "line")
         return
     path = tmp_path / "fit.safetensors"
     saved(fit, target, request, path)
@@ -106,7 +106,8 @@ def test_most_patterns_are_met(method: str, causal: bool) -> None:
 @pytest.mark.parametrize("method", FITS.names())
 def test_same_width_same_weights_whatever_the_pattern(method: str) -> None:
     request = FitRequest(d=40 if method != "cyclic" else 12, effort=1)
-    fits = [one_fit(method, target_of(p, False), request, 0) for p in ("window", "permutation")]
+    patterns = ("block:12", "block:20") if method == "line" else ("window", "permutation")
+    fits = [one_fit(method, target_of(p, False), request, 0) for p in patterns]
     first, second = (fit for fit in fits if isinstance(fit, FittedModule))
     assert (first.w_q == second.w_q).all()
     assert (first.w_k == second.w_k).all()
@@ -116,7 +117,8 @@ def test_same_width_same_weights_whatever_the_pattern(method: str) -> None:
 @pytest.mark.parametrize("method", FITS.names())
 def test_same_seed_same_module(method: str) -> None:
     request = FitRequest(d=16, effort=1)
-    fits = [one_fit(method, target_of("random", False), request, 3) for _ in range(2)]
+    pattern = "block:12" if method == "line" else "random"
+    fits = [one_fit(method, target_of(pattern, False), request, 3) for _ in range(2)]
     first, second = (fit for fit in fits if isinstance(fit, FittedModule))
     assert (first.x == second.x).all()
 

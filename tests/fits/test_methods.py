@@ -12,7 +12,7 @@ from attncli.fits import Cannot, FitRequest, FittedModule, verify
 from attncli.fits._best_queries import best_queries
 from attncli.fits._codes import code
 from attncli.fits._losses import likelihood, margin, setting
-from attncli.fits._search import find_width, narrowest, one_fit, try_width
+from attncli.fits._search import cheapest, find_width, one_fit, try_width
 from attncli.fits.cyclic import product_coefficients
 from attncli.maths.growth import fit_laws
 from attncli.maths.widths import circle_logit_scale
@@ -262,7 +262,7 @@ def test_a_quarter_of_the_papers_width_and_less_is_enough(k: int, d: int) -> Non
     """
     target = pattern(f"random:k={k},weights=dirichlet", 1024, False, 10)
     request = FitRequest(d=d, dtype="float32")
-    assert narrowest(target, request, [10], None).met
+    assert cheapest(target, request, [10]).met
     for factors in ("svd", "codebook"):
         for projection in ("gaussian", "orthogonal"):
             method = f"jl:factors={factors},projection={projection},draws=1"

@@ -1,6 +1,7 @@
 """Synthetic maps: laws over the registry, and the closed forms their docstrings state."""
 
 import math
+from typing import get_type_hints
 
 import numpy as np
 import pytest
@@ -36,6 +37,17 @@ def test_causal_maps_look_at_no_later_key(text: str) -> None:
 @pytest.mark.parametrize("text", EVERY)
 def test_the_seed_decides(text: str) -> None:
     np.testing.assert_array_equal(made(text, seed=5), made(text, seed=5))
+
+
+@pytest.mark.parametrize("name", MAPS.names())
+@pytest.mark.parametrize("value", ["0", "1", "999999999999", "9" * 30, "1e-320", "1e99", "1e308", "nan", "inf"])  # fmt: skip
+def test_parameters_of_any_size_give_maps_or_a_sentence(name: str, value: str) -> None:
+    for parameter in get_type_hints(MAPS[name]).keys() - {"tokens", "rng", "return"}:
+        try:
+            attention = made(f"{name}:{parameter}={value}", 9)
+        except UsageError:
+            continue
+        np.testing.assert_allclose(attention.sum(axis=1), 1.0, rtol=1e-12)
 
 
 def test_uniform_causal_closed_forms() -> None:
@@ -74,7 +86,17 @@ def test_hand_made_heads() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["iid:-1", "iid:nan", "sink:1.5", "window:0", "block:0", "dirichlet:0", "induction:-2"]
+    "text",
+    [
+        "iid:-1",
+        "iid:nan",
+        "iid:1e308",
+        "sink:1.5",
+        "window:0",
+        "block:0",
+        "dirichlet:0",
+        "induction:-2",
+    ],
 )
 def test_parameters_that_make_no_sense_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="must"):

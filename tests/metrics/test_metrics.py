@@ -44,6 +44,21 @@ def dense(name: str, x: np.ndarray) -> float:
     if name == "effective_rank":
         shares = s / s.sum()
         return float(np.exp(-(shares * np.log(shares)).sum()))
+    if name == "effective_rank_90":
+        return 1.0 + next(k for k in range(len(s)) if (s[: k + 1] ** 2).sum() >= 0.9 * (s**2).sum())
+    if name == "log10_variance":
+        return math.log10(sum((v - x.mean()) ** 2 for v in x.ravel()) / x.size)
+    rows = [row / math.sqrt(row @ row) for row in x]
+    if name == "cluster_energy":
+        return sum(math.exp(a @ b) for a in rows for b in rows) / (2 * len(rows) ** 2)
+    if name == "clusters":
+        groups = [{i} for i in range(len(rows))]
+        for i, a in enumerate(rows):
+            for j, b in enumerate(rows):
+                if np.linalg.norm(a - b) <= 0.1:
+                    joined = next(g for g in groups if i in g) | next(g for g in groups if j in g)
+                    groups = [g for g in groups if not g & joined] + [joined]
+        return float(len(groups))
     raise KeyError(name)
 
 
@@ -73,7 +88,13 @@ def test_metrics_are_finite_and_read_only_however_deep(name: str, power: int) ->
     assert math.isfinite(METRICS[name](state))
 
 
-@pytest.mark.parametrize("name", [name for name in METRICS.names() if name.startswith("log10_")])
+OF_THE_WHOLE = ("log10_variance",)
+"""What does not follow the residual, for the common row has it too."""
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in METRICS.names() if n.startswith("log10_") and n not in OF_THE_WHOLE]
+)
 def test_logarithms_follow_the_residual_below_floats(name: str) -> None:
     """Once R is far below c, a residual 2^1000 smaller is log10 2^1000 smaller; a cosine gap twice that."""
     step = METRICS[name](collapsed(-3000)) - METRICS[name](collapsed(-4000))
@@ -91,9 +112,8 @@ def test_the_order_of_tokens_does_not_matter(name: str) -> None:
 @pytest.mark.parametrize("name", METRICS.names())
 def test_scale_matters_to_the_norm_alone(name: str) -> None:
     larger = METRICS[name](Split.of(4.0 * STATES)) - METRICS[name](Split.of(STATES))
-    assert larger == pytest.approx(
-        math.log10(4.0) if name == "log10_residual_norm" else 0.0, abs=1e-9
-    )
+    powers = {"log10_residual_norm": 1, "log10_variance": 2}
+    assert larger == pytest.approx(powers.get(name, 0) * math.log10(4.0), abs=1e-9)
 
 
 @pytest.mark.parametrize("name", METRICS.names())
@@ -107,6 +127,25 @@ def test_ranks_of_equal_tokens_and_of_an_orthonormal_set() -> None:
     for name in ("stable_rank", "participation_ratio", "effective_rank"):
         assert METRICS[name](Split.of(np.ones((4, 3)))) == pytest.approx(1.0)
         assert METRICS[name](Split.of(np.eye(6))) == pytest.approx(6.0)
+
+
+def test_clusters_are_chains_of_near_tokens() -> None:
+    """Twenty tokens around a circle, 0.31 apart, are alone; a hundred, 0.063 apart, are one; two far groups are two."""
+
+    def circle(count: int) -> np.ndarray:
+        angle = 2 * np.pi * np.arange(count) / count
+        return np.stack([np.cos(angle), np.sin(angle)], axis=1)
+
+    groups = np.repeat(np.eye(3), 4, axis=0) + 0.01 * RNG.standard_normal((12, 3))
+    for states, count in ((circle(20), 20), (circle(100), 1), (groups, 3), (np.ones((5, 2)), 1)):
+        assert METRICS["clusters"](Split.of(states)) == count
+
+
+def test_the_energy_of_one_cluster_and_of_orthogonal_tokens() -> None:
+    """e^β / 2β, and (e^β + n - 1) / 2βn."""
+    assert METRICS["cluster_energy"](Split.of(np.ones((7, 3)))) == pytest.approx(math.e / 2)
+    orthogonal = (math.e + 5) / 12
+    assert METRICS["cluster_energy"](Split.of(3.0 * np.eye(6))) == pytest.approx(orthogonal)
 
 
 def test_opposite_tokens_have_a_cosine_gap_of_two() -> None:

@@ -136,7 +136,7 @@ def test_pickles_are_read_only_when_allowed_and_run_nothing(tmp_path: Path) -> N
             return (Path.touch, (tmp_path / "ran",))
 
     torch.save({"a": Attack()}, tmp_path / "pytorch_model.bin")
-    with pytest.raises(InputError, match="--allow-pickle"):
+    with pytest.raises(InputError, match="`allow_pickle=True`"):
         load(str(tmp_path))
     with pytest.raises(InputError, match="cannot be read as pickled tensors"):
         load(str(tmp_path), LoadOptions(allow_pickle=True))
@@ -182,13 +182,13 @@ def test_the_config_does_not_decide_the_dtype(tmp_path: Path) -> None:
         ({"device": "gpu"}, "choose cpu"),
         ({"device": "meta"}, "choose cpu"),
         ({"device": "mps", "dtype": "float64"}, "mps"),
-        ({"device_map": "auto"}, r"--device-map needs accelerate: pip install 'attncli\[big\]'"),
+        ({"device_map": "auto"}, r"`device_map` needs accelerate: pip install 'attncli\[big\]'"),
         (
             {"tensor_parallel": True},
-            r"--tensor-parallel needs accelerate: pip install 'attncli\[big\]'",
+            r"`tensor_parallel` needs accelerate: pip install 'attncli\[big\]'",
         ),
         ({"device_map": "everywhere"}, "unknown device map"),
-        ({"revision": "main"}, "--revision"),
+        ({"revision": "main"}, "`revision`"),
     ],
 )
 def test_options_that_cannot_be_met(options: dict[str, Any], says: str, tmp_path: Path) -> None:
@@ -335,7 +335,7 @@ CONFIGS: dict[str, tuple[dict[str, Any], str]] = {
     "unknown type": ({"model_type": "brt"}, "did you mean"),
     "own code": (
         {"model_type": "mine", "auto_map": {"AutoConfig": "a.B", "AutoModel": "a.C"}},
-        "--trust-remote-code",
+        "`trust_remote_code=True`",
     ),
     "quantised": ({"quantization_config": {"quant_method": "gptq"}}, "gptq"),
     "another model": ({"model_type": "gpt2"}, "GPT2|no place|lacks"),
@@ -381,7 +381,7 @@ def test_remote_code_runs_only_when_trusted(tmp_path: Path) -> None:
     (tmp_path / "modeling_mine.py").write_text(code)
     auto_map = {"AutoConfig": "modeling_mine.MyConfig", "AutoModel": "modeling_mine.MyModel"}
     change_config(tmp_path, model_type="mine", auto_map=auto_map)
-    with pytest.raises(InputError, match="--trust-remote-code"):
+    with pytest.raises(InputError, match="`trust_remote_code=True`"):
         load(str(tmp_path))
     checkpoint = load(str(tmp_path), LoadOptions(trust_remote_code=True))
     assert type(checkpoint.model).__name__ == "MyModel"
@@ -487,7 +487,7 @@ def test_a_model_that_does_not_fit_is_refused_before_it_is_loaded(
     monkeypatch.setattr("attncli.limits.available_memory", lambda: 1000)
     load(str(tmp_path))
     monkeypatch.setattr(load_module, "fill", lambda *_: pytest.fail("loaded"))
-    with pytest.raises(LimitError, match="--dtype"):
+    with pytest.raises(LimitError, match="`dtype`"):
         load(str(tmp_path), LoadOptions(dtype="float64"))
 
 

@@ -7,7 +7,7 @@ import torch
 from transformers import CONFIG_MAPPING, AutoModel, BartConfig, BertConfig, PreTrainedModel
 
 from attncli.errors import AttnError, InputError, UsageError
-from attncli.models.loading.model_classes import configs_of
+from attncli.models.model_classes import configs_of
 from attncli.models.random.dummy_inputs import example_inputs
 from attncli.models.random.random_models import build, random_model
 from attncli.models.random.size_words import resolved

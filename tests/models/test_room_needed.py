@@ -43,7 +43,7 @@ def test_maps_that_are_made_at_once_grow_with_the_square(gpt2: torch.nn.Module) 
 def test_what_cannot_fit_is_refused(gpt2: torch.nn.Module, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("attncli.limits.available_memory", lambda: 500 * MB)
     require_room_to_run(gpt2, 1024, 32 << 20)
-    with pytest.raises(LimitError, match="--tokens"):
+    with pytest.raises(LimitError, match="`tokens`"):
         require_room_to_run(gpt2, 16384, 32 << 20)
     require_room_for_weights(Path("m"), gpt2, torch.bfloat16, in_place=False)
     with pytest.raises(LimitError, match=r"m in float64 needs about 0\.93 GiB"):

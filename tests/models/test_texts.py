@@ -51,7 +51,7 @@ def test_a_text_is_a_batch_of_one_with_its_special_tokens(checkpoint: Checkpoint
     assert one.kwargs["input_ids"].tolist() == [[1, 4, 5, 6, 7, 8, 2]]
     assert two.kwargs["input_ids"].tolist() == [[1, 5, 2]]
     assert set(one.kwargs) == {"input_ids"}
-    assert (one.name, one.kind, one.tokens) == ("--text 1", "text", 7)
+    assert (one.name, one.kind, one.tokens) == ("text 1", "text", 7)
     assert two.labels == ("[CLS]", "b", "[SEP]")
     checkpoint.body(**one.kwargs)
 
@@ -82,7 +82,7 @@ def test_tokens_cuts_texts_and_keeps_special_tokens(checkpoint: Checkpoint) -> N
 
 def test_a_text_longer_than_the_positions_is_refused(checkpoint: Checkpoint) -> None:
     long = " ".join("a" * 11)
-    with pytest.raises(InputError, match=r"13 tokens, .* positions for 12: .*--tokens 12"):
+    with pytest.raises(InputError, match=r"13 tokens, .* positions for 12: .*`tokens=12`"):
         inputs_of(checkpoint, WantedInput(texts=(long,)))
     [cut] = inputs_of(checkpoint, WantedInput(texts=(long,), tokens=12))
     assert cut.tokens == 12
@@ -118,7 +118,7 @@ def test_token_ids_need_no_tokenizer(tmp_path: Path) -> None:
     [one] = inputs_of(checkpoint, WantedInput(token_ids=("3, 1,4",), tokens=2))
     assert one.kwargs["input_ids"].tolist() == [[3, 1]]
     assert one.labels == ("3", "1")
-    with pytest.raises(InputError, match="no tokenizer: give --token-ids or --random-tokens"):
+    with pytest.raises(InputError, match="no tokenizer: give `token_ids` or `random_tokens`"):
         inputs_of(checkpoint, WantedInput())
     for wrong in ("", "1,,2", "a", "1.5", "1_0", "\u0661", "1;2"):
         with pytest.raises(UsageError, match="101,2023,102"):
@@ -228,7 +228,7 @@ def test_the_default_text_ships(tmp_path: Path) -> None:
 
 
 def test_a_tokenizer_that_knows_nothing_of_the_text_is_refused(checkpoint: Checkpoint) -> None:
-    with pytest.raises(InputError, match="knows 0 of the 3 words of --text 1"):
+    with pytest.raises(InputError, match="knows 0 of the 3 words of text 1"):
         inputs_of(checkpoint, WantedInput(texts=("x y z",)))
     with pytest.raises(InputError, match="knows 0 of the 1 words"):
         inputs_of(checkpoint, WantedInput(texts=("x",)))
@@ -242,7 +242,7 @@ def test_a_vocabulary_that_transformers_ignores_is_noticed(tmp_path: Path) -> No
     (tmp_path / "vocab.txt").write_text("\n".join(WORDS))
     (tmp_path / "tokenizer_config.json").write_text("{}")
     checkpoint = Checkpoint(model=load("random:albert?tiny").model, identity={}, folder=tmp_path)
-    with pytest.raises(InputError, match="--token-ids or --random-tokens"):
+    with pytest.raises(InputError, match="`token_ids` or `random_tokens`"):
         inputs_of(checkpoint, WantedInput(texts=("a",)))
 
 
@@ -292,7 +292,7 @@ def test_too_few_tokens_for_the_special_ones(tokens: int, checkpoint: Checkpoint
 def test_a_text_of_special_tokens_alone_is_refused(text: str, checkpoint: Checkpoint, tmp_path: Path) -> None:  # fmt: skip
     """Also where it is one of several, and where it stands in a file."""
     for texts in ((text,), ("a b", text)):
-        with pytest.raises(InputError, match=rf"--text {len(texts)} is empty, but for special"):
+        with pytest.raises(InputError, match=rf"text {len(texts)} is empty, but for special"):
             inputs_of(checkpoint, WantedInput(texts=texts))
     file = tmp_path / "texts.jsonl"
     file.write_text(f'"a b"\n{json.dumps(text)}\n')
@@ -385,7 +385,7 @@ def test_token_ids_of_a_file_are_one_text_each(
     path.write_text(content, encoding="utf-8", newline="")
     found = inputs_of(checkpoint, WantedInput(token_ids=("2,3", f"@{path}")))
     assert [one.kwargs["input_ids"][0].tolist() for one in found] == [[2, 3], *LISTS]
-    assert [one.name for one in found] == ["--token-ids 1", *(f"{path} {n}" for n in (1, 2, 3))]
+    assert [one.name for one in found] == ["token_ids 1", *(f"{path} {n}" for n in (1, 2, 3))]
     cut = inputs_of(checkpoint, WantedInput(token_ids=(f"@{path}",), tokens=2))
     assert [one.tokens for one in cut] == [2, 1, 2]
 
@@ -400,7 +400,7 @@ def test_one_list_in_a_file_is_one_text(checkpoint: Checkpoint, tmp_path: Path) 
 def test_several_token_ids_are_several_texts(checkpoint: Checkpoint) -> None:
     found = inputs_of(checkpoint, WantedInput(token_ids=("1,4,2", "1,5,2", "3")))
     assert [one.kwargs["input_ids"][0].tolist() for one in found] == [[1, 4, 2], [1, 5, 2], [3]]
-    assert [one.name for one in found] == ["--token-ids 1", "--token-ids 2", "--token-ids 3"]
+    assert [one.name for one in found] == ["token_ids 1", "token_ids 2", "token_ids 3"]
 
 
 @pytest.mark.parametrize(

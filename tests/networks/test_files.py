@@ -70,7 +70,7 @@ BROKEN = {
     "layers.0.mlp.w_in is I64": {"layers.0.mlp.w_in": np.ones((4, 16), dtype=np.int64)},
     "metadata 'layers' must be a whole number": {"layers": "many"},
     "layers.2.w_q is missing": {"layers": "3"},
-    "unknown --norm 'batch'": {"norm": "batch"},
+    "unknown `norm` 'batch'": {"norm": "batch"},
     "unknown variant 'tree'": {"variant": "tree"},
     "not a network file": {"format": "attn-maps"},
     "layers.0.w_g is missing": {"attention": "gated"},

@@ -10,16 +10,16 @@ from attncli.networks.variants import SETS, VARIANTS, by_names, by_switches
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"layers": 0}, "--layers must be from 1 to"),
-        ({"tokens": -3}, "--tokens must be from 1 to"),
-        ({"key_width": 0}, "--key-width must be from 1 to"),
-        ({"init_scale": 0.0}, "--init-scale must be from 1e-100"),
-        ({"init_scale": float("nan")}, "--init-scale must be from 1e-100"),
-        ({"heads": 3}, "--heads 3 does not divide --width 64"),
+        ({"layers": 0}, "`layers` must be from 1 to"),
+        ({"tokens": -3}, "`tokens` must be from 1 to"),
+        ({"key_width": 0}, "`key_width` must be from 1 to"),
+        ({"init_scale": 0.0}, "`init_scale` must be from 1e-100"),
+        ({"init_scale": float("nan")}, "`init_scale` must be from 1e-100"),
+        ({"heads": 3}, "`heads=3` does not divide `width=64`"),
         ({"norm": "layre"}, "did you mean 'layer'"),
         ({"mask": "window"}, "window:W"),
         ({"mask": "window:0"}, "from 1 to"),
-        ({"mask": "causal:3"}, "--mask 'causal:3'"),
+        ({"mask": "causal:3"}, "`mask='causal:3'`"),
         ({"attention": "sinkhorn:x"}, "sinkhorn:ROUNDS"),
         ({"attention": "sinkhorn", "mask": "causal"}, "identity"),
         ({"positions": "rope", "heads": 64}, "must be even"),
@@ -53,7 +53,7 @@ def test_a_single_switch_leaves_the_others_on() -> None:
 
 
 def test_contradicting_switches_are_refused() -> None:
-    with pytest.raises(UsageError, match="--mlp-skip needs the MLP"):
+    with pytest.raises(UsageError, match="`mlp_skip` needs the MLP"):
         by_switches(None, False, True)
 
 

@@ -96,7 +96,7 @@ def test_bad_files_are_refused_in_one_sentence(case: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("text", "length", "causal", "says", "kind"),
     [
-        ("a.npy", 5, False, "3 tokens, but --length says 5", UsageError),
+        ("a.npy", 5, False, "3 tokens, but `length` says 5", UsageError),
         ("a.npy", None, True, "row 0, column 1, which the causal mask hides", InputError),
         ("a.npy:0.0", None, False, "only .safetensors files have heads", UsageError),
         ("b.npy", None, False, "does not exist", InputError),

@@ -1,11 +1,12 @@
 """Laws that every pattern keeps, and what each one is, said again by a slow loop."""
 
 from collections.abc import Callable
+from typing import get_type_hints
 
 import numpy as np
 import pytest
 
-from attncli.errors import UsageError
+from attncli.errors import AttnError, UsageError
 from attncli.patterns import PATTERNS, build
 
 LENGTHS = (1, 2, 5, 33)
@@ -37,6 +38,19 @@ def test_rows_are_distributions_over_visible_keys(name: str, length: int, causal
     np.testing.assert_allclose(dense.sum(axis=1), 1.0, rtol=1e-14)
     if causal:
         assert not np.triu(dense, 1).any()
+
+
+@pytest.mark.parametrize("name", PATTERNS.names())
+@pytest.mark.parametrize("value", ["0", "1", "999999999999", "9" * 30, "1e-320", "1e308", "nan"])
+def test_parameters_of_any_size_give_patterns_or_a_sentence(name: str, value: str) -> None:
+    """At once, whatever the size: nothing goes through keys that are not there."""
+    given = {"length", "rng", "causal", "return"}
+    for parameter in get_type_hints(PATTERNS[name]).keys() - given:
+        try:
+            pattern = build(f"{name}:{parameter}={value}", 9, np.random.default_rng(0))
+        except AttnError:
+            continue
+        np.testing.assert_allclose(pattern.sum(axis=1), 1.0, rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", PATTERNS.names())
@@ -155,7 +169,7 @@ def test_sum_is_the_union() -> None:
         ("global:9", 8, "9 global tokens"),
         ("window+", 8, "empty part"),
         ("window", 0, "at least 1 token"),
-        ("window", None, "--length"),
+        ("window", None, "`length`"),
         ("hub:exponent=nan", 8, "exponent"),
     ],
 )

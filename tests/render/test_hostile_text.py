@@ -76,7 +76,7 @@ def filled(kind: Any, text: str) -> Any:
         return kind(
             **{field.name: filled(hints[field.name], text) for field in dataclasses.fields(kind)}
         )
-    return {int: 1, float: 0.5, bool: True}[kind]
+    return {int: 1, float: 0.5, bool: True, bytes: b"\x01"}[kind]
 
 
 def hostile_report(text: str) -> Report:
@@ -218,7 +218,7 @@ def test_junit_is_xml_with_the_same_elements(text: str) -> None:
 
 @given(text=texts)
 def test_json_is_read_back_as_it_was(text: str) -> None:
-    report = dataclasses.replace(hostile_report(text), pictures=())
+    report = dataclasses.replace(hostile_report(text), pictures=(), tiles=())
     row = dataclasses.replace(report.rows[0], keys={})
     report = dataclasses.replace(report, rows=(row,))
     out = shown("json", report)

@@ -137,7 +137,7 @@ def test_what_is_wrong_is_named(path: str, value: Any, said: str) -> None:
     ids=lambda text: repr(text[:12]),
 )  # fmt: skip
 def test_what_is_no_report_is_one_sentence(text: str | bytes) -> None:
-    with pytest.raises(InputError, match=r"(JSON|report).*report\.json`\.$") as caught:
+    with pytest.raises(InputError, match=r"(JSON|report).*report\.json\.$") as caught:
         from_json(text)
     assert "\n" not in str(caught.value)
 

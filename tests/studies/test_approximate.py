@@ -152,6 +152,8 @@ BROKEN = {
     "no names": (lambda held, meta: meta.pop("patterns"), "'patterns'"),
     "wrong count": (lambda held, meta: meta.update({"patterns": "[]", "methods": "[]"}), "names 0"),
     "no request": (lambda held, meta: meta.update({"request": "{}"}), "request"),
+    "a mask that is a number": (lambda held, meta: meta.update({"request": meta["request"].replace("false", "7")}), "no readable request"),
+    "keys behind the mask": (lambda held, meta: meta.update({"request": meta["request"].replace("false", "true")}), "which its request masks"),
     "foreign": (lambda held, meta: meta.update({"format": "pt"}), "no fitted module"),
 }  # fmt: skip
 

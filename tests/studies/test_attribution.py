@@ -172,7 +172,7 @@ def test_above_the_tolerance_nothing_is_reported(
     monkeypatch.setattr(path_subject, "TOLERANCES", strict)
     found = report(gpt2, *IDS, "--attribute", "4")
     assert one(found, "completeness_error") < 1e-12
-    assert any("run again in float64: --token-ids" in text for text in found["warnings"])
+    assert any("run again in float64: token_ids" in text for text in found["warnings"])
     chosen = attn("inspect-model", gpt2, *IDS, "--attribute", "4", "--dtype", "float32")
     assert (chosen.code, chosen.out) == (3, "")
     assert "large terms cancel here: use --dtype float64" in chosen.err

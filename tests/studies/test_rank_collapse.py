@@ -8,7 +8,7 @@ from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import VARIANTS, by_names, with_outlier_removed
 from attncli.networks.weights import GeneratedNetwork
 from attncli.records import Report, Row
-from attncli.studies.collapse.network_collapse import rank_collapse
+from attncli.studies.collapse.network_collapse import rank_collapse, why_no_order
 from attncli.studies.collapse.size_sweep import at, sweep
 from attncli.studies.statistics import summary_row
 
@@ -174,3 +174,11 @@ def test_summaries() -> None:
     assert summary_row("m", "1", [1e300, -1e300], "why").spread == pytest.approx(
         math.sqrt(2) * 1e300
     )
+
+
+def test_where_there_is_no_order_it_is_said_why() -> None:
+    known = [0.0, -1.0, -3.0, -3.01, math.nan, -9.0, -20.0]
+    said = [why_no_order(layer, [known]) for layer in range(len(known))]
+    assert said[:2] == ["needs two layers before it"] * 2
+    assert said[2:4] == ["the residual does not fall steadily"] * 2
+    assert said[4:] == ["needs the residuals of three layers in a row"] * 3

@@ -79,7 +79,7 @@ def test_designs_have_what_their_name_says_and_published_ones_keep_the_skip(name
 
 
 def test_what_cannot_be_is_refused() -> None:
-    with pytest.raises(UsageError, match="--width 7 must be a positive multiple of the 2 heads"):
+    with pytest.raises(UsageError, match="`width=7` must be a positive multiple of the 2 heads"):
         as_named(7, "SAN")
     with pytest.raises(UsageError, match="no SAN\\+MLP-noskip"):
         as_published(8, "SAN+MLP-noskip")

@@ -12,12 +12,13 @@ from attncli.metrics.attention import ATTENTION, nature
 from attncli.models.quiet import quiet
 from attncli.models.random.dummy_inputs import example_inputs
 from attncli.models.random.random_models import build
+from attncli.studies.heads.head_rows import stack_names
 from attncli.studies.heads.head_runs import Wanted, look
 from attncli.studies.heads.uniform_null import UniformNull
 from attncli.watching import Site, Strip, differential, prove, streaming
 from attncli.watching.attention_sites import Sites, own_words
 from attncli.watching.blocks import find_stacks
-from attncli.watching.map_files import NAME, tensor_name
+from attncli.watching.map_names import NAME, tensor_name
 from attncli.watching.proof import refuse_one_name_for_two
 
 torch.set_num_threads(1)
@@ -38,7 +39,11 @@ def test_names_are_unique_and_layers_are_those_of_the_model(kind: str) -> None:
         model = build(kind, {"tiny": ""}, seed=0)
         inputs = example_inputs(model)
         sites = prove(model, inputs).shapes
-        calls = [call for stack in find_stacks(model, inputs) for call in stack.calls]
+        stacks = find_stacks(model, inputs)
+    calls = [call for stack in stacks for call in stack.calls]
+    names = stack_names(list(sites), stacks)
+    assert len({(site.stack, name) for site, name in names.items()}) == len({site.stack for site in sites})  # fmt: skip
+    assert len({(names[site], site.kind, site.layer) for site in sites}) == len(sites)
     assert len({site.key for site in sites}) == len(sites)
     assert len({name_in_file(site) for site in sites}) == len(sites)
     for site in sites:

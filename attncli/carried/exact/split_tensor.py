@@ -21,13 +21,13 @@ RULES: Table = {}
 rule = entering(RULES)
 
 WHAT_TO_DO = (
-    "leave --exact out, and residuals are found by subtraction, as far as float64 knows them"
+    "leave `exact` out, and residuals are found by subtraction, as far as float64 knows them"
 )
 
 
 def no_rule(what: str, where: str = "") -> NoRule:
     """The one refusal of this room: which function, in which line of the model, and what to do instead."""
-    return NoRule(f"--exact has no rule for {what} ({where or caller()}): {WHAT_TO_DO}.")
+    return NoRule(f"exact residuals have no rule for {what} ({where or caller()}): {WHAT_TO_DO}.")
 
 
 class Numbers:

@@ -1,18 +1,14 @@
 """`attn check`"""
 
-from dataclasses import dataclass, field
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from attncli.cli.config.baselines import BaselineOptions
 from attncli.cli.typer_options import grouped
-from attncli.errors import NoBaseline, UsageError
-from attncli.options.declared import Argument, Option
+from attncli.options.declared import Argument
 from attncli.options.shared import OutputOptions
 
 if TYPE_CHECKING:
-    from attncli.gates import Change
-    from attncli.records import Report
+    pass
 
 EXAMPLES = """
 attn check report.json --fail-if 'log10_residual[transformer, layer=-1] < -3'
@@ -21,64 +17,6 @@ attn check new.json --baseline main.json --fail-on 'sink:2s' --format github
 attn check report.json --format markdown                    the same report in another form
 attn rank-collapse --format json | attn check - --format junit -o gates.xml
 """
-
-baseline_option = partial(Option, panel="Baseline")
-
-
-@dataclass(frozen=True)
-class BaselineOptions:
-    """What the report is held against."""
-
-    baseline: Annotated[
-        str | None,
-        baseline_option(
-            metavar="OLD.json", help="An earlier report; without the file the exit code is 5."
-        ),
-    ] = None
-    fail_on: Annotated[
-        list[str],
-        baseline_option(
-            metavar="METRIC:LIMIT",
-            help="Exit 1 if a number moved farther, as in 'log10_residual[SAN]:-0.5' (fell by more "
-            "than 0.5; + rises, no sign both), 'sink:5%' of the old one, or 'sink:2s' spreads, which "
-            "noise passes: of the differences where both hold the same texts or seeds, else of both "
-            "runs. min(), max(), mean() aggregate. Repeatable.",
-        ),
-    ] = field(default_factory=list)
-    family_wise: Annotated[
-        float | None,
-        baseline_option(
-            metavar="SHARE",
-            help="How often noise alone may fail any of the gates in spreads, as in .05: each number must then also be "
-            "that unlikely, corrected for how many there are (Student's t, Holm).",
-        ),
-    ] = None
-
-    def changes(self) -> "list[Change]":
-        """What can be refused before a file is read."""
-        from attncli.gates import parse_change, require_share
-
-        require_share(self.family_wise)
-        if self.family_wise is not None and not self.fail_on:
-            raise UsageError(
-                "--family-wise corrects --fail-on METRIC:LIMITs: give one.", idle=["--family-wise"]
-            )
-        if bool(self.fail_on) != bool(self.baseline):
-            raise UsageError(
-                "--baseline OLD.json and --fail-on METRIC:LIMIT go together: give both."
-            )
-        return [parse_change(text) for text in self.fail_on]
-
-    def read(self) -> "Report | None":
-        from attncli.reports import read
-
-        if self.baseline is None:
-            return None
-        if not Path(self.baseline).exists():
-            raise NoBaseline(
-                f"there is no baseline {self.baseline}: save a report there with -o, and check again."
-            )
-        return read(self.baseline)
 
 
 @grouped
@@ -101,7 +39,7 @@ def check(
 
     conditions, changes = prepare(output), baseline.changes()
     old = baseline.read()
-    report = sources.report(source, "attn check")
+    report = sources.report(source, "check")
     verdicts = gates.decide(report, conditions)
     if old is not None:
         verdicts += gates.decide_changes(

@@ -1,10 +1,12 @@
 """`attn ci`"""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from attncli.cli.typer_options import grouped
-from attncli.errors import UsageError, unknown_name
+from attncli.errors import AttnError, UsageError, unknown_name
+from attncli.options.completion import completion
 from attncli.options.declared import Argument, Option
 from attncli.options.shared import OutputOptions
 from attncli.records import Definition, Report, Row, View
@@ -23,12 +25,29 @@ attn ci --accept collapse                   its report becomes the baseline, onc
 EXIT_CODE = Definition("exit code", "What the check ends with: 0 passed, 1 failed, else it was stopped.")  # fmt: skip
 
 
+def check_names() -> list[str]:
+    """Of the file in force, or of the one that the line names; of a broken one none."""
+    from attncli.cli.completing import typed_config
+    from attncli.cli.config.config_file import config_file
+    from attncli.cli.config.named_checks import checks_of
+    from attncli.cli.config.settings import CONFIG
+
+    try:
+        return [
+            one.name for one in checks_of(config_file(typed_config() or os.environ.get(CONFIG)))
+        ]
+    except AttnError:
+        return []
+
+
 @grouped
 def ci(
     *,
     names: Annotated[
         list[str] | None,
-        Argument(metavar="[CHECK]…", help="[default: all of the file]"),
+        Argument(
+            metavar="[CHECK]…", help="[default: all of the file]", complete=completion(check_names)
+        ),
     ] = None,
     keep: Annotated[
         Path | None,

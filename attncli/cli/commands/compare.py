@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from attncli.cli.typer_options import grouped
 from attncli.errors import UsageError, unknown_name
+from attncli.options.completion import completion
 from attncli.options.declared import Argument, Option
 from attncli.options.shared import OutputOptions
+from attncli.processes.runs import OF_MODELS
 
 if TYPE_CHECKING:
     from attncli.records import Report
@@ -36,6 +38,7 @@ def compare(
         str | None,
         Option(
             metavar="COMMAND",
+            complete=completion(lambda: OF_MODELS),
             help="A and B are models: what is run on each, as in 'inspect-model --metric sink'.",
         ),
     ] = None,
@@ -64,11 +67,11 @@ def compare(
     require_share(family_wise)
     if top < 0:
         raise UsageError(f"--top must be 0 or more, not {top}.")
-    load = partial(sources.report, asker="attn compare")
+    load = partial(sources.report, asker="compare")
     if by is not None:
         words = command_line(by)
         for text in (old, new):
-            sources.named(text, f"attn {words[0]}")
+            sources.named(text, words[0].replace("-", "_"))
         load = partial(measured, words)
     report = study(load(old), load(new), (old, new), top, family_wise)
     return emit(with_provenance(report), output, conditions)
@@ -76,8 +79,6 @@ def compare(
 
 def command_line(text: str) -> list[str]:
     import shlex
-
-    from attncli.processes.runs import OF_MODELS
 
     try:
         words = shlex.split(text)

@@ -4,15 +4,17 @@ import sys
 from typing import Annotated
 
 from attncli.cli.typer_options import grouped
-from attncli.guides import guide_text, guides, titles
+from attncli.guides import guide_text, guides, listing, titles
+from attncli.options.completion import completion
 from attncli.options.declared import Argument
-from attncli.options.shared import completion
 
 EXAMPLES = """
 attn guide                     what guides there are
 attn guide heads               how to read what inspect-model says
 attn guide heads | less        as Markdown
 """
+PIPE_WIDTH = 10_000
+"""On a pipe a title is one line."""
 
 
 @grouped
@@ -30,23 +32,28 @@ def guide(
     """Read how to use attn and how to read its numbers: one guide for each question."""
     from attncli.cli.writer import to_stdout
 
+    at_a_terminal = sys.stdout.isatty()
     if topic is None:
-        to_stdout(listing(titles()))
-    elif sys.stdout.isatty():
+        to_stdout(all_guides(at_a_terminal))
+    elif at_a_terminal:
         show(guide_text(topic))
     else:
         to_stdout(guide_text(topic))
     return 0
 
 
-def listing(entries: dict[str, str]) -> str:
-    width = max(map(len, entries))
-    return "".join(f"attn guide {name:<{width}}  {title}\n" for name, title in entries.items())
+def all_guides(at_a_terminal: bool) -> str:
+    """Topics and titles."""
+    from attncli.cli.help import text_width
+
+    lines = listing(titles(), text_width() if at_a_terminal else PIPE_WIDTH)
+    return "\n".join(["Guides: attn guide TOPIC", *lines]) + "\n"
 
 
 def show(markdown: str) -> None:
     """Laid out for the terminal."""
     from rich.console import Console
-    from rich.markdown import Markdown
 
-    Console().print(Markdown(markdown))
+    from attncli.guides.showing import laid_out
+
+    Console().print(laid_out(markdown))

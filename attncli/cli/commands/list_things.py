@@ -1,32 +1,14 @@
 """`attn list`"""
 
-from collections.abc import Callable, Mapping
-from itertools import zip_longest
+from pathlib import Path
 from typing import Annotated
 
+from attncli.cli.catalogue import ENDINGS, LISTS, MANNERS, SMALL, entries
 from attncli.cli.typer_options import grouped
-from attncli.errors import unknown_name
-from attncli.networks.variants import SETS, VARIANTS
-from attncli.options.declared import Argument
-from attncli.options.shared import completion
-from attncli.registry import Registry
+from attncli.errors import UsageError, unknown_name
+from attncli.options.completion import completion
+from attncli.options.declared import Argument, Option
 
-REGISTRIES: Mapping[str, Registry] = {
-    "metrics": Registry("metric", "attncli.metrics"),
-    "attention-metrics": Registry("attention metric", "attncli.metrics.attention"),
-    "activation-metrics": Registry("activation metric", "attncli.metrics.activations"),
-    "weight-metrics": Registry("weight metric", "attncli.metrics.weights"),
-    "maps": Registry("map", "attncli.maps"),
-    "patterns": Registry("pattern", "attncli.patterns"),
-    "methods": Registry("method", "attncli.fits"),
-    "tasks": Registry("task", "attncli.tasks.labelling"),
-    "formats": Registry("format", "attncli.render"),
-    "engines": Registry("engine", "attncli.processes.engines"),
-}
-
-
-ARCHITECTURES = "architectures"
-"""Hundreds of lines: shown only when asked for."""
 SCHEMA = "schema"
 """A document of its own: shown only when asked for."""
 
@@ -34,46 +16,9 @@ EXAMPLES = """
 attn list metrics
 attn list variants
 attn list architectures
+attn list architectures --format csv -o architectures.csv
 attn list schema > report.schema.json               what the JSON of every command looks like
 """
-
-
-def registered(registry: Registry) -> dict[str, str]:
-    return {name: registry.summary(name) for name in registry.names()}
-
-
-def variants() -> dict[str, str]:
-    """What each variant switches on, and the sets."""
-    parts = ("skip", "mlp", "mlp_skip")
-    described = {
-        name: "attention"
-        + "".join(f", {part.replace('_', ' ')}" for part in parts if getattr(s, part))
-        for name, s in VARIANTS.items()
-    }
-    return described | {name: "the set " + ", ".join(members) for name, members in SETS.items()}
-
-
-def architectures() -> dict[str, str]:
-    """Per model type of transformers: how its attention is seen, and whether its parts can be switched off."""
-    from importlib.resources import files
-
-    lines = (files("attncli.models.random") / "architectures.tsv").read_text().splitlines()
-    header, *rows = (line.split("\t") for line in lines)
-    return {row[0]: in_words(dict(zip_longest(header, row, fillvalue=""))) for row in rows}
-
-
-def in_words(tried: Mapping[str, str]) -> str:
-    """One line of the table that `tests/coverage/every_architecture.py` makes."""
-    if tried["runs"].startswith("no: "):
-        return f"not tried: {tried['runs'].removeprefix('no: ')}"
-    if not tried["difference"]:
-        return tried["capture"].replace("refused", "attention refused")
-    seen = f"attention by {tried['capture'].replace('watched', 'watching')}"
-    if tried["mixers"]:
-        seen += f", beside {tried['mixers']}, which is not looked at"
-    if tried["ablation"] == "understood":
-        return f"{seen}; ablation understood"
-    return f"{seen}; ablation {tried['ablation']}"
 
 
 def schema() -> str:
@@ -90,35 +35,59 @@ def list_things(
         str | None,
         Argument(
             metavar="WHAT",
-            complete=completion(lambda: [*REGISTRIES, "variants", ARCHITECTURES, SCHEMA]),
-            help="One of metrics, attention-metrics, activation-metrics, weight-metrics, maps, patterns, methods, tasks, formats, engines, variants, architectures, schema "
-            "(a JSON Schema of the report); nothing = all but the last two.",
+            complete=completion(lambda: [*LISTS, SCHEMA]),
+            help=f"One of {', '.join(LISTS)}, {SCHEMA} (a JSON Schema of the report); nothing = all but the last two.",
         ),
+    ] = None,
+    format: Annotated[
+        str | None,
+        Option(
+            metavar="table|csv|json",
+            help="With all that is known of each entry: csv or json. [default: table, or what the ending of -o says]",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        Option("--output", "-o", metavar="FILE", help="Write there, whole or not at all."),
     ] = None,
 ) -> int:
     """What there is, one line each, from the code's own docstrings."""
-    from attncli.cli.writer import to_stdout
-
-    tables: dict[str, Callable[[], dict[str, str]]] = {
-        name: lambda registry=registry: registered(registry)  # type: ignore[misc]
-        for name, registry in REGISTRIES.items()
-    }
-    tables["variants"] = variants
-    if what is None:
-        chosen = tables
+    manner = chosen_manner(format, output)
+    if what is not None and what not in (*LISTS, SCHEMA):
+        raise unknown_name("list", what, [*LISTS, SCHEMA])
+    if what == SCHEMA:
+        if manner == "csv":
+            raise UsageError("the schema is JSON: leave out --format csv.")
+        text = schema()
     else:
-        tables[ARCHITECTURES] = architectures
-        if what == SCHEMA:
-            to_stdout(schema())
-            return 0
-        if what not in tables:
-            raise unknown_name("list", what, [*tables, SCHEMA])
-        chosen = {what: tables[what]}
-    to_stdout("\n".join(listing(name, table()) for name, table in chosen.items()))
+        names = SMALL if what is None else (what,)
+        text = MANNERS[manner]([entry for name in names for entry in entries(name)])
+    write(text, output)
     return 0
 
 
-def listing(title: str, entries: Mapping[str, str]) -> str:
-    width = max(map(len, entries))
-    lines = (f"  {name:<{width}}  {summary}\n" for name, summary in entries.items())
-    return f"{title}\n{''.join(lines)}"
+def chosen_manner(format: str | None, output: Path | None) -> str:
+    """Said, or told by the file's ending."""
+    from attncli.writing.whole_files import needs_no_ending, require_writable
+
+    if format is not None and format not in MANNERS:
+        raise unknown_name("format of lists", format, MANNERS)
+    if output is None:
+        return format or "table"
+    require_writable(output)
+    ending = output.suffix.lower()
+    if format is None and ending not in ENDINGS and not needs_no_ending(output):
+        raise UsageError(
+            f"--output {output} does not say in which format: end it in {', '.join(ENDINGS)}, or add --format csv."
+        )
+    return format or ENDINGS.get(ending, "table")
+
+
+def write(text: str, output: Path | None) -> None:
+    from attncli.cli.writer import to_stdout
+    from attncli.writing.whole_files import write_whole
+
+    if output is None:
+        to_stdout(text)
+    else:
+        write_whole(output, lambda path: path.write_text(text, encoding="utf-8"))

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from attncli.cli.typer_options import grouped
 from attncli.errors import UsageError
+from attncli.options.completion import completion
 from attncli.options.declared import Argument, Option
 from attncli.options.shared import OutputOptions
 from attncli.options.sweep_options import EngineOptions, ItemOptions
+from attncli.processes.runs import OF_MODELS
 from attncli.stored.addresses import is_address
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ EXAMPLES = """
 attn sweep rank-collapse --glob 'runs/*/checkpoint-*' --variants SAN,transformer --plot
 attn sweep inspect-model --model ./a --model org/name@step1000 --show 'max(sink)'
 attn sweep rank-collapse --model EleutherAI/pythia-14m --revisions 'step*000'
+attn sweep --glob 'run/attn/step-*.json' --show 'max(max_logit)' --plot
 attn sweep rank-collapse --glob 'runs/checkpoint-*' --into sweep/ -o sweep.json --fail-if 'log10_residual < -3'
 attn sweep inspect-model --glob 'runs/*' --engine local:4             four warm workers
 attn sweep inspect-model --glob 'runs/*' --engine submitit --engine-options partition=gpu,timeout_min=60
@@ -35,8 +38,10 @@ def sweep(
     words: Annotated[
         list[str] | None,
         Argument(
-            metavar="COMMAND [OPTION]…",
-            help="What is run on every model, with its own options: those not listed here go to it.",
+            metavar="[COMMAND [OPTION]…]",
+            help="What is run on every model, with its own options: those not listed here go to it. Without it the items "
+            "are reports that are finished.",
+            complete=completion(lambda: OF_MODELS),
         ),
     ] = None,
     list_items: Annotated[
@@ -53,8 +58,8 @@ def sweep(
 ) -> int:
     """How does a number move over many models, such as the checkpoints of a training run?
 
-    What is finished is never run again, so the same command goes on where a killed one stopped; an item that fails is
-    told, and the rest go on. The table is the same whatever engine runs the items.
+    Without a COMMAND over reports that are finished, such as those of a watched training. What is finished is never run
+    again, so the same command goes on where a killed one stopped; an item that fails is told, and the rest go on. The table is the same whatever engine runs the items.
     """
     from attncli import gates
     from attncli.api.progress import progress_bar

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attncli.cli.root import root
+from attncli.cli.spelling import as_typed
 from attncli.errors import AttnError, NoBaseline
 from attncli.records import Report, Verdict
 
@@ -39,7 +40,7 @@ def result(check: "Check", scratch: Path, accepting: bool = False) -> Result:
 def judged(check: "Check", scratch: Path, accepting: bool) -> Result:
     """Gates and the baseline are read before the work, so that a misprint costs no run; a baseline may be missing."""
     from attncli import gates
-    from attncli.cli.commands.check import BaselineOptions
+    from attncli.cli.config.baselines import BaselineOptions
     from attncli.reports import read
 
     conditions = [gates.parse(text) for text in check.fail_if]
@@ -89,7 +90,9 @@ def accepting_command(name: str) -> str:
 
 
 def stopped(check: "Check", error: AttnError) -> Verdict:
-    return Verdict(check.name, True, f"exit {error.exit_code}: {error}", stopped=True)
+    return Verdict(
+        check.name, True, f"exit {error.exit_code}: {as_typed(str(error))}", stopped=True
+    )
 
 
 def made(check: "Check", scratch: Path) -> Report:

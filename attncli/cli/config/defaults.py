@@ -10,6 +10,7 @@ from typing import Any
 
 from attncli.api.rehearsal import STAGE, Rehearsed
 from attncli.cli.root import root
+from attncli.cli.spelling import as_typed
 from attncli.errors import AttnError, UsageError
 
 RUNNABLE = ("rank-collapse", "approximate", "inspect-model", "paths")
@@ -51,7 +52,7 @@ def run_with_defaults(context: Any, run: Callable[[Any], Any]) -> Any:
                 raise
             for parameter in refused:
                 leave_out(context, parameter)
-                REHEARSAL.left_out[parameter.name] = str(error)
+                REHEARSAL.left_out[parameter.name] = as_typed(str(error))
 
 
 def defaults_to_leave_out(context: Any, error: AttnError) -> list[Any]:
@@ -69,12 +70,8 @@ def defaults_to_leave_out(context: Any, error: AttnError) -> list[Any]:
 
 
 def named(context: Any, names: tuple[str, ...]) -> list[Any]:
-    """The command's parameters that are spelt so, `--no-skip` that of `--skip/--no-skip`."""
-    return [
-        one
-        for one in context.command.params
-        if any(name in (*one.opts, *one.secondary_opts) for name in names)
-    ]
+    """The command's parameters of these names."""
+    return [one for one in context.command.params if one.name in names]
 
 
 def is_default(context: Any, parameter: Any) -> bool:

@@ -14,6 +14,7 @@ import typer
 from attncli.cli.arguments import PARSER_WORDS
 from attncli.cli.config.config_file import ConfigFile, config_file
 from attncli.cli.config.foreign_code import refuse_setting
+from attncli.cli.root import Path, leaves
 from attncli.errors import UsageError, unknown_name
 
 PREFIX = "ATTN_"
@@ -21,8 +22,6 @@ CONFIG = "ATTN_CONFIG"
 """The file's own variable, which runs started by `attn ci` and `attn sweep` inherit."""
 CHECKS = "checks"
 """The table of what `attn ci` runs; every other table is a command."""
-
-Path = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +75,6 @@ def require_value(setting: OptionSetting) -> None:
         why = PARSER_WORDS.get(message, f"{message[:1].lower()}{message[1:]}")
         sentence = f"{setting.name} cannot be {setting.value!r}: {why}."
         raise UsageError(f"{setting.where}: {sentence}") from None
-
-
-def leaves(command: Any, path: Path) -> Iterator[tuple[Path, Any]]:
-    """Every command with the words that reach it."""
-    members = getattr(command, "commands", None)
-    if members is None:
-        yield path, command
-        return
-    for name, member in members.items():
-        yield from leaves(member, (*path, name))
 
 
 def from_file(file: ConfigFile, table: Any, command: Any, path: Path) -> Iterator[OptionSetting]:

@@ -40,6 +40,8 @@ class Totals:
         """Whether weights have both signs: one map less a part of another."""
         self.sums: dict[str, Any] = {}
         self.least_row = 1.0
+        self.full_row = FULL_ROW
+        """How far below 1 a row may sum that has no learned sink beside it."""
         self.cut_off = False
         """Weights have become 0, and nothing else tells of their logits."""
         self.scored = True
@@ -125,8 +127,21 @@ class Totals:
         return self.repeating
 
     def values(self) -> dict[str, "Tensor | str"]:
-        """Every metric that was asked for, once all strips have been added."""
-        return {name: self.value(name) for name in self.functions}
+        """Every metric that was asked for, over all batch items alike, once all strips have been added."""
+        found = {name: self.of_items(name) for name in self.functions}
+        return {name: over_items(name, value) for name, value in found.items()}
+
+    def items(self) -> list[dict[str, "Tensor | str"]]:
+        """The same for each batch item by itself."""
+        found = {name: self.of_items(name) for name in self.functions}
+        several = [value for value in found.values() if not isinstance(value, str)]
+        return [
+            {
+                name: value if isinstance(value, str) else value[item]
+                for name, value in found.items()
+            }
+            for item in range(max((len(value) for value in several), default=1))
+        ]
 
     def short(self) -> "Tensor | None":
         """[head]: by how much of themselves singular values may be too small; None where none was wanted."""
@@ -135,7 +150,8 @@ class Totals:
         found: Tensor = self.sums["spectrum"].short.amax(dim=0)
         return found
 
-    def value(self, name: str) -> "Tensor | str":
+    def of_items(self, name: str) -> "Tensor | str":
+        """[item, head, …], or why there is no such number."""
         reason = self.impossible(name) or self.missing(name)
         if reason:
             return NOT_APPLICABLE + reason
@@ -146,28 +162,30 @@ class Totals:
         kind = nature(name).of
         if kind == "outputs":
             given: Tensor = self.sums[kind][name]
-            return given.double().mean(dim=0)
+            return given.double()
         if kind != "rows":
             found: Tensor = self.functions[name](self.sums[kind])
-            return found.double().mean(dim=0)
+            return found.double()
         if nature(name).take != "mean":
             return self.extreme(name)
         total, count = self.sums[name]
         if not bool((count > 0).all()):
             return NOT_APPLICABLE + "no query sees such a key"
-        result: Tensor = (total / count).mean(dim=0)
+        result: Tensor = total / count
         return result
 
     def extreme(self, name: str) -> "Tensor | str":
-        """[head]: the largest or least number of all rows that count."""
+        """[item, head]: the largest or least number of all rows that count."""
         largest = nature(name).take == "max"
         rows: list[tuple[Tensor, Tensor]] = self.sums[name]
-        most = max(float(seen.amax()) for _, seen in rows) if nature(name).enough else 0.0
+        most = rows[0][1].amax(dim=-1, keepdim=True)
+        for _, seen in rows:
+            most = most.maximum(seen.amax(dim=-1, keepdim=True))
         best: Tensor | None = None
         for values, seen in rows:
-            left = values.isnan() | (2 * seen < most)
-            values = values.masked_fill(left, -inf if largest else inf)
-            here = values.amax(dim=(0, 2)) if largest else values.amin(dim=(0, 2))
+            few = 2 * seen < most if nature(name).enough else values.isnan()
+            values = values.masked_fill(few | values.isnan(), -inf if largest else inf)
+            here = values.amax(dim=-1) if largest else values.amin(dim=-1)
             best = here if best is None else best.maximum(here) if largest else best.minimum(here)
         assert best is not None
         return best if bool(best.isfinite().all()) else NOT_APPLICABLE + "no query sees such a key"
@@ -190,11 +208,21 @@ class Totals:
     def missing(self, name: str) -> str:
         """What a metric needs and the strips have not shown; empty where nothing is missing."""
         needs = nature(name).needs
-        if "learned sink" in needs and self.least_row > 1.0 - FULL_ROW:
+        if "learned sink" in needs and self.least_row > 1.0 - self.full_row:
             return "all rows sum to 1: there is no learned sink"
         if "outputs" in needs and "outputs" not in self.sums:
             return "what the heads write is not seen entering a linear layer as it is"
         return ""
+
+
+def over_items(name: str, found: "Tensor | str") -> "Tensor | str":
+    """[head, …]: batch items count alike, or the worst one does."""
+    if isinstance(found, str):
+        return found
+    take = nature(name).take
+    if take == "mean":
+        return found.mean(dim=0)
+    return found.amax(dim=0) if take == "max" else found.amin(dim=0)
 
 
 def measured(weights: "Tensor", names: Iterable[str], **how: Any) -> Values:

@@ -7,6 +7,7 @@ from huggingface_hub import HfApi
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
 from attncli.errors import InputError
+from attncli.models.library_errors import first_line
 
 UNREACHABLE = cast("tuple[type[Exception], ...]", HfHubHTTPError.__bases__)
 """OSError and the base error of the HTTP library, which is another one in each version of huggingface_hub."""
@@ -20,17 +21,13 @@ def revisions(name: str, pattern: str) -> list[str]:
         raise InputError(f"the hub lists no revisions of {name}: {first_line(error)}.") from None
     except UNREACHABLE as error:
         raise InputError(
-            f"the hub cannot be asked for the revisions of {name}: {first_line(error)}; name them by --model {name}@REVISION."
+            f"the hub cannot be asked for the revisions of {name}: {first_line(error)}; name them by `model='{name}@REVISION'`."
         ) from None
     names = [ref.name for ref in (*refs.branches, *refs.tags)]
     found = [one for one in names if fnmatchcase(one, pattern)]
     if not found:
         raise InputError(f"{name} has no revision like '{pattern}': it has {shown(names)}.")
     return found
-
-
-def first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
 def shown(names: list[str], most: int = 6) -> str:

@@ -24,7 +24,7 @@ from attncli.models.files.weight_files import (
     read_headers,
     weight_files,
 )
-from attncli.models.loading.architectures import understood
+from attncli.models.library_errors import understood
 from attncli.stored.headers import WIDTHS
 
 STORED_AS = {
@@ -70,7 +70,7 @@ def read_weights(folder: Path, allow_pickle: bool) -> Weights:
     pickled = [] if has_safetensors(folder) else files_of(folder, PICKLED)
     if pickled and not allow_pickle:
         raise InputError(
-            f"{folder} has its weights in {pickled[0].name}, a pickle: --allow-pickle reads its tensors and nothing else, "
+            f"{folder} has its weights in {pickled[0].name}, a pickle: `allow_pickle=True` reads its tensors and nothing else, "
             "or save the model again as safetensors."
         )
     return from_pickles(folder, pickled) if pickled else from_safetensors(folder)

@@ -9,7 +9,7 @@ from attncli.errors import InputError, UsageError
 from attncli.models.inputs.text_files import read_text
 from attncli.stored.json_files import BROKEN_JSON
 
-OPTION = "--token-ids"
+OPTION = "token_ids"
 FILE = "@"
 NUMBER = re.compile(r"\s*[+-]?[0-9]{1,30}\s*", re.ASCII)
 
@@ -30,7 +30,7 @@ def ids(text: str) -> list[int]:
     numbers = numbers_in(text.split(","))
     if numbers is None:
         raise UsageError(
-            f"{OPTION} '{text}': write whole numbers with commas, as in 101,2023,102, or @FILE."
+            f"`{OPTION}={text!r}`: write whole numbers with commas, as in 101,2023,102, or @FILE."
         )
     return numbers
 

@@ -54,7 +54,7 @@ def read_text(name: str) -> str:
 def refuse_stdin_of_several() -> None:
     """Each process would get a part of it."""
     if launch().several:
-        raise UsageError("--text-file -: several processes cannot read one stdin: give a file.")
+        raise UsageError("`text_file='-'`: several processes cannot read one stdin: give a file.")
 
 
 def paragraphs(content: str, name: str) -> Iterator[str]:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attncli.errors import InputError, UsageError
+from attncli.errors import InputError, UsageError, parameters
 from attncli.models.inputs.decoder_inputs import shifted
 from attncli.models.inputs.id_lists import Named, id_lists
 from attncli.models.inputs.text_files import texts_in
@@ -24,8 +24,13 @@ from attncli.models.random.dummy_inputs import example_inputs
 from attncli.watching.position_counts import positions
 
 WORDS = "input_ids"
+OWN_TEXTS = (("default text", "default_text.txt"), ("second text", "second_text.txt"))
+"""What is read where nothing is said, and files of it."""
 DEFAULT_LENGTH = 128
 """Tokens of a random text, if no length is asked for and the model has as many positions."""
+
+MOST_SAMPLES = 10_000
+"""All are made before the first is measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,8 @@ class WantedInput:
     tokens: int | None = None
     """The longest text in tokens; longer ones are cut, their special tokens kept."""
     seed: int = 0
+    own_texts: int = 1
+    """How many of the package's own texts are read where nothing else is said: 1 or 2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +97,7 @@ def inputs_of(checkpoint: Checkpoint, options: WantedInput) -> list[ModelInput]:
         if asked:
             raise UsageError(
                 f"{type(model).__name__} reads {model.main_input_name}, not text: leave the text options out.",
-                idle=["--text", "--text-file", "--token-ids"],
+                idle=["text", "text_file", "token_ids"],
             )
         return random_inputs(checkpoint, options, options.random_tokens)
     if options.random_tokens is not None or (not checkpoint.reads_texts and not asked):
@@ -110,34 +117,47 @@ def inputs_of(checkpoint: Checkpoint, options: WantedInput) -> list[ModelInput]:
 
 def refuse_two_kinds(options: WantedInput) -> None:
     given = {
-        "--text": bool(options.texts),
-        "--text-file": options.text_file is not None,
-        "--token-ids": bool(options.token_ids),
-        "--random-tokens": options.random_tokens is not None,
+        "text": bool(options.texts),
+        "text_file": options.text_file is not None,
+        "token_ids": bool(options.token_ids),
+        "random_tokens": options.random_tokens is not None,
     }
     names = [name for name, there in given.items() if there]
-    if len(names) > 1 and names != ["--text", "--text-file"]:
-        raise UsageError(f"{' and '.join(names)} exclude each other: leave one out.", rivals=names)
+    if len(names) > 1 and names != ["text", "text_file"]:
+        raise UsageError(
+            f"{parameters(names, ' and ')} exclude each other: leave one out.", rivals=names
+        )
     for name, size in (
-        ("--tokens", options.tokens),
-        ("--random-tokens", options.random_tokens),
+        ("tokens", options.tokens),
+        ("random_tokens", options.random_tokens),
         ("samples", options.samples),
     ):
         if size is not None and size < 1:
-            raise UsageError(f"{name} {size}: it must be at least 1.")
+            raise UsageError(f"`{name}={size}`: it must be at least 1.")
+    if options.samples > MOST_SAMPLES:
+        raise UsageError(f"`samples={options.samples!r}`: it must be at most {MOST_SAMPLES:,}.")
 
 
 def named_texts(options: WantedInput) -> list[tuple[str, str]]:
     """Texts of the command line, then those of the file, else the package's own."""
-    found = [(f"--text {n}", text) for n, text in enumerate(options.texts, start=1)]
+    found = [(f"text {n}", text) for n, text in enumerate(options.texts, start=1)]
     if options.text_file is not None:
         parts = texts_in(options.text_file)
         found += [(f"{options.text_file} {n}", text) for n, text in enumerate(parts, start=1)]
-    return found or [("default text", default_text())]
+    return found or own_texts(options.own_texts)
+
+
+def own_texts(count: int) -> list[tuple[str, str]]:
+    """What ships with the package."""
+    return [(name, shipped(file)) for name, file in OWN_TEXTS[:count]]
 
 
 def default_text() -> str:
-    return (files("attncli.models.inputs") / "default_text.txt").read_text(encoding="utf-8")
+    return own_texts(1)[0][1]
+
+
+def shipped(file: str) -> str:
+    return (files("attncli.models.inputs") / file).read_text(encoding="utf-8")
 
 
 def cut(lists: Sequence[Named], most: int | None) -> list[Named]:
@@ -182,7 +202,7 @@ def refuse_too_long(model: Any, name: str, length: int) -> None:
     most = longest(model)
     if most is not None and length > most:
         raise InputError(
-            f"{name} has {length} tokens, {type(model).__name__} has positions for {most}: cut it with --tokens {most}."
+            f"{name} has {length} tokens, {type(model).__name__} has positions for {most}: cut it with `tokens={most!r}`."
         )
 
 
@@ -193,7 +213,7 @@ def random_inputs(
     model = checkpoint.model
     most = longest(model)
     length = length or options.tokens or min(DEFAULT_LENGTH, most or DEFAULT_LENGTH)
-    refuse_too_long(model, "--random-tokens", length)
+    refuse_too_long(model, "`random_tokens`", length)
     main = model.main_input_name
     kind = "random tokens" if main == WORDS else f"random {main}"
     return [

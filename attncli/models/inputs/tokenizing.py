@@ -6,12 +6,12 @@ from typing import Any, NamedTuple, Protocol
 
 from attncli.errors import InputError, UsageError
 from attncli.models.inputs.token_texts import plain_texts, texts
-from attncli.models.loading.architectures import understood
+from attncli.models.library_errors import understood
 from attncli.models.quiet import hushed
 
 ONE_FILE = "tokenizer.json"
 VOCABULARIES = ("vocab.txt", "vocab.json", "*.model")
-ADVICE = "give --token-ids or --random-tokens"
+ADVICE = "give `token_ids` or `random_tokens`"
 UNKNOWN_SHARE = 0.5
 """Above it, the text is not in the tokenizer's language, or the tokenizer not the checkpoint's."""
 
@@ -32,6 +32,10 @@ class Tokenizer(Protocol):
 
     def encode(self, text: str, limit: int | None) -> Encoded: ...
 
+    def words(self, ids: Sequence[int]) -> list[str]:
+        """What each of these tokens reads."""
+        ...
+
 
 class OneFile:
     """tokenizer.json, read without transformers, which takes fifty times as long."""
@@ -50,6 +54,13 @@ class OneFile:
         unknown = sum(token == self.unknown_token() for token in found.tokens)
         labels = texts(self.tokenizer, found.ids, found.tokens)
         return Encoded(found.ids, labels, unknown, sum(found.special_tokens_mask))
+
+    def words(self, ids: Sequence[int]) -> list[str]:
+        pieces = [self.tokenizer.id_to_token(each) for each in ids]
+        known = [
+            str(each) if piece is None else piece for each, piece in zip(ids, pieces, strict=True)
+        ]
+        return texts(self.tokenizer, ids, known)
 
     def unknown_token(self) -> str | None:
         token: str | None = getattr(self.tokenizer.model, "unk_token", None)
@@ -79,11 +90,13 @@ class SeveralFiles:
             return_special_tokens_mask=True,
         )
         ids = found["input_ids"]
+        unknown = sum(each == self.tokenizer.unk_token_id for each in ids)
+        return Encoded(ids, self.words(ids), unknown, sum(found["special_tokens_mask"]))
+
+    def words(self, ids: Sequence[int]) -> list[str]:
         pieces = [str(self.tokenizer.convert_ids_to_tokens(each)) for each in ids]
         inner = getattr(self.tokenizer, "backend_tokenizer", None)
-        labels = plain_texts(pieces) if inner is None else texts(inner, ids, pieces)
-        unknown = sum(each == self.tokenizer.unk_token_id for each in ids)
-        return Encoded(ids, labels, unknown, sum(found["special_tokens_mask"]))
+        return plain_texts(pieces) if inner is None else texts(inner, ids, pieces)
 
 
 def tokenizer_of(folder: Path | None, at_hand: Any = None) -> Tokenizer:
@@ -114,7 +127,7 @@ def encode(folder: Path, tokenizer: Tokenizer, name: str, text: str, limit: int 
         found = understood(folder, what, lambda: tokenizer.encode(text, limit))
     words = len(found.ids) - found.special
     if limit is not None and (len(found.ids) > limit or (words < 1 and text.strip())):
-        raise UsageError(f"--tokens {limit} leaves no room beside the special tokens of {name}.")
+        raise UsageError(f"`tokens={limit!r}` leaves no room beside the special tokens of {name}.")
     if words < 1:
         raise InputError(f"{name} is empty, but for special tokens: give a text with words.")
     if found.unknown > UNKNOWN_SHARE * words:

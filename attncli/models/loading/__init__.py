@@ -11,5 +11,6 @@ room_needed    what the model and its run take of the memory
 twins          the same architecture with random weights
 body           which part of a model is run
 live           a module of the caller's own, measured in place and left as it was
-model_classes  the class that runs a config
+unwrapped      a model as it is trained: out of what it is wrapped in
+resting        a model at rest between two steps of its training
 """

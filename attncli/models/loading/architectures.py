@@ -1,21 +1,18 @@
 """From config.json to a class of transformers, and to the same model without memory, to compare the files with."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 import transformers
 from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig, PreTrainedModel
 from transformers.dynamic_module_utils import get_class_from_dynamic_module
 
-from attncli.errors import AttnError, InputError, unknown_name
-from attncli.models.loading.model_classes import body_class, classes_for
-
-T = TypeVar("T")
-
-LONGEST_REASON = 300
+from attncli.errors import InputError, unknown_name
+from attncli.models.library_errors import understood
+from attncli.models.model_classes import body_class, classes_for
 
 REMOTE_ORDER = (
     "AutoModelForCausalLM",
@@ -46,24 +43,6 @@ class Architecture:
         return understood(folder, "its config describes no model that can be built", build)
 
 
-def understood(folder: Path, what: str, action: Callable[[], T]) -> T:
-    """Run the library's code on data nobody has checked: whatever it raises is about the folder."""
-    try:
-        return action()
-    except (AttnError, MemoryError, KeyboardInterrupt):
-        raise
-    except BaseException as error:  # a panic of the tokenizer library is no Exception
-        raise InputError(
-            f"{folder}: {what} ({type(error).__name__}: {first_line(error)})."
-        ) from error
-
-
-def first_line(error: BaseException) -> str:
-    """The beginning of what a library says: one sentence has no room for its tables."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines[0] if lines else "no reason given")[:LONGEST_REASON].rstrip(".:")
-
-
 def architecture_of(folder: Path, said: Mapping[str, Any], trust_remote_code: bool) -> Architecture:
     """The config's own class; code that came with the checkpoint runs only if it is trusted."""
     remote = trust_remote_code and isinstance(said.get("auto_map"), dict)
@@ -92,10 +71,10 @@ def refuse_unknown_type(folder: Path, said: Mapping[str, Any]) -> None:
     if said.get("auto_map"):
         raise InputError(
             f"{folder}: model type '{kind}' runs code that comes with the checkpoint (auto_map), which is not run "
-            "unasked: read it, then give --trust-remote-code."
+            "unasked: read it, then give `trust_remote_code=True`."
         )
     raise InputError(
-        f"{folder}: transformers {transformers.__version__} knows no {unknown_name('model type', kind, CONFIG_MAPPING)}"
+        f"{folder}/config.json for transformers {transformers.__version__}: {unknown_name('model type', kind, CONFIG_MAPPING)}"
     )
 
 

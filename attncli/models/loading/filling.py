@@ -10,7 +10,8 @@ from transformers import PreTrainedModel
 from attncli.errors import InputError
 from attncli.models.files.hashing import FLOATS
 from attncli.models.files.whole_weights import State, Weights
-from attncli.models.loading.architectures import Architecture, understood
+from attncli.models.library_errors import understood
+from attncli.models.loading.architectures import Architecture
 from attncli.models.loading.strictness import Loaded
 
 OVERSIZE = 4

@@ -96,7 +96,7 @@ def load(source: Source | str, options: LoadOptions | None = None) -> Checkpoint
     device = checked_device(options.device)
     checked_device_map(options.device_map, options.device)
     if options.tensor_parallel:
-        require_accelerate("--tensor-parallel")
+        require_accelerate("tensor_parallel")
     if source.kind == "live":
         return live_checkpoint(source.live, options, device)
     if source.kind == "random":
@@ -195,7 +195,7 @@ def at_rest(model: PreTrainedModel, device: torch.device | None) -> PreTrainedMo
 def live_checkpoint(live: LiveModel, options: LoadOptions, device: torch.device) -> Checkpoint:
     """The caller's own module, where it is; only within `left_as_it_was`, which undoes what is done to it here."""
     if device.type != "cpu" or options.device_map is not None or options.tensor_parallel:
-        raise UsageError("a live module is measured where it is: move it, or leave --device out.")
+        raise UsageError("a live module is measured where it is: move it, or leave `device` out.")
     model, identity = live.model, live.identity()
     dtype = wanted_dtype(options.dtype, model.dtype, model.device)
     if options.dtype is None and not options.half:
@@ -213,13 +213,13 @@ def random_checkpoint(source: Source, options: LoadOptions, device: torch.device
 
     if options.device_map is not None:
         raise UsageError(
-            "--device-map spreads checkpoints: a random model is built on one --device.",
-            idle=["--device-map"],
+            "`device_map` spreads checkpoints: a random model is built on one `device`.",
+            idle=["device_map"],
         )
     if options.tensor_parallel:
         raise UsageError(
-            "--tensor-parallel splits checkpoints: a random model is built whole.",
-            idle=["--tensor-parallel"],
+            "`tensor_parallel` splits checkpoints: a random model is built whole.",
+            idle=["tensor_parallel"],
         )
     dtype = wanted_dtype(options.dtype, torch.float32, device)
     with quiet():

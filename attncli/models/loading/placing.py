@@ -37,8 +37,8 @@ def refuse_no_device(model: PreTrainedModel) -> None:
     """Texts go to where the model begins."""
     if model.device.type == "meta":
         raise LimitError(
-            "--device-map: not even the first layer of the model fits a device or the memory: "
-            "choose a narrower --dtype or a larger machine."
+            "`device_map`: not even the first layer of the model fits a device or the memory: "
+            "choose a narrower `dtype` or a larger machine."
         )
 
 
@@ -47,6 +47,6 @@ def require_one_device(model: PreTrainedModel, what: str) -> None:
     spread = places(model)
     if spread:
         raise InputError(
-            f"{what} needs the model on one device, and --device-map has spread it over {', '.join(sorted(spread))}: "
-            "choose one with --device, or a narrower --dtype."
+            f"{what} needs the model on one device, and `device_map` has spread it over {', '.join(sorted(spread))}: "
+            "choose one with `device`, or a narrower `dtype`."
         )

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import torch
 
-from attncli.errors import UsageError, unknown_name
+from attncli.errors import UsageError, parameter, unknown_name
 from attncli.models.files.hashing import FLOATS
 
 DTYPES = {
@@ -35,8 +35,8 @@ def wanted_dtype(asked: str | None, stored: torch.dtype, device: torch.device) -
     chosen = DTYPES[asked] if asked is not None else stored
     if chosen == torch.float64 and device.type == "mps":
         raise UsageError(
-            "mps has no float64: choose --dtype float32 or --device cpu.",
-            rivals=["--dtype", "--device"],
+            "mps has no float64: choose `dtype='float32'` or `device='cpu'`.",
+            rivals=["dtype", "device"],
         )
     if asked is None and chosen == torch.float16 and device.type == "cpu":
         return torch.float32
@@ -57,7 +57,7 @@ def checked_device(text: str) -> torch.device:
     try:
         device = torch.device(text)
     except RuntimeError:
-        raise UsageError(f"--device '{text}': choose cpu, cuda, cuda:N or mps.") from None
+        raise UsageError(f"`device={text!r}`: choose cpu, cuda, cuda:N or mps.") from None
     if device.type == "cpu" and not device.index:
         return torch.device("cpu")
     if device.type == "cuda":
@@ -65,13 +65,13 @@ def checked_device(text: str) -> torch.device:
         if (device.index or 0) < count:
             return device
         raise UsageError(
-            f"--device {text}: this machine has {count} CUDA devices: try --device cpu."
+            f"`device={text!r}`: this machine has {count} CUDA devices: try `device='cpu'`."
         )
     if device.type == "mps" and not device.index:
         if torch.backends.mps.is_available():
             return device
-        raise UsageError("--device mps: this machine has none: try --device cpu.")
-    raise UsageError(f"--device '{text}': choose cpu, cuda, cuda:N or mps.")
+        raise UsageError("`device='mps'`: this machine has none: try `device='cpu'`.")
+    raise UsageError(f"`device={text!r}`: choose cpu, cuda, cuda:N or mps.")
 
 
 def checked_device_map(text: str | None, device: str) -> str | None:
@@ -82,13 +82,13 @@ def checked_device_map(text: str | None, device: str) -> str | None:
         raise unknown_name("device map", text, MAPS)
     if device != "cpu":
         raise UsageError(
-            "--device and --device-map exclude each other: leave one out.",
-            rivals=["--device", "--device-map"],
+            "`device` and `device_map` exclude each other: leave one out.",
+            rivals=["device", "device_map"],
         )
-    require_accelerate("--device-map")
+    require_accelerate("device_map")
     return text
 
 
 def require_accelerate(option: str) -> None:
     if importlib.util.find_spec("accelerate") is None:
-        raise UsageError(f"{option} needs accelerate: pip install 'attncli[big]'.")
+        raise UsageError(f"{parameter(option)} needs accelerate: pip install 'attncli[big]'.")

@@ -25,7 +25,7 @@ def require_room_for_weights(
     require_memory(
         numbers * dtype.itemsize // parts,
         f"{folder} in {dtype_name(dtype)}",
-        "choose a narrower --dtype; the file's own takes no memory of its own on the CPU",
+        "choose a narrower `dtype`; the file's own takes no memory of its own on the CPU",
     )
 
 
@@ -39,7 +39,7 @@ def require_room_to_run(
     require_memory(
         room_to_run(body, tokens, strip_memory, heads_at_once) + 8 * kept * tokens * width(body),
         f"a text of {tokens} tokens",
-        "cut it with --tokens, or lower --strip-memory",
+        "cut it with `tokens`, or lower `strip_memory`",
     )
 
 

@@ -40,13 +40,13 @@ def refuse_without_plan(blank: PreTrainedModel, kind: str) -> None:
     plan = blank.tp_plan or {}
     if not any("*" in name for name in plan):
         raise UsageError(
-            f"--tensor-parallel: transformers has no plan to split the blocks of '{kind}': use --device-map auto in one process."
+            f"`tensor_parallel`: transformers has no plan to split the blocks of '{kind}': use `device_map='auto'` in one process."
         )
     for name, style in plan.items():
         if any(ATTENDS.search(part) for part in name.split(".")) and style not in UNDERSTOOD:
             raise InputError(
-                f"--tensor-parallel: the plan for '{kind}' splits {name} as {style}, and which heads a process then holds "
-                "is not understood: use --device-map auto in one process."
+                f"`tensor_parallel`: the plan for '{kind}' splits {name} as {style}, and which heads a process then holds "
+                "is not understood: use `device_map='auto'` in one process."
             )
 
 
@@ -56,5 +56,5 @@ def refuse_broken_heads(config: PreTrainedConfig, kind: str, size: int) -> None:
         count = getattr(config, name, None)
         if isinstance(count, int) and count % size:
             raise UsageError(
-                f"--tensor-parallel: {size} processes cannot share the {count} {name} of this '{kind}' evenly."
+                f"`tensor_parallel`: {size} processes cannot share the {count} {name} of this '{kind}' evenly."
             )

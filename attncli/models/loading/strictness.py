@@ -109,7 +109,7 @@ def report(where: Path, found: Judgement, prefix: str | None, allow_missing: boo
         )
         raise InputError(
             f"{where} lacks {counted(found.missing, 'weight')} of the model: {hint}; "
-            "--allow-missing would leave them random."
+            "`allow_missing=True` would leave them random."
         )
     if found.unexpected:
         raise InputError(
@@ -118,7 +118,7 @@ def report(where: Path, found: Judgement, prefix: str | None, allow_missing: boo
         )
     warnings = []
     for names, text in (
-        (found.missing, "not in the files and left random, as --allow-missing says"),
+        (found.missing, "not in the files and left random, as was asked for"),
         (found.missing_heads, "not in the files; random, but beside the body"),
         (found.unexpected_heads, "in the files but not in the model; beside the body"),
     ):

@@ -17,7 +17,7 @@ from transformers import CONFIG_MAPPING, PreTrainedConfig, PreTrainedModel
 from attncli.errors import AttnError, InputError, LimitError, UsageError, unknown_name
 from attncli.limits import require_memory
 from attncli.models.files.folders import refuse_endless
-from attncli.models.loading.model_classes import body_class, configs_of
+from attncli.models.model_classes import body_class, configs_of
 from attncli.models.quiet import quiet
 from attncli.models.random.size_words import check_sizes, resolved, with_sizes
 from attncli.models.random.tiny_configs import tiny_config

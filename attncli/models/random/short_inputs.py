@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from attncli.models.loading.model_classes import configs_of
+from attncli.models.model_classes import configs_of
 from attncli.models.random.dummy_inputs import example_inputs
 
 FITTED = "interpolate_pos_encoding"

@@ -42,9 +42,9 @@ def parsed(texts: Sequence[str]) -> dict[str, str | int | float]:
     for part in (part.strip() for text in texts for part in text.split(",")):
         name, equals, value = part.partition("=")
         if not (name and equals and value):
-            raise UsageError(f"cannot read '{part}' of --engine-options: write name=value,….")
+            raise UsageError(f"cannot read '{part}' of `engine_options`: write name=value,….")
         if name in found:
-            raise UsageError(f"--engine-options gives {name} twice: leave one out.")
+            raise UsageError(f"`engine_options` gives {name} twice: leave one out.")
         found[name] = number_or_text(value)
     return found
 
@@ -62,8 +62,8 @@ def refuse_options(engine: str, options: EngineOptions, known: Sequence[str]) ->
     for name in options:
         if name not in known:
             takes = f"takes {', '.join(known)}" if known else "takes none"
-            raise UsageError(f"--engine-options {name}: the engine '{engine}' {takes}.")
+            raise UsageError(f"{name} of `engine_options`: the engine '{engine}' {takes}.")
 
 
 def needs(engine: str, library: str, extra: str) -> UsageError:
-    return UsageError(f"--engine {engine} needs {library}: pip install 'attncli[{extra}]'.")
+    return UsageError(f"`engine={engine!r}` needs {library}: pip install 'attncli[{extra}]'.")

@@ -22,7 +22,7 @@ def dask(where: str, options: EngineOptions) -> Engine:
     if where:
         for name in OWN:
             if name in options:
-                raise UsageError(f"--engine-options {name}: the workers of {where} are there already, leave it out.")  # fmt: skip
+                raise UsageError(f"{name} of `engine_options`: the workers of {where} are there already, leave it out.")  # fmt: skip
     resources = {name: value for name, value in options.items() if name not in OWN}
     for name, value in resources.items():
         if isinstance(value, str):
@@ -68,7 +68,7 @@ def client_of(
             try:
                 client = distributed.Client(where, timeout=10)
             except (OSError, TimeoutError, ValueError) as error:
-                raise UsageError(f"--engine dask: no scheduler answers at {where}: {error}.") from None  # fmt: skip
+                raise UsageError(f"`engine='dask'`: no scheduler answers at {where}: {error}.") from None  # fmt: skip
             with client:
                 yield client
             return

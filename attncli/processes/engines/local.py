@@ -24,7 +24,7 @@ def local(where: str, options: EngineOptions) -> Engine:
     refuse_options("local", options, ())
     count = whole_number(where or "1")
     if not count:
-        raise UsageError(f"--engine local:{where}: write how many workers, as in local:4.")
+        raise UsageError(f"`engine={f'local:{where}'!r}`: write how many workers, as in local:4.")
     return partial(run, count)
 
 

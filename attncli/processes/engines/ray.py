@@ -25,7 +25,7 @@ def ray(where: str, options: EngineOptions) -> Engine:
     refuse_options("ray", options, KNOWN)
     for name, value in options.items():
         if isinstance(value, str):
-            raise UsageError(f"--engine-options {name}={value}: it must be a number.")
+            raise UsageError(f"{name}={value} of `engine_options`: it must be a number.")
     return partial(run, library, where, options)
 
 
@@ -68,4 +68,4 @@ def begin(library: Any, where: str) -> None:
             logging_level=logging.CRITICAL,
         )
     except (ConnectionError, ValueError, RuntimeError) as error:
-        raise UsageError(f"--engine ray: {str(error).splitlines()[0].rstrip('.')}.") from None
+        raise UsageError(f"`engine='ray'`: {str(error).splitlines()[0].rstrip('.')}.") from None

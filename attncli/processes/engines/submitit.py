@@ -29,14 +29,16 @@ def submitit(where: str, options: EngineOptions) -> Engine:
     except ImportError:
         raise needs("submitit", "submitit", "slurm") from None
     if where not in CLUSTERS:
-        raise UsageError(f"--engine submitit:{where}: write submitit, submitit:slurm or submitit:local.")  # fmt: skip
+        raise UsageError(f"`engine={f'submitit:{where}'!r}`: write submitit, submitit:slurm or submitit:local.")  # fmt: skip
     try:
         executor = library.AutoExecutor(folder=Path(LOGS) / "%j", cluster=where or None)
         executor.update_parameters(
             **{"name": "attn-sweep", "timeout_min": minutes(executor), **spelled(options)}
         )
     except (NameError, ValueError, TypeError, AssertionError, RuntimeError) as error:
-        raise UsageError(f"--engine submitit: {str(error).splitlines()[0].rstrip('.')}.") from None
+        raise UsageError(
+            f"`engine='submitit'`: {str(error).splitlines()[0].rstrip('.')}."
+        ) from None
     return partial(run, library, executor)
 
 

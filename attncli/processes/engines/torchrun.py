@@ -13,7 +13,7 @@ def torchrun(where: str, options: EngineOptions) -> Engine:
     refuse_options("torchrun", options, ())
     if where or not launch().several:
         raise UsageError(
-            "--engine torchrun takes the processes that there are: torchrun --nproc-per-node N -m attncli sweep …"
+            "`engine='torchrun'` takes the processes that there are: torchrun --nproc-per-node N -m attncli sweep …"
         )
     return run
 

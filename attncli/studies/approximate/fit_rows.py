@@ -76,7 +76,7 @@ def fit_rows(
         "fixed_keys_d": fixed_keys_value(attempt, target, request),
     }
     if searched:
-        values["d_min"] = width if attempt.met else None
+        values["d_min"] = (attempt.least or width) if attempt.met else None
     for metric, definition in FIT_METRICS.items():
         if metric in values:
             yield one_row(metric, values[metric], definition.unit, attempt.reason, keys)

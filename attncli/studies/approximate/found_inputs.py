@@ -14,6 +14,7 @@ from attncli.fits._verify import Evidence, measure
 from attncli.heads.head import Head
 from attncli.heads.head_projections import Array
 from attncli.heads.inputs_for_scores import (
+    Inverse,
     balanced_inputs,
     inverse,
     projected,
@@ -65,7 +66,7 @@ def found_inputs(
             raise InputError(f"{pattern}: no queries and keys of width {head.d}: {attempt.reason}.")
         queries, keys = np.split(attempt.fit.x.astype(np.float64), 2, axis=1)
         wanted = wanted_projections(head, queries, keys)
-        shown = tuple(show(head, wanted, target, dtype) for dtype in DTYPES)
+        shown = tuple(show(head, wanted, target, dtype, inverse(head, dtype)) for dtype in DTYPES)
         found.append(FoundInputs(pattern, target, attempt, shown))
     progress(len(targets), len(targets), "patterns")
     return found
@@ -74,7 +75,7 @@ def found_inputs(
 def check_window(head: Head, target: csr_array) -> None:
     if head.window is not None and target.shape[0] > head.window:
         raise UsageError(
-            f"this layer sees {head.window} keys (sliding window): choose a --length up to that, not {target.shape[0]}."
+            f"this layer sees {head.window} keys (sliding window): choose a `length` up to that, not {target.shape[0]}."
         )
 
 
@@ -93,9 +94,9 @@ def wanted_fit(
     return best_of(attempts)
 
 
-def show(head: Head, wanted: Array, target: csr_array, dtype: str) -> ShownPattern:
-    """Round the weights, solve for x, round x, and compute the map as the model would."""
-    x = balanced_inputs(head, wanted, inverse(head, dtype), dtype)
+def show(head: Head, wanted: Array, target: csr_array, dtype: str, pseudo: Inverse) -> ShownPattern:
+    """Round the weights, solve for x, round x, and compute the map as the model would; `pseudo`: of those weights."""
+    x = balanced_inputs(head, wanted, pseudo, dtype)
     queries, keys = projected(head, x, dtype)
     return ShownPattern(dtype, x, measure(queries, keys, target, dtype, head.causal, head.scale))
 
@@ -105,7 +106,7 @@ def require_plain(head: Head) -> None:
     if head.rotary is not None:
         raise UsageError(
             "a head with rotary positions is no softmax(x w_q w_k^T x^T), which files and plots hold: "
-            "leave out -o FILE.safetensors and --plot."
+            "leave out `save_module` and `pictures`."
         )
 
 
@@ -115,8 +116,8 @@ def as_files(head: Head, found: Sequence[FoundInputs]) -> list[SavedFit]:
     w_q = np.concatenate([head.w_q, head.b_q[None]]) * head.scale
     w_k = np.concatenate([head.w_k, head.b_k[None]])
     saved = []
-    for one in found:
+    for number, one in enumerate(found):
         x = np.pad(one.shown[0].x, ((0, 0), (0, 1)), constant_values=1.0)
         module = StoredModule(w_q, w_k, x, "float64", head.causal)
-        saved.append(SavedFit(one.pattern, one.attempt.method, module, one.target))
+        saved.append(SavedFit(one.pattern, one.attempt.method, module, one.target, number))
     return saved

@@ -14,10 +14,12 @@ from attncli.maths.widths import fixed_keys_limit
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
 from attncli.studies import Progress, no_progress
 from attncli.studies.approximate.fit_rows import FIT_METRICS, most_keys
+from attncli.studies.approximate.unmet import unmet_verdicts
 
 TIGHTENING = 0.7
 """Each success is followed by a search under this share of its logit scale."""
 ROUNDS = 8
+NOTHING = "nothing found"
 GENEROUS = 1e15
 """The first budget: finite, so that methods look for small logits from the start."""
 
@@ -66,6 +68,11 @@ def frontier(
         views=(View("Smallest logit scale found", "d", ("logit_scale",), across="dtype"),),
         findings=tuple(found),
         warnings=("the frontier is what was found: smaller logits are not proved impossible.",),
+        verdicts=unmet_verdicts(
+            (f"{pattern} in {finding.about}", finding.text)
+            for finding in found
+            if finding.text.startswith(NOTHING)
+        ),
     )
 
 
@@ -91,7 +98,7 @@ def any_method(
 ) -> tuple[Attempt | None, int, str]:
     """The first method that meets the request, the modules tried, and the last reason against."""
     probes, reason = 0, "no method applies"
-    for method in AUTO:
+    for method in AUTO if request.d == 1 else AUTO[1:]:
         attempt = try_width(method, target, request, seeds)
         probes += attempt.probes
         if attempt.met:
@@ -126,6 +133,6 @@ def frontier_rows(
 def in_words(reached: dict[int, float], widths: Sequence[int]) -> str:
     """`logits to 4400 at d = 2, 12 at d = 16`: the two ends of a curve."""
     if not reached:
-        return f"nothing found at d = {min(widths)} … {max(widths)}"
+        return f"{NOTHING} at d = {min(widths)} … {max(widths)}"
     ends = dict.fromkeys([min(reached), max(reached)])
     return "logits to " + ", ".join(f"{number(reached[d])} at d = {d}" for d in ends)

@@ -20,6 +20,7 @@ from attncli.studies.approximate.fit_rows import (
     size_values,
 )
 from attncli.studies.approximate.solutions import Solution, SolvedPattern
+from attncli.studies.approximate.unmet import unmet_verdicts
 
 
 def approximate(solution: Solution, timing: bool = False) -> Report:
@@ -36,7 +37,12 @@ def approximate(solution: Solution, timing: bool = False) -> Report:
         views=fit_views(*effort),
         findings=tuple(findings(solution)),
         warnings=tuple(warnings(solution)),
+        verdicts=unmet_verdicts((one.pattern, verdict(one.chosen)) for one in missed(solution)),
     )
+
+
+def missed(solution: Solution) -> list[SolvedPattern]:
+    return [one for one in solution.solved if not one.chosen.met]
 
 
 def all_rows(solution: Solution, timing: bool) -> Iterator[Row]:
@@ -76,13 +82,15 @@ def weights_hash(module: StoredModule) -> str:
 
 def headline(solution: Solution) -> str:
     """`d = 8 is enough (…); the paper's bound says 24 000`."""
-    missed = [one for one in solution.solved if not one.chosen.met]
+    short = missed(solution)
     bound = max(bound_of(one.target, solution.request) for one in solution.solved)
     says = f"the paper's bound says {thousands(bound)}"
-    if missed:
+    if short:
         what = "not found" if solution.searched else "not met"
-        reason = missed[0].chosen.reason or "no method applies"
-        return f"{missed[0].pattern}: {what}; {reason}; {says}."
+        reason = short[0].chosen.reason or "no method applies"
+        many = f" (and {len(short) - 1} more of {len(solution.solved)})" if len(short) > 1 else ""
+        said = reason if reason.startswith(what) else f"{what}; {reason}"
+        return f"{short[0].pattern}{many}: {said}; {says}."
     d = solution.request.d
     scale = max(one.chosen.evidence.logit_scale for one in solution.solved if one.chosen.evidence)
     if len(solution.solved) == 1:

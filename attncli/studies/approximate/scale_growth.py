@@ -13,6 +13,7 @@ from attncli.maths.widths import permutation_exponent
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
 from attncli.studies import Progress, no_progress
 from attncli.studies.approximate.fit_rows import FIT_METRICS, most_keys
+from attncli.studies.approximate.unmet import unmet_verdicts
 from attncli.studies.approximate.width_growth import Make
 from attncli.studies.statistics import summary_row
 
@@ -75,6 +76,14 @@ def scale_growth(
             View("Its exponent in n", "d", ("scale_exponent", "permutation_exponent")),
         ),
         findings=tuple(found),
+        verdicts=unmet_verdicts(
+            (
+                f"{pattern} at d = {row.keys['d']}, length {row.keys['length']}",
+                "no method found a module",
+            )
+            for row in rows
+            if row.metric == "logit_scale" and row.value is None
+        ),
     )
 
 

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scipy.sparse import csr_array
 
@@ -11,6 +11,7 @@ from attncli.fits._search import (
     DENSE_LIMIT,
     Attempt,
     best_of,
+    cheapest,
     find_width,
     narrowest,
     try_width,
@@ -62,7 +63,7 @@ def solve(
     """Fit every pattern by every method (`auto` among them), at `request.d` or at the smallest width found."""
     for pattern, target in targets.items():
         tokens = target.shape[0]
-        require_finishable(len(methods) * tokens**2 * VERIFICATIONS, pattern, "lower --length")
+        require_finishable(len(methods) * tokens**2 * VERIFICATIONS, pattern, "lower `length`")
     total = len(targets) * len(methods)
     solved: list[SolvedPattern] = []
     for pattern, target in targets.items():
@@ -81,7 +82,9 @@ def solve(
             SolvedPattern(pattern, target, tuple(attempts), best_of(attempts), tuple(seconds))
         )
     progress(total, total, "fits")
-    return share(tuple(solved), request, search, tuple(seeds))
+    d = max((one.chosen.fit.d for one in solved if one.chosen.fit), default=request.d)
+    wide = tuple(at_common_width(one, methods, request.at(d), seeds) for one in solved)
+    return share(wide, request, search, tuple(seeds))
 
 
 def attempt_one(
@@ -94,21 +97,46 @@ def attempt_one(
     watch: Progress,
 ) -> Attempt:
     if method == "auto":
-        return narrowest(target, request, seeds, widest if search else None, watch)
+        if search:
+            return narrowest(target, request, seeds, widest, watch)
+        return cheapest(target, request, seeds, watch)
     if search:
         return find_width(method, target, request, seeds, widest, watch)
     return try_width(method, target, request, seeds, watch)
+
+
+def at_common_width(
+    one: SolvedPattern, methods: Sequence[str], request: FitRequest, seeds: Sequence[int]
+) -> SolvedPattern:
+    """Its module with the smallest logits at the width that all share: its own, widened, or a new one."""
+    own = one.chosen
+    if not own.met or own.fit is None or own.fit.d == request.d:
+        return one
+    found = [
+        cheapest(one.target, request, seeds)
+        if method == "auto"
+        else try_width(method, one.target, request, seeds)
+        for method in methods
+    ]
+    best = best_of(found)
+    if not best.met or best.logits >= own.logits:
+        return one
+    kept = replace(best, probes=own.probes + best.probes, seeds=max(own.seeds, best.seeds))
+    shared = replace(kept, tried=own.tried, least=own.fit.d)
+    others = {a.method: a for a in one.attempts if a.method not in (own.method, best.method)}
+    attempts = (*others.values(), shared)
+    return replace(one, attempts=attempts, chosen=shared, seconds=one.seconds[: len(attempts)])
 
 
 def share(
     solved: tuple[SolvedPattern, ...], request: FitRequest, searched: bool, seeds: tuple[int, ...]
 ) -> Solution:
     """Bring the chosen fits to one width, where they have the same w_q and w_k."""
-    fitted = [(one, one.chosen.fit) for one in solved if one.chosen.fit]
-    d = max((fit.d for _, fit in fitted), default=request.d)
+    fitted = [(number, one, one.chosen.fit) for number, one in enumerate(solved) if one.chosen.fit]
+    d = max((fit.d for _, _, fit in fitted), default=request.d)
     saved = []
-    for one, fit in fitted:
+    for number, one, fit in fitted:
         wide = fit.padded(d)
         stored = StoredModule(wide.w_q, wide.w_k, wide.x, wide.dtype, wide.causal)
-        saved.append(SavedFit(one.pattern, one.chosen.method, stored, one.target))
+        saved.append(SavedFit(one.pattern, one.chosen.method, stored, one.target, number))
     return Solution(solved, request.at(d), searched, seeds, tuple(saved))

@@ -21,6 +21,7 @@ from attncli.studies.approximate.fit_rows import (
     dense_warnings,
 )
 from attncli.studies.approximate.found_inputs import FoundInputs, ShownPattern
+from attncli.studies.approximate.unmet import unmet_verdicts
 
 HEAD_METRICS = {name: FIT_METRICS[name] for name in ("meets", *MEASURED)} | {
     "condition": Definition("1", "Largest over smallest singular value of [W_Q W_K]: how much rounding errors can grow; 1 at best."),
@@ -28,6 +29,9 @@ HEAD_METRICS = {name: FIT_METRICS[name] for name in ("meets", *MEASURED)} | {
     "norm_reach": Definition("1", "Length of the least token before the norm's gain, over √hidden: up to 1 that norm can put it out (our own definition)."),
 }  # fmt: skip
 
+REAL_METRICS = {
+    "token_id": Definition("id", "The token at this position of the text found, of layer 0's own embeddings."),
+}  # fmt: skip
 
 VIEWS = (
     View("Patterns by inputs alone", "fit", ("meets", *MEASURED, "input_norm", "norm_reach")),
@@ -55,6 +59,12 @@ def trained_head(
             for shown in one.shown
         ),
         warnings=tuple(warnings(head, found)),
+        verdicts=unmet_verdicts(
+            (str(keys_of(one, shown)["fit"]), in_words(shown, request))
+            for one in found
+            for shown in one.shown
+            if shown.dtype == request.dtype and not shown.evidence.meets(request)
+        ),
     )
 
 

@@ -12,6 +12,7 @@ from attncli.maths.growth import FEWEST_LENGTHS, Law, fit_laws
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
 from attncli.studies import Progress, no_progress
 from attncli.studies.approximate.fit_rows import FIT_METRICS
+from attncli.studies.approximate.unmet import unmet_verdicts
 from attncli.studies.statistics import summary_row
 
 GROWTH_METRICS = {name: FIT_METRICS[name] for name in ("d_min", "logit_scale", "probes")} | {
@@ -70,6 +71,11 @@ def growth(
         seeds=tuple(seeds),
         views=views(),
         findings=tuple(found),
+        verdicts=unmet_verdicts(
+            (f"{row.keys['fit']} at length {row.keys['length']}", "no seed found a width")
+            for row in rows
+            if row.metric == "d_min" and row.value is None
+        ),
     )
 
 

@@ -76,7 +76,7 @@ def circle(
 def require_room(designs: Designs, seeds: int) -> None:
     """Weights, gradients and two moments in float32, and the weights once more in float64."""
     largest = max(design.spec.layer_bytes for design in designs.values())
-    require_memory(3 * seeds * largest, "This training", "lower --width or --seeds")
+    require_memory(3 * seeds * largest, "This training", "lower `width` or `seeds`")
 
 
 def all_runs(

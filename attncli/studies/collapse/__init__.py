@@ -4,6 +4,6 @@ network_collapse  synthetic networks over their layers
 size_sweep        synthetic networks over a size
 model_collapse    any model, its parts switched off
 model_arithmetic  which variants of a model can be computed exactly
-known_digits      what rounding has left of a number
+depth_words       what metrics of depth say in words
 regimes           what all of them say in words
 """

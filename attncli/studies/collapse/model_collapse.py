@@ -7,13 +7,13 @@ from typing import Any
 
 from attncli.maths.decays import FEWEST_POINTS
 from attncli.maths.regime import regime
-from attncli.metrics import definition
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.loading.load import Checkpoint
 from attncli.networks.variants import Switches
 from attncli.processes.sharing import own_share
 from attncli.records import ARITHMETIC, UNCERTAINTY, Finding, Report, Row, Scalar, View
 from attncli.studies import Progress, no_progress
+from attncli.studies.collapse.depth_words import depth_findings
 from attncli.studies.collapse.network_collapse import (
     OWN_METRICS,
     REGIMES,
@@ -23,6 +23,7 @@ from attncli.studies.collapse.network_collapse import (
 from attncli.studies.collapse.regimes import at_the_end, mean_curves, support, with_order
 from attncli.studies.model_runs import CollapseSubject, Curves, StatePlace, run_text
 from attncli.studies.over_texts import over_texts
+from attncli.studies.state_meters import AFTER_MLP, definition_of, step_names
 from attncli.studies.trajectories import EXACT, RESIDUAL, Ensemble, Trajectory
 from attncli.watching.traits import Traits
 
@@ -39,11 +40,12 @@ def model_collapse(
     metrics: Sequence[str],
     sub_blocks: bool = False,
     progress: Progress = no_progress,
+    over: int = 1,
 ) -> Report:
     """`subjects`: the model itself under "", its random twin under the suffix of that one's variants."""
     wanted = list(dict.fromkeys([RESIDUAL, *metrics]))
     identity = checkpoint.identity
-    everywhere = measure(subjects, identity, texts, variants, wanted, sub_blocks, progress)
+    everywhere = measure(subjects, identity, texts, variants, wanted, sub_blocks, over, progress)
     ensembles = {place.stack: found for place, found in everywhere.items() if not place.after}
     arithmetics = arithmetics_of(ensembles)
     both = {name + suffix: variants[name] for suffix in subjects for name in variants}
@@ -51,12 +53,12 @@ def model_collapse(
     return Report(
         study="rank-collapse",
         headline=headline(ensembles, findings),
-        rows=tuple(all_rows(everywhere, len(ensembles) > 1)),
-        metrics={name: definition(name) for name in wanted} | {"order": OWN_METRICS["order"]},
+        rows=tuple(all_rows(everywhere, len(ensembles) > 1, over)),
+        metrics={name: definition_of(name) for name in wanted} | {"order": OWN_METRICS["order"]},
         source=describe_source(checkpoint, subjects, variants, arithmetics),
         input={"texts": [text.described() for text in texts]},
         views=tuple(views(everywhere, metrics, len(texts), arithmetics)),
-        findings=findings,
+        findings=(*findings, *in_depth(ensembles)),
         warnings=(*checkpoint.warnings, *subjects[""].anatomy.notes, *whys_of(ensembles)),
     )
 
@@ -68,6 +70,7 @@ def measure(
     variants: Mapping[str, Switches],
     metrics: Sequence[str],
     sub_blocks: bool,
+    over: int,
     progress: Progress,
 ) -> dict[StatePlace, Ensemble]:
     """Per place and variant, one trajectory for each text."""
@@ -84,7 +87,7 @@ def measure(
         def work(
             place: int, text: ModelInput, subject: CollapseSubject = subject
         ) -> dict[str, Curves]:
-            return run_text(subject, text, variants, metrics, tick, sub_blocks)
+            return run_text(subject, text, variants, metrics, tick, sub_blocks, over)
 
         made_of = (StatePlace, Trajectory)
         for ran in over_texts(texts, work, identity, f"collapse {suffix}", made_of):
@@ -109,6 +112,11 @@ def describe(
             )
             text = in_words(curve, support(switches), drag, arithmetic_of(ensemble[name]))
             yield Finding(about(stack, name, ensembles), text)
+
+
+def in_depth(ensembles: Mapping[str, Ensemble]) -> Iterator[Finding]:
+    for stack, ensemble in ensembles.items():
+        yield from depth_findings(ensemble, f"{stack} " if len(ensembles) > 1 else "")
 
 
 def about(stack: str, variant: str, ensembles: Mapping[str, Ensemble]) -> str:
@@ -183,11 +191,13 @@ def end_in_words(curve: Sequence[float], arithmetic: str) -> str:
     return f"{at_the_end(curve[:layer])} and {unknown}" if layer else unknown
 
 
-def all_rows(everywhere: Mapping[StatePlace, Ensemble], several_stacks: bool) -> Iterator[Row]:
+def all_rows(
+    everywhere: Mapping[StatePlace, Ensemble], several_stacks: bool, over: int
+) -> Iterator[Row]:
     for place, ensemble in everywhere.items():
         for variant, trajectories in ensemble.items():
             keys = keys_of(place, several_stacks) | {ARITHMETIC: arithmetic_of(trajectories)}
-            for row in measured_rows(variant, trajectories, keys):
+            for row in measured_rows(variant, trajectories, keys, 1 if place.after else over):
                 if not (place.after and row.layer == 0):  # there is no block before state 0
                     yield with_rounding(row, trajectories)
             if not place.after:
@@ -285,6 +295,8 @@ def views(
         of = f" of {place.stack}" if several else ""
         after = f"the {place.after} of each layer" if place.after else "each layer"
         for metric in metrics:
+            if place.after == AFTER_MLP and not step_names([metric]):
+                continue  # the state there is the block's
             yield View(
                 title=f"{metric} after {after}{of}{over}; {how}",
                 down="layer",

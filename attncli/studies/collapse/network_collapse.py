@@ -2,18 +2,19 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from attncli.maths import bounds
 from attncli.maths.convergence import orders
-from attncli.metrics import definition
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import Switches, of_network
 from attncli.networks.weights import Network
 from attncli.records import NOT_APPLICABLE, Definition, Report, Row, Scalar, View
 from attncli.studies import Progress, no_progress
+from attncli.studies.collapse.depth_words import depth_findings
 from attncli.studies.collapse.regimes import describe, explain, headline
+from attncli.studies.state_meters import NO_STEP, definition_of, step_names
 from attncli.studies.statistics import NOTHING, summary_row
 from attncli.studies.trajectories import (
     RESIDUAL,
@@ -42,6 +43,9 @@ OWN_METRICS: Mapping[str, Definition] = {
 }
 """Numbers of this study that are not measurements of one state."""
 
+BLOCKS = "blocks"
+"""The key of how many blocks lie between two states that a metric compares, where that is not one."""
+
 BEYOND = "zero, or beyond 10^±(10^308)"
 NOT_COVERED = (
     NOT_APPLICABLE
@@ -55,22 +59,23 @@ def rank_collapse(
     metrics: Sequence[str],
     source: Mapping[str, Any],
     progress: Progress = no_progress,
+    over: int = 1,
 ) -> Report:
-    """All variants of networks that differ in their seed alone."""
+    """All variants of networks that differ in their seed alone; `over`: blocks between the states that metrics compare."""
     spec = networks[0].spec
     require_days([spec], len(networks), len(variants))
-    ensemble = measure(networks, variants, metrics, progress)
+    ensemble = measure(networks, variants, metrics, progress, over)
     findings = tuple(describe(ensemble, explain(ensemble, spec, variants)))
     return Report(
         study="rank-collapse",
         headline=headline(ensemble, findings),
-        rows=tuple(all_rows(ensemble, spec, variants)),
+        rows=tuple(all_rows(ensemble, spec, variants, over=over)),
         metrics=definitions(metrics),
         source=describe_source(source, spec, variants),
         input={"tokens": spec.tokens},
         seeds=tuple(network.seed for network in networks),
         views=(*curves(metrics, len(networks)), REGIMES, BY_VARIANT),
-        findings=findings,
+        findings=(*findings, *depth_findings(ensemble)),
     )
 
 
@@ -79,6 +84,7 @@ def measure(
     variants: Mapping[str, Switches],
     metrics: Sequence[str],
     progress: Progress,
+    over: int = 1,
 ) -> Ensemble:
     """Run every network; the residuals that the regime and the bound need are always among the metrics."""
     wanted = measured_metrics(metrics)
@@ -92,7 +98,7 @@ def measure(
         progress(done, total, "layers")
 
     for network in networks:
-        for name, trajectory in run(network, variants, wanted, tick).items():
+        for name, trajectory in run(network, variants, wanted, tick, over).items():
             ensemble[name].append(trajectory)
     return ensemble
 
@@ -102,7 +108,7 @@ def measured_metrics(metrics: Sequence[str]) -> list[str]:
 
 
 def definitions(metrics: Sequence[str]) -> dict[str, Definition]:
-    return {name: definition(name) for name in measured_metrics(metrics)} | dict(OWN_METRICS)
+    return {name: definition_of(name) for name in measured_metrics(metrics)} | dict(OWN_METRICS)
 
 
 def describe_source(
@@ -122,31 +128,46 @@ def all_rows(
     spec: NetworkSpec,
     variants: Mapping[str, Switches],
     keys: Mapping[str, Scalar] = NOTHING,
+    over: int = 1,
 ) -> Iterator[Row]:
     for name, trajectories in ensemble.items():
-        yield from measured_rows(name, trajectories, keys)
+        yield from measured_rows(name, trajectories, keys, over)
         yield from order_rows(name, trajectories, keys)
         yield from bound_rows(name, trajectories, bound_applies(spec, variants[name]), keys)
 
 
 def measured_rows(
-    variant: str, trajectories: Sequence[Trajectory], keys: Mapping[str, Scalar]
+    variant: str, trajectories: Sequence[Trajectory], keys: Mapping[str, Scalar], over: int = 1
 ) -> Iterator[Row]:
+    """What there is: no step leads to the first states."""
     for metric in trajectories[0].measured:
         states = zip(*(trajectory.measured[metric] for trajectory in trajectories), strict=True)
-        unit = definition(metric).unit
+        unit, of_step = definition_of(metric).unit, bool(step_names([metric]))
+        at = {**keys, BLOCKS: over} if of_step and over > 1 else keys
         for layer, values in enumerate(states):
-            yield summary_row(metric, unit, values, BEYOND, keys, variant=variant, layer=layer)
+            if of_step and layer < over:
+                continue
+            row = summary_row(metric, unit, values, BEYOND, at, variant=variant, layer=layer)
+            yield replace(row, note=NO_STEP) if of_step and row.value is None else row
 
 
 def order_rows(
     variant: str, trajectories: Sequence[Trajectory], keys: Mapping[str, Scalar]
 ) -> Iterator[Row]:
-    per_seed = [orders(trajectory.measured[RESIDUAL]) for trajectory in trajectories]
-    for layer, values in enumerate(zip(*per_seed, strict=True)):
-        why = "needs two layers before it" if layer < 2 else "the residual does not fall steadily"
-        why = NOT_APPLICABLE + why
+    curves = [trajectory.measured[RESIDUAL] for trajectory in trajectories]
+    for layer, values in enumerate(zip(*map(orders, curves), strict=True)):
+        why = NOT_APPLICABLE + why_no_order(layer, curves)
         yield summary_row("order", "1", values, why, keys, variant=variant, layer=layer)
+
+
+def why_no_order(layer: int, curves: Sequence[Sequence[float]]) -> str:
+    """Of those after this layer that have none."""
+    if layer < 2:
+        return "needs two layers before it"
+    three = (value for curve in curves for value in curve[layer - 2 : layer + 1])
+    if all(map(math.isfinite, three)):
+        return "the residual does not fall steadily"
+    return "needs the residuals of three layers in a row"
 
 
 def bound_rows(

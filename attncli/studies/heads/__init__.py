@@ -13,6 +13,7 @@ head_views        how it is shown
 chosen_heads      how much of the model was looked at
 layer_census      what mixes tokens in each layer
 kept_maps         maps that are kept
+small_maps        maps small enough for a page
 strongest_pairs   the strongest pairs of tokens, kept while maps go past
 token_pairs       the same in words
 token_names       the words along a map's sides

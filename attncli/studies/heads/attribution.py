@@ -57,10 +57,10 @@ def refuse_different_places(token: str, texts: Sequence[ModelInput]) -> None:
     """Means over texts need the same place in all of them."""
     if len({text.tokens for text in texts}) > 1:
         raise UsageError(
-            "--attribute asks about one place in texts of one length: give one text, or cut all with --tokens."
+            "`attribute` asks about one place in texts of one length: give one text, or cut all with `tokens`."
         )
     if len(texts) > 1 and not POSITION.fullmatch(token):
-        raise UsageError(f"--attribute {token} with several texts: give a position, such as -1.")
+        raise UsageError(f"`attribute={token!r}` with several texts: give a position, such as -1.")
 
 
 def attributed(subject: PathSubject, text: ModelInput, token: str) -> Attributed:

@@ -50,8 +50,10 @@ class Chosen:
     def heads_in_words(self, played: str) -> str:
         """`; of 72 heads 57 mixed`, `; 2 of 270 heads, 1 sink, 1 mixed`; nothing where all are there and play nothing."""
         if self.whole:
-            return f"; of {self.heads} heads {played}" if played else ""
-        which = f"; {part(self.heads, self.of_heads)} heads"
+            return (
+                f"; of {self.heads} head{'' if self.heads == 1 else 's'} {played}" if played else ""
+            )
+        which = f"; {part(self.heads, self.of_heads)} head{'' if self.of_heads == 1 else 's'}"
         return f"{which}, {played}" if played else which
 
 

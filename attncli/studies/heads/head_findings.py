@@ -7,10 +7,10 @@ from attncli.maths.digits import number
 from attncli.metrics.activations._state import MASSIVE, RATIO
 from attncli.records import Finding, Row
 from attncli.studies.heads.head_roles import PlayedHead
-from attncli.studies.heads.head_rows import NULLS, UNIFORM
 from attncli.studies.heads.layer_census import in_words
 from attncli.studies.heads.roles import DUPLICATE, INDUCTION, OWN, PREVIOUS, SINK, Role
 from attncli.studies.heads.roles import UNIFORM as EVEN
+from attncli.studies.nulls import NULLS, UNIFORM
 
 COLLAPSED = 0.05
 """1 - cosine below which tokens are called one and the same direction."""
@@ -154,6 +154,11 @@ def named(found: Sequence[PlayedHead], metric: str) -> str:
     return ", ".join(f"{head.name} ({head.numbers[metric]:.2f})" for head in found[:NAMED])
 
 
+def names(found: Sequence[PlayedHead]) -> tuple[str, ...]:
+    """Of the heads that a sentence names."""
+    return tuple(head.name for head in found[:NAMED])
+
+
 def nulls_in_words(found: Sequence[PlayedHead], heads: Sequence[PlayedHead], role: Role) -> str:
     """The number of even attention beside the strongest head, and how many heads show the same for nothing."""
     even = found[0].even.get(role.evidence)
@@ -187,6 +192,8 @@ def sinks(heads: Sequence[PlayedHead]) -> Iterator[Weighed]:
             "sinks",
             f"{count(found, known)} put {SINK.threshold} and more of their weight on one token, {where}; strongest "
             f"{named(found, 'sink_max')}{nulls_in_words(found, heads, SINK)}",
+            "sink_max",
+            names(found),
         ),
     )
 
@@ -202,6 +209,8 @@ def evenly(heads: Sequence[PlayedHead]) -> Iterator[Weighed]:
                 "even heads",
                 f"{count(found, known)} spread over nearly all that they see: entropy / ln n_i at least "
                 f"{EVEN.threshold}; most even {named(found, metric)}{nulls_in_words(found, heads, EVEN)}",
+                metric,
+                names(found),
             ),
         )
 
@@ -220,6 +229,8 @@ def idle(heads: Sequence[PlayedHead]) -> Iterator[Weighed]:
                 "idle heads",
                 f"{count(found, len(known))} write less than a tenth of an equal share; least {least}; "
                 f"equal share: {number(found[0].even[metric])}",
+                metric,
+                names(found),
             ),
         )
 
@@ -236,6 +247,8 @@ def virtual(heads: Sequence[PlayedHead]) -> Iterator[Weighed]:
                 "learned sinks",
                 f"take {mean:.0%} of the attention on average, most in {top.name} "
                 f"({top.numbers['virtual_sink']:.2f}); without one: 0",
+                "virtual_sink",
+                (top.name,),
             ),
         )
 
@@ -251,6 +264,8 @@ def players(heads: Sequence[PlayedHead]) -> Iterator[Weighed]:
                     f"{role.name} heads",
                     f"{len(found)}: {named(found, role.evidence)}"
                     f"{' …' if len(found) > NAMED else ''}{nulls_in_words(found, heads, role)}",
+                    role.evidence,
+                    names(found),
                 ),
             )
 

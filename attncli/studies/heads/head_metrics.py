@@ -9,6 +9,7 @@ from attncli.metrics import definition as state_definition
 from attncli.metrics.activations import ACTIVATIONS
 from attncli.metrics.attention import ATTENTION, nature
 from attncli.metrics.weights import WEIGHTS
+from attncli.options.head_options import GROUPS
 from attncli.records import Definition
 from attncli.studies.heads import roles
 from attncli.studies.heads.head_roles import DEFINITION, ROLE
@@ -33,8 +34,6 @@ DEFAULT_HEADS = (
 DEFAULT_STATES = ("max_activation", "token_cosine_gap")
 SLOW = ("log10_residual_optimal",)
 """A state takes seconds to minutes: asked for by name alone."""
-GROUPS = ("attention", "spectra", "roles", "states", "weights", "all")
-"""What `--metric` takes besides names."""
 MOST_PAIRS = 1000
 """Of a head: what is kept of it stays small."""
 
@@ -83,7 +82,7 @@ def choose(names: Iterable[str], pairs: int = 0) -> Metrics:
     """The metrics that names and groups mean; none at all means the default set, with roles."""
     names = list(names)
     if not 0 <= pairs <= MOST_PAIRS:
-        raise UsageError(f"--pairs {pairs}: it must be from 1 to {MOST_PAIRS}.")
+        raise UsageError(f"`pairs={pairs}`: it must be from 1 to {MOST_PAIRS}.")
     if not names:
         return Metrics(DEFAULT_HEADS, DEFAULT_STATES, roles=True, pairs=pairs)
     heads: list[str] = []
@@ -106,7 +105,9 @@ def expanded(name: str) -> list[str]:
     if name == "all":
         return [member for group in groups.values() for member in group]
     if name == "weights" or name in WEIGHTS.names():
-        raise UsageError(f"--metric {name} needs no run: say --weights-only.", idle=["--metric"])
+        raise UsageError(
+            f"`metric={name!r}` needs no run: say `weights_only=True`.", idle=["metric"]
+        )
     if name in groups:
         return groups[name]
     known = [*ATTENTION.names(), *state_names(), ROLE]

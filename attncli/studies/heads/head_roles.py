@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from attncli.records import NOT_APPLICABLE, Definition, Row, Scalar
-from attncli.studies.heads.head_rows import NULLS, UNIFORM
 from attncli.studies.heads.roles import MIXED, Played, role_of
+from attncli.studies.nulls import NULLS, UNIFORM
 from attncli.watching.attention_sites import DIFFERENCE
 
 ROLE = "role"

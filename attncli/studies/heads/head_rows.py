@@ -1,6 +1,7 @@
 """From forward passes to rows: one for every metric and head, its nulls beside it, its spread over the texts."""
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,14 +14,11 @@ from attncli.metrics.attention import nature
 from attncli.metrics.attention._map_spectrum import ROUNDS, STILL
 from attncli.records import Row, Scalar
 from attncli.studies.heads.head_runs import Seen
+from attncli.studies.nulls import UNIFORM
 from attncli.studies.statistics import UNRESOLVED, summary_row
 from attncli.watching import Site
+from attncli.watching.attention_sites import blocks_around
 from attncli.watching.blocks import Stack
-
-UNIFORM, RANDOM, SHUFFLED = "uniform", "random_init", "shuffled"
-
-NULLS = {UNIFORM: "even attention", RANDOM: "random weights", SHUFFLED: "shuffled text"}
-"""The keys under which nulls stand beside a number, in words."""
 
 ON_REPEATS = "roles"
 """The group of metrics that are taken from random tokens repeated twice."""
@@ -63,7 +61,7 @@ class Observed:
 
 def site_keys(sites: Sequence[Site], stacks: Sequence[Stack]) -> dict[Site, dict[str, Scalar]]:
     """What tells attentions of the same layer number apart, and nothing where there is nothing to tell apart."""
-    names = {site: stack_name(site, stacks) for site in sites}
+    names = stack_names(sites, stacks)
     several = {
         "stack": len(set(names.values())) > 1,
         "kind": len({site.kind for site in sites}) > 1,
@@ -83,14 +81,14 @@ def site_keys(sites: Sequence[Site], stacks: Sequence[Stack]) -> dict[Site, dict
     }
 
 
-def stack_name(site: Site, stacks: Sequence[Stack]) -> str:
-    """The name of the stack of blocks that an attention belongs to, where both count layers alike."""
-    for stack in stacks:
-        for call in stack.calls:
-            inside = site.name == call.name or site.name.startswith(f"{call.name}.")
-            if inside and call.layer == site.layer:
-                return stack.name
-    return site.stack
+def stack_names(sites: Sequence[Site], stacks: Sequence[Stack]) -> dict[Site, str]:
+    """The name of the stack of blocks that attentions belong to, where both count all of their layers alike."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for site in sites:
+        found[site.stack].add(blocks_around(site, stacks))
+    return {
+        site: min(names) if len(names := found[site.stack]) == 1 else site.stack for site in sites
+    }
 
 
 def head_rows(

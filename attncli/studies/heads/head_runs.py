@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from attncli.errors import InputError
+from attncli.errors import InputError, NotFinite
 from attncli.maths.split import Split
 from attncli.metrics import METRICS
 from attncli.metrics.activations import ACTIVATIONS
@@ -15,7 +15,7 @@ from attncli.metrics.activations._state import Peak, State
 from attncli.metrics.attention import nature
 from attncli.metrics.attention._outputs import Outputs
 from attncli.metrics.attention._strip_rows import Rows
-from attncli.metrics.attention._totals import Totals, Values
+from attncli.metrics.attention._totals import FULL_ROW, Totals, Values
 from attncli.studies.heads.strongest_pairs import HeadPairs, StrongestQueries
 from attncli.studies.heads.uniform_null import Spans, UniformNull
 from attncli.studies.model_runs import own_precision
@@ -49,6 +49,8 @@ class Wanted:
     """After how many tokens the text repeats itself."""
     pairs: int = 0
     """How many of each head's strongest pairs of tokens are kept."""
+    full_row: float = FULL_ROW
+    """How far below 1 a row may sum that has no learned sink beside it."""
 
 
 @dataclass
@@ -107,6 +109,7 @@ class Observer:
         self.site = site
         same_tokens = (site.is_self or site.is_difference) and strip.queries == strip.keys
         self.totals = Totals(self.wanted.heads, same_tokens, site.is_difference)
+        self.totals.full_row = self.wanted.full_row
         self.total = strip.total
         self.spans = Spans(strip.queries, strip.keys)
         self.strongest = StrongestQueries(strip)
@@ -120,7 +123,7 @@ class Observer:
             )
         if self.site is not None:
             totals = self.totals
-            self.seen.heads[self.site] = totals.values()
+            self.seen.heads[self.site] = self.numbers_of(self.site, totals)
             if self.wanted.pairs:
                 self.seen.pairs[self.site] = self.strongest.pairs(self.wanted.pairs)
             if (short := totals.short()) is not None:
@@ -131,6 +134,10 @@ class Observer:
             self.seen.nulls[self.site] = {**even, **equal_shares(self.seen.heads[self.site])}
         self.site = None
 
+    def numbers_of(self, site: Site, totals: Totals) -> Values:
+        """Of an attention that has been seen whole."""
+        return totals.values()
+
     def outputs(self, site: Site, context: Tensor, projection: Tensor) -> None:
         if site == self.site:
             self.totals.add_outputs(Outputs(context, projection))
@@ -139,7 +146,7 @@ class Observer:
         """A state [batch of one, token, feature]."""
         whole = State(state[0].detach())
         if not whole.largest < float("inf"):
-            raise InputError(
+            raise NotFinite(
                 f"{self.where}: the state after layer {index} of {stack} is not finite."
             )
         self.seen.states[stack, index] = measured_state(whole, self.wanted.states)

@@ -7,9 +7,9 @@ from attncli.maths.digits import number
 from attncli.records import Row, Scalar, View
 from attncli.studies.heads.head_metrics import Metrics
 from attncli.studies.heads.head_roles import PLACE, ROLE
-from attncli.studies.heads.head_rows import NULLS
 from attncli.studies.heads.roles import MIXED, ROLES
 from attncli.studies.heads.token_pairs import PAIR, pair_views
+from attncli.studies.nulls import NULLS
 
 FEW = 3
 """Up to so many metrics of heads get a grid of their own; more are columns of one table."""

@@ -1,7 +1,7 @@
 """Maps that are kept while a model runs, for a file or a picture: those of the heads that are chosen, and no others."""
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ from attncli.records import Picture
 from attncli.studies.heads.head_rows import Keeps
 from attncli.studies.heads.token_names import TokenNames
 from attncli.watching import Shape, Site, Strip
-from attncli.watching.map_files import FORMAT, tensor_name, visible_name
+from attncli.watching.map_names import FORMAT, tensor_name, visible_name
 
 MOST_CELLS = 200
 """Of the side of a picture; longer texts are drawn coarser."""
@@ -28,6 +28,8 @@ class KeptMaps:
     keeps: Keeps
     for_file: bool = False
     """Whether a file is made of them, which has one map for each head."""
+    numbers: Mapping[Site, Sequence[int]] = field(default_factory=dict)
+    """The true numbers of an attention's heads, where not all are there."""
     maps: dict[Site, NDArray[np.floating[Any]]] = field(default_factory=dict)
     """[head, query, key], in float64 where the model runs in it."""
     heads: dict[Site, list[int]] = field(default_factory=dict)
@@ -37,17 +39,18 @@ class KeptMaps:
     def take(self, site: Site, strip: Strip) -> None:
         if self.layers is not None and site.layer not in self.layers:
             return
-        chosen = [head for head in range(strip.weights.shape[1]) if self.keeps(site.layer, head)]
+        numbers = self.numbers.get(site, range(strip.weights.shape[1]))
+        chosen = [head for head, each in enumerate(numbers) if self.keeps(site.layer, each)]
         if not chosen:
             return
         if self.for_file and len(strip.weights) > 1:
             raise InputError(
                 f"layer {site.layer} ({site.name}) attends within {len(strip.weights)} windows, and a file holds one map of "
-                "each head: choose other layers with --layers."
+                "each head: choose other layers with `layers`."
             )
         weights = strip.weights[0, chosen].cpu().numpy()
         if strip.first_query == 0:
-            self.heads[site] = chosen
+            self.heads[site] = [numbers[head] for head in chosen]
             shape = (len(chosen), strip.queries, strip.keys)
             self.maps[site] = np.zeros(shape, weights.dtype)
         rows = slice(strip.first_query, strip.first_query + strip.weights.shape[2])
@@ -122,7 +125,13 @@ def bytes_needed(
 ) -> tuple[int, int]:
     """How many heads will be kept, and in how many bytes with their masks."""
     kept = [
-        (sum(chosen.keeps(site.layer, head) for head in range(shape.heads)), shape)
+        (
+            sum(
+                chosen.keeps(site.layer, head)
+                for head in chosen.numbers.get(site, range(shape.heads))
+            ),
+            shape,
+        )
         for site, shape in shapes.items()
         if chosen.layers is None or site.layer in chosen.layers
     ]

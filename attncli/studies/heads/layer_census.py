@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
 
-from attncli.studies.heads.head_rows import stack_name
+from attncli.studies.heads.head_rows import stack_names
 from attncli.watching import Site
 from attncli.watching.blocks import Stack
 from attncli.watching.mixers import Mixer
@@ -38,6 +38,7 @@ class LayerCensus:
         cls, stacks: tuple[Stack, ...], sites: Iterable[Site], mixers: Sequence[Mixer]
     ) -> "LayerCensus":
         sites = list(sites)
+        names = stack_names(sites, stacks)
         calls = [(stack.name, call) for stack in stacks for call in stack.calls]
         other = {(mixer.stack, mixer.layer) for mixer in mixers}
         attends = [any(inside(site, call.name) for site in sites) for _, call in calls]
@@ -45,7 +46,7 @@ class LayerCensus:
             not attending and (stack, call.layer) not in other
             for attending, (stack, call) in zip(attends, calls, strict=True)
         ]
-        seen = [(stack_name(site, stacks), site.kind, site.layer, True) for site in sites]
+        seen = [(names[site], site.kind, site.layer, True) for site in sites]
         seen += [(mixer.stack, mixer.kind, mixer.layer, False) for mixer in mixers]
         return cls(len(calls), sum(attends), sum(idle), gathered(seen))
 

@@ -23,8 +23,6 @@ from attncli.studies.heads.head_metrics import Metrics, choose
 from attncli.studies.heads.head_roles import ROLE, PlayedHead, heads_of, role_rows
 from attncli.studies.heads.head_rows import (
     ON_REPEATS,
-    RANDOM,
-    SHUFFLED,
     Keeps,
     Observed,
     head_rows,
@@ -39,6 +37,7 @@ from attncli.studies.heads.strongest_pairs import HeadPairs
 from attncli.studies.heads.token_names import TokenNames
 from attncli.studies.heads.token_pairs import pair_rows, strongest_in_words
 from attncli.studies.heads.uniform_null import UniformNull
+from attncli.studies.nulls import RANDOM, SHUFFLED
 from attncli.studies.over_texts import over_texts
 from attncli.watching import STRIP_MEMORY, Shape, Site
 from attncli.watching.blocks import Stack

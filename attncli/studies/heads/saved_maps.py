@@ -1,11 +1,12 @@
 """`attn inspect-model maps.safetensors`: the numbers of saved maps, as if the model ran again."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
 from attncli.errors import InputError
+from attncli.metrics.attention._totals import FULL_ROW
 from attncli.records import Report, Row, Scalar
 from attncli.studies import Progress, no_progress
 from attncli.studies.heads.beyond_maps import Beyond
@@ -13,24 +14,37 @@ from attncli.studies.heads.chosen_heads import Chosen
 from attncli.studies.heads.head_findings import findings
 from attncli.studies.heads.head_roles import heads_of, role_rows
 from attncli.studies.heads.head_rows import Observed, head_rows, site_keys, unsettled_spectra
-from attncli.studies.heads.head_runs import Observer, Seen, Wanted
+from attncli.studies.heads.head_runs import Look, Observer, Seen, Wanted
 from attncli.studies.heads.head_views import ranked, views
 from attncli.studies.heads.model_heads import HeadPlan, census, headline
+from attncli.studies.heads.small_maps import SmallMaps
 from attncli.studies.heads.token_names import TokenNames
 from attncli.studies.heads.token_pairs import pair_rows, strongest_in_words
 from attncli.studies.heads.uniform_null import UniformNull
-from attncli.watching import Site, in_rounds
+from attncli.watching import Site, Strip, in_rounds
 from attncli.watching.float64 import in_float64
 from attncli.watching.map_files import MapFile, SavedMap
 
+SHORT = 1e-2
+"""By how much a row may sum to less than 1: maps may have been rounded to half precision."""
 
-def inspect_maps(file: MapFile, plan: HeadPlan, progress: Progress = no_progress) -> Report:
-    """What maps show, and what the run that saved them has kept beside them."""
+
+def inspect_maps(
+    file: MapFile,
+    plan: HeadPlan,
+    progress: Progress = no_progress,
+    small: SmallMaps | None = None,
+    also: Look | None = None,
+) -> Report:
+    """What maps show, and what the run that saved them has kept beside them; `small` and `also` are shown them too."""
     beyond = kept_beyond(file)
     maps = [saved for saved in file.maps if plan.layers is None or saved.site.layer in plan.layers]
     kept = {row.metric for row in beyond.rows}
     shown = tuple(name for name in plan.metrics.heads if name not in kept)
-    seen = observe(file, maps, Wanted(shown, pairs=plan.metrics.pairs), progress)
+    full_row = FULL_ROW if file.own is None else SHORT
+    wanted = Wanted(shown, pairs=plan.metrics.pairs, full_row=full_row)
+    looks = [*([small.take] if small else []), *([also] if also else [])]
+    seen = observe(file, maps, wanted, progress, looks)
     own = Observed([seen], numbers={saved.site: saved.heads for saved in maps})
     rows = list(rows_of(own, plan, beyond, {saved.site: saved.name for saved in maps}))
     heads = heads_of(rows) if plan.metrics.roles else []
@@ -40,7 +54,10 @@ def inspect_maps(file: MapFile, plan: HeadPlan, progress: Progress = no_progress
     pairs = pair_rows(own, [names_in(file)], keys, plan.keeps, plan.metrics.pairs)
     rows = [*role_rows(heads), *rows, *pairs]
     identity: dict[str, Any] = {"kind": "maps", "path": str(file.path), "model": file.model}
+    identity |= {} if file.own is None else {"read": file.own.described()}
     about = [finding.about for finding in told]
+    numbers = {saved.site: saved.heads for saved in maps}
+    named, kept_rows = names_in(file), ranked(rows, plan.ranking)
     return Report(
         study="inspect-model",
         headline=headline(
@@ -52,14 +69,15 @@ def inspect_maps(file: MapFile, plan: HeadPlan, progress: Progress = no_progress
             beyond.layers,
             strongest_in_words(rows),
         ),
-        rows=tuple(ranked(rows, plan.ranking)),
+        rows=tuple(kept_rows),
         metrics=plan.metrics.definitions(),
         source={**identity, "attention": census(own)}
         | ({} if beyond.layers is None else {"layers": beyond.layers.described()}),
         input={"tokens": seen.tokens, "roles_on": beyond.roles_on or "these maps"},
         views=tuple(views(rows, plan.metrics, plan.ranking, 1)),
         findings=told,
-        warnings=(*warned(plan, beyond), *unsettled_spectra([seen])),
+        warnings=(*warned(plan, beyond), *odd_maps(file), *unsettled_spectra([seen])),
+        tiles=() if small is None else tuple(small.tiles(named, keys, numbers, kept_rows)),
     )
 
 
@@ -85,18 +103,49 @@ def warned(plan: HeadPlan, beyond: Beyond) -> Iterator[str]:
         )
 
 
+def odd_maps(file: MapFile) -> Iterator[str]:
+    """What a reader of maps that others have saved should know of them; a model's own have been proved."""
+    if file.own is None:
+        return
+    of = f"of {len(file.least_sums)} layers"
+    short = [least for least in file.least_sums.values() if least < 1.0 - SHORT]
+    if short and not any(saved.site.is_difference for saved in file.maps):
+        yield (
+            f"rows of {len(short)} {of} sum to less than 1, the least to {min(short):.4g}: what is missing counts as a "
+            "learned sink's; rows of padding should be cut off."
+        )
+    if file.slightly_ahead:
+        most = max(file.slightly_ahead.values())
+        yield (
+            f"queries of {len(file.slightly_ahead)} {of} look ahead, by at most {most:.2g} of a row: all keys count as "
+            "visible, and even attention is that of no mask; set such weights to 0 if there was one."
+        )
+
+
 def names_in(file: MapFile) -> TokenNames:
     return TokenNames(file.labels, file.decoder_labels)
 
 
-def observe(file: MapFile, maps: list[SavedMap], wanted: Wanted, progress: Progress) -> Seen:
+def observe(
+    file: MapFile,
+    maps: list[SavedMap],
+    wanted: Wanted,
+    progress: Progress,
+    also: Sequence[Look] = (),
+) -> Seen:
     """Every map in strips; what asks for another round is read again."""
     observer = Observer(wanted, UniformNull(), str(file.path), lambda share: None)
+
+    def show(site: Site, strip: Strip) -> bool:
+        for look in also:
+            look(site, strip)
+        return observer.strip(site, strip)
+
     with in_float64() if file.double else nullcontext():
         for done, saved in enumerate(maps):
             in_rounds(
                 lambda _, saved=saved: file.strips(saved),  # type: ignore[misc]
-                lambda strip, saved=saved: observer.strip(saved.site, strip),  # type: ignore[misc]
+                lambda strip, saved=saved: show(saved.site, strip),  # type: ignore[misc]
             )
             progress(done + 1, len(maps), "maps")
         observer.finish()

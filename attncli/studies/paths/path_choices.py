@@ -18,11 +18,11 @@ def parse_path(text: str, heads: Sequence[int], skip: bool) -> Path:
     valid = f"a path of this network has {len(heads)} numbers from {first} to {most}, one for each layer"
     valid += " (0 = the skip)." if skip else ": without skips there is no 0."
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and whole_number(part) is not None for part in parts):
-        raise UsageError(f"--path '{text}' is not numbers with commas between: {valid}")
+    if not all(whole_number(part) is not None for part in parts):
+        raise UsageError(f"`path={text!r}` is not numbers with commas between: {valid}")
     path = tuple(map(int, parts))
     if len(path) != len(heads) or not all(map(between, path, heads, [first] * len(heads))):
-        raise UsageError(f"--path {text} does not exist: {valid}")
+        raise UsageError(f"`path={text!r}` does not exist: {valid}")
     return path
 
 

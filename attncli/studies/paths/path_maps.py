@@ -8,11 +8,11 @@ from attncli.maths.scaled import Array, Scaled, scaled
 from attncli.maths.split import Split
 from attncli.metrics.log10_residual import log10_residual
 from attncli.models.inputs.texts import ModelInput
-from attncli.studies.heads.head_rows import stack_name
 from attncli.studies.model_runs import own_precision
 from attncli.studies.paths.path_choices import Path
 from attncli.studies.paths.path_subject import PathSubject
 from attncli.watching import Site, Strip, streaming
+from attncli.watching.attention_sites import blocks_around
 
 UNEVEN = 1e-4
 """How far the rows of a map may be from summing to one: beyond, 1c^T does not pass through it unchanged."""
@@ -40,7 +40,7 @@ class Maps:
 
     def observe(self, site: Site, strip: Strip) -> None:
         """Strips of the stack's own attentions put together; keys left out have weight 0."""
-        other = stack_name(site, self.subject.stacks) != self.subject.stack.name
+        other = blocks_around(site, self.subject.stacks) != self.subject.stack.name
         if other or site.kind != "self":
             return
         weights = strip.weights[0].to("cpu", torch.float64).numpy()

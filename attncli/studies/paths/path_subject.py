@@ -42,7 +42,7 @@ class PathSubject:
     def advice(self) -> str:
         """At the end of a sentence on a completeness error."""
         wide = self.checkpoint.model.dtype == torch.float64
-        return "" if wide else "; large terms cancel here: use --dtype float64"
+        return "" if wide else "; large terms cancel here: use `dtype='float64'`"
 
     def read(self, work: "Callable[[PathSubject], R]") -> tuple[R, bool]:
         """The work, done again in float64 where large terms cancel; and whether it was."""

@@ -29,7 +29,7 @@ def require_room(spec: NetworkSpec, streams: int, layers_held: int = 1) -> None:
     states = 2 * 8 * streams * spec.tokens * spec.width
     held = layers_held * (spec.layer_bytes + 2 * 8 * spec.tokens * spec.heads * spec.d)
     needed = memory_needed(spec, variants=1) + states + held
-    require_memory(needed, "This decomposition", "lower --tokens, --width or --layers")
+    require_memory(needed, "This decomposition", "lower `tokens`, `width` or `layers`")
 
 
 def frozen_layers(

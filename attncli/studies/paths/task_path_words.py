@@ -184,5 +184,5 @@ def warnings(rows: Sequence[Row]) -> Iterator[str]:
     if (entire.value or 0.0) < LEARNED:
         yield (
             f"the entire model labels only {percents(entire)}: it has not learned its task and its paths say little; "
-            "train it longer with --train-steps"
+            "train it longer"
         )

@@ -113,7 +113,7 @@ def require_room(asked: Questions) -> None:
     require_memory(
         FLOAT * (4 * weights + 8 * states + logits),
         f"a network of {sizes.layers} layers and width {sizes.width}, followed along {paths:,} paths,",
-        "lower --width, --layers or --paths-per-sum",
+        "lower `width`, `layers` or `paths_per_sum`",
     )
 
 

@@ -36,7 +36,7 @@ class Design:
     def __post_init__(self) -> None:
         if self.width < HEADS or self.width % HEADS:
             raise UsageError(
-                f"--width {self.width} must be a positive multiple of the {HEADS} heads."
+                f"`width={self.width!r}` must be a positive multiple of the {HEADS} heads."
             )
 
     @property
@@ -62,5 +62,5 @@ def as_published(width: int, variant: str) -> Design:
     """What the released script runs under that name."""
     switches = VARIANTS[variant]
     if switches.mlp != switches.mlp_skip:
-        raise UsageError(f"--as-published has no {variant}: the released MLP keeps its skip.")
+        raise UsageError(f"`as_published` has no {variant}: the released MLP keeps its skip.")
     return Design(width, replace(switches, skip=True), switches.skip, DROPOUT)

@@ -10,7 +10,7 @@ from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from attncli.errors import InputError
-from attncli.models.loading.model_classes import configs_of
+from attncli.models.model_classes import configs_of
 
 SPECIAL_IDS = re.compile(r".*(_token_id|_token_index)s?|(pad|bos|eos|unk|mask|sep|cls)_index")
 

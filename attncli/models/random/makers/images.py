@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from attncli.models.loading.model_classes import configs_of
+from attncli.models.model_classes import configs_of
 from attncli.models.random.makers.drawing import Drawing, Maker, features
 
 FRAMES_FIRST_IMAGES = {"timesformer", "videomae", "vivit", "xclip"}

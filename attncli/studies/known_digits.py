@@ -7,6 +7,7 @@ change, `MOVES` times, to either side: where the residual is rounding itself, th
 
 import math
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from attncli.maths.digits import number
 from attncli.maths.scaled import Array
@@ -21,17 +22,26 @@ SHARE = 0.01
 NEGLIGIBLE = 1e-6
 """or if it is as good as none: log10 r = 0 has no parts."""
 
-Measure = Callable[[Split], float]
+
+class BothPasses(NamedTuple):
+    """One state [token, feature] as the first and the second pass have it."""
+
+    first: Array
+    second: Array
+
+    def moved(self, side: int) -> Split:
+        return Split.of(self.first + side * MOVES * (self.second - self.first))
 
 
 def uncertainties(
-    metrics: Mapping[str, Measure], values: Mapping[str, float], first: Array, second: Array
+    metrics: Mapping[str, Callable[..., float]],
+    values: Mapping[str, float],
+    states: tuple[BothPasses, ...],
 ) -> dict[str, float]:
-    """Of each metric's value of the first state [token, feature], given the second pass's state."""
-    change = MOVES * (second - first)
-    moved = [Split.of(first + change), Split.of(first - change)]
+    """Of each metric's value of the first pass's states, given those of the second."""
+    moved = [[state.moved(side) for state in states] for side in (1, -1)]
     return {
-        name: max(apart(measure(state), values[name]) for state in moved)
+        name: max(apart(measure(*each), values[name]) for each in moved)
         for name, measure in metrics.items()
     }
 

@@ -1,0 +1,133 @@
+"""What there is, as records: everything that is found by its file, variants, and the model types that were tried."""
+
+import csv
+import inspect
+import io
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from attncli.networks.variants import SETS, VARIANTS
+from attncli.registry import Registry
+
+Entry = Mapping[str, str]
+"""One thing: `list`, `name`, `summary`, and what else its list knows of it."""
+
+REGISTRIES: Mapping[str, Registry] = {
+    "metrics": Registry("metric", "attncli.metrics"),
+    "block-metrics": Registry("metric of blocks", "attncli.metrics.steps"),
+    "attention-metrics": Registry("attention metric", "attncli.metrics.attention"),
+    "activation-metrics": Registry("activation metric", "attncli.metrics.activations"),
+    "weight-metrics": Registry("weight metric", "attncli.metrics.weights"),
+    "maps": Registry("map", "attncli.maps"),
+    "patterns": Registry("pattern", "attncli.patterns"),
+    "methods": Registry("method", "attncli.fits"),
+    "tasks": Registry("task", "attncli.tasks.labelling"),
+    "formats": Registry("format", "attncli.render"),
+    "engines": Registry("engine", "attncli.processes.engines"),
+}
+VARIANT_LIST = "variants"
+ARCHITECTURES = "architectures"
+"""Hundreds of lines: shown only when asked for."""
+SMALL = (*REGISTRIES, VARIANT_LIST)
+LISTS = (*SMALL, ARCHITECTURES)
+
+
+def entries(name: str) -> list[Entry]:
+    """Everything of one list."""
+    if name == VARIANT_LIST:
+        found: Iterable[Entry] = variants()
+    elif name == ARCHITECTURES:
+        found = architectures()
+    else:
+        found = registered(REGISTRIES[name])
+    return [{"list": name, **entry} for entry in found]
+
+
+def registered(registry: Registry) -> Iterable[Entry]:
+    for name in registry.names():
+        _, _, detail = (inspect.getdoc(registry[name]) or "").partition("\n")
+        yield {
+            "name": name,
+            "summary": registry.summary(name),
+            "detail": " ".join(detail.split()),
+        }
+
+
+def variants() -> Iterable[Entry]:
+    """What each variant switches on, and the sets."""
+    parts = ("skip", "mlp", "mlp_skip")
+    for name, switches in VARIANTS.items():
+        on = [part.replace("_", " ") for part in parts if getattr(switches, part)]
+        yield {"name": name, "summary": ", ".join(["attention", *on])}
+    for name, members in SETS.items():
+        yield {"name": name, "summary": "the set " + ", ".join(members)}
+
+
+def architectures() -> Iterable[Entry]:
+    """Per model type of transformers: how its attention is seen, and whether its parts can be switched off."""
+    from importlib.resources import files
+
+    text = (files("attncli.models.random") / "architectures.tsv").read_text()
+    for row in csv.DictReader(io.StringIO(text), delimiter="\t", quoting=csv.QUOTE_NONE):
+        tried = {key: value or "" for key, value in row.items()}
+        yield {"name": tried.pop("type"), "summary": in_words(tried), **tried}
+
+
+def in_words(tried: Mapping[str, str]) -> str:
+    """One line of the table that `tests/coverage/every_architecture.py` makes."""
+    if tried["runs"].startswith("no: "):
+        return f"not tried: {tried['runs'].removeprefix('no: ')}"
+    if not tried["difference"]:
+        return tried["capture"].replace("refused", "attention refused")
+    seen = f"attention by {tried['capture'].replace('watched', 'watching')}"
+    if tried["mixers"]:
+        seen += f", beside {tried['mixers']}, which is not looked at"
+    if tried["ablation"] == "understood":
+        return f"{seen}; ablation understood"
+    return f"{seen}; ablation {tried['ablation']}"
+
+
+def as_text(found: Sequence[Entry]) -> str:
+    """Lists below their names."""
+    lists: dict[str, list[Entry]] = {}
+    for entry in found:
+        lists.setdefault(entry["list"], []).append(entry)
+    return "\n".join(listing(title, members) for title, members in lists.items())
+
+
+def listing(title: str, members: Sequence[Entry]) -> str:
+    width = max(len(entry["name"]) for entry in members)
+    lines = (f"  {entry['name']:<{width}}  {entry['summary']}\n" for entry in members)
+    return f"{title}\n{''.join(lines)}"
+
+
+def as_csv(found: Sequence[Entry]) -> str:
+    """A column for whatever one of the entries has."""
+    columns = list(dict.fromkeys(key for entry in found for key in entry))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(found)
+    return text.getvalue()
+
+
+def as_json(found: Sequence[Entry]) -> str:
+    """A list of objects; what is not known is null."""
+    plain = [{key: plainly(key, value) for key, value in entry.items()} for entry in found]
+    return json.dumps(plain, indent=1, ensure_ascii=False) + "\n"
+
+
+def plainly(key: str, value: str) -> str | float | None:
+    if not value:
+        return None
+    return NUMBERS[key](value) if key in NUMBERS else value
+
+
+MANNERS: Mapping[str, Callable[[Sequence[Entry]], str]] = {
+    "table": as_text,
+    "csv": as_csv,
+    "json": as_json,
+}
+NUMBERS: Mapping[str, Callable[[str], float]] = {"parameters": int, "difference": float}
+"""Of the model types."""
+ENDINGS = {".csv": "csv", ".json": "json", ".txt": "table"}

@@ -1,0 +1,54 @@
+"""Completion where shells have words of their own: bash ends a word at each colon and each equals sign.
+
+`attn rank-collapse random:be` reaches a program as the words `random`, `:`, `be`, and bash replaces the last one alone. So
+the words are put together again before typer reads them, and what stands before the last one is left out of each answer.
+"""
+
+import contextlib
+import io
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+
+ASKED, WORDS, PLACE = "_ATTN_COMPLETE", "COMP_WORDS", "COMP_CWORD"
+BREAKS = re.compile(r"[:=]+")
+CONFIG = re.compile(r"--config[=\s]+(\S+)")
+
+
+def completed(run: Callable[[], int]) -> int:
+    """What bash asks is answered here; everything else runs as it is."""
+    if os.environ.get(ASKED) != "complete_bash" or "\n" not in os.environ.get(WORDS, ""):
+        return run()
+    words, before = whole_words(os.environ[WORDS].split("\n")[: int(os.environ[PLACE]) + 1])
+    os.environ[WORDS], os.environ[PLACE] = "\n".join(words), str(len(words) - 1)
+    answer = io.StringIO()
+    with contextlib.redirect_stdout(answer):
+        code = run()
+    sys.stdout.write(
+        "".join(f"{line.removeprefix(before)}\n" for line in answer.getvalue().split())
+    )
+    return code
+
+
+def whole_words(words: Sequence[str]) -> tuple[list[str], str]:
+    """The words as they were typed, and what of the last one bash leaves where it is."""
+    whole: list[str] = []
+    joins = False
+    for word in words:
+        breaks = BREAKS.fullmatch(word) is not None
+        if whole and (breaks or joins):
+            whole[-1] += word
+        else:
+            whole.append(word)
+        joins = breaks
+    typed = "" if joins else words[-1]
+    before = whole[-1].removesuffix(typed)
+    return whole, before.partition("=")[2] if before.startswith("--") else before
+
+
+def typed_config() -> str | None:
+    """The file that the line so far names with --config."""
+    typed = os.environ.get(WORDS) or os.environ.get("_TYPER_COMPLETE_ARGS", "")
+    found = CONFIG.search(typed)
+    return found[1] if found else None

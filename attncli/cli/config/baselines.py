@@ -1,0 +1,71 @@
+"""What a report is held against: options of `attn check`, and lines of a check of `attn ci`."""
+
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from attncli.errors import NoBaseline, UsageError
+from attncli.options.declared import Option
+
+if TYPE_CHECKING:
+    from attncli.gates import Change
+    from attncli.records import Report
+
+baseline_option = partial(Option, panel="Baseline")
+
+
+@dataclass(frozen=True)
+class BaselineOptions:
+    """What the report is held against."""
+
+    baseline: Annotated[
+        str | None,
+        baseline_option(
+            metavar="OLD.json", help="An earlier report; without the file the exit code is 5."
+        ),
+    ] = None
+    fail_on: Annotated[
+        list[str],
+        baseline_option(
+            metavar="METRIC:LIMIT",
+            help="Exit 1 if a number moved farther, as in 'log10_residual[SAN]:-0.5' (fell by more "
+            "than 0.5; + rises, no sign both), 'sink:5%' of the old one, or 'sink:2s' spreads, which "
+            "noise passes: of the differences where both hold the same texts or seeds, else of both "
+            "runs. min(), max(), mean() aggregate. Repeatable.",
+        ),
+    ] = field(default_factory=list)
+    family_wise: Annotated[
+        float | None,
+        baseline_option(
+            metavar="SHARE",
+            help="How often noise alone may fail any of the gates in spreads, as in .05: each number must then also be "
+            "that unlikely, corrected for how many there are (Student's t, Holm).",
+        ),
+    ] = None
+
+    def changes(self) -> "list[Change]":
+        """What can be refused before a file is read."""
+        from attncli.gates import parse_change, require_share
+
+        require_share(self.family_wise)
+        if self.family_wise is not None and not self.fail_on:
+            raise UsageError(
+                "--family-wise corrects --fail-on METRIC:LIMITs: give one.", idle=["family_wise"]
+            )
+        if bool(self.fail_on) != bool(self.baseline):
+            raise UsageError(
+                "--baseline OLD.json and --fail-on METRIC:LIMIT go together: give both."
+            )
+        return [parse_change(text) for text in self.fail_on]
+
+    def read(self) -> "Report | None":
+        from attncli.reports import read
+
+        if self.baseline is None:
+            return None
+        if not Path(self.baseline).exists():
+            raise NoBaseline(
+                f"there is no baseline {self.baseline}: save a report there with -o, and check again."
+            )
+        return read(self.baseline)

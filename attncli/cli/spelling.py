@@ -1,0 +1,96 @@
+"""Parameters in sentences as the options that one types: "lower `tokens`" is "lower --tokens" at a terminal.
+
+Whoever raises an error outside the command line writes for callers in Python, in backticks: a parameter, perhaps with its
+value, or a call. Here, and nowhere else, they become what stands on a command line.
+
+    `tokens`                          --tokens
+    `dtype='float64'`                 --dtype float64
+    `skip=False`, `exact=True`        --no-skip, --exact
+    `layers=5, heads=1`               --layers 5 --heads 1
+    `inspect_model(weights_only=True)`  attn inspect-model --weights-only
+"""
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+
+TEXT = r"'(?:[^'\\]|\\.)*'" + r'|"(?:[^"\\]|\\.)*"'
+QUOTED = re.compile(rf"`((?:[^`'\"\n]|{TEXT})+)`")
+"""Backticks, but for those within a text."""
+BY_OTHER_WAYS = {"source": "SOURCE", "save_module": "-o FILE.safetensors", "pictures": "--plot", "progress": "--no-progress"}  # fmt: skip
+"""Parameters of Python that are no option of the same name."""
+
+
+def as_typed(sentence: str) -> str:
+    """The sentence with every parameter in it as its option; other words in backticks stay."""
+    if "`" not in sentence:
+        return sentence
+    options, commands = known()
+
+    def typed(match: re.Match[str]) -> str:
+        return in_words(match[1], options, commands) or match[0]
+
+    return QUOTED.sub(typed, sentence)
+
+
+def known() -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """Options by parameter, commands by function, of the whole command line."""
+    from attncli.cli.root import leaves, root
+
+    options, commands = dict(BY_OTHER_WAYS), {}
+    for path, command in leaves(root(), ()):
+        commands["_".join(path).replace("-", "_")] = " ".join(("attn", *path))
+        for one in command.params:
+            if one.param_type_name == "option":
+                options.setdefault(one.name, one.opts[0])
+    return options, commands
+
+
+def in_words(code: str, options: Mapping[str, str], commands: Mapping[str, str]) -> str | None:
+    """None where the code speaks of no parameter and of no question."""
+    if code in options:
+        return options[code]
+    if code in commands:
+        return commands[code]
+    call = parsed(code) or parsed(f"_({code})")
+    if call is None or any(each.arg not in options for each in call.keywords):
+        return None
+    name = call.func.id if isinstance(call.func, ast.Name) else ""
+    if name not in ("_", *commands) or (name == "_" and (call.args or not call.keywords)):
+        return None
+    first = [commands[name]] if name in commands else []
+    return " ".join([*first, *files(name, call.args), *(option(each, options) for each in call.keywords)])  # fmt: skip
+
+
+def parsed(code: str) -> ast.Call | None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            found = ast.parse(code, mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+    return found if isinstance(found, ast.Call) else None
+
+
+def files(name: str, arguments: list[ast.expr]) -> Iterator[str]:
+    """What comes without a name: SOURCE, or the file that is written."""
+    for each in arguments:
+        if name.startswith("generate"):
+            yield "-o"
+        yield value(each)
+
+
+def option(keyword: ast.keyword, options: Mapping[str, str]) -> str:
+    """A keyword with its value as an option; a switch has none."""
+    flag = options[keyword.arg or ""].partition(" ")[0]
+    if isinstance(keyword.value, ast.Constant) and isinstance(keyword.value.value, bool):
+        return flag if keyword.value.value else flag.replace("--", "--no-", 1)
+    return f"{flag} {value(keyword.value)}"
+
+
+def value(node: ast.expr) -> str:
+    """Texts without their quotes, an ellipsis for what is anybody's."""
+    if isinstance(node, ast.Constant):
+        return "…" if node.value is ... else str(node.value)
+    return ast.unparse(node)

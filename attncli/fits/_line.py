@@ -1,0 +1,127 @@
+"""Modules of width 1: keys on a line that keep every row apart, one steepness for every row, verified after rounding."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from attncli.fits._best_queries import SAFETY, Problem, evaluate, satisfied, support_of
+from attncli.fits._types import FitRequest, FittedModule, module
+from attncli.fits._verify import Evidence, row_blocks, verify
+from attncli.maths.line.asked import LineDemands, Tolerances, necessary, sufficient
+from attncli.maths.line.decided import OnLine, decided, placed_on
+from attncli.maths.rounding import rounded
+
+Array = NDArray[np.float64]
+
+LARGEST = {"float64": 1e308, "float32": 3.4e38, "bfloat16": 3.38e38}
+"""Logits that the type can hold."""
+SHARES = (0.5, 0.85, 0.2)
+"""Of the total variation, for errors on the support; what leaks off it has the rest."""
+FACTORS = np.concatenate([np.geomspace(0.25, 0.98, 12), [1.0], np.geomspace(1.01, 8.0, 28)])
+"""Of the steepness that the places ask for: the smallest that serves the row is taken."""
+ROUNDS = 3
+
+
+class WidthOne(NamedTuple):
+    """What is known about width 1 for a pattern, and the module with the smallest logits that was found."""
+
+    answer: OnLine
+    module: FittedModule | None
+    evidence: Evidence | None
+
+
+def width_one(target: csr_array, request: FitRequest) -> WidthOne:
+    """Decided in exact arithmetic; a yes is one only with a module that meets the request after rounding."""
+    asked = necessary(target, request.causal, tolerances(request))
+    budget = min(request.logit_budget, LARGEST[request.dtype])
+    answer = decided(asked, budget)
+    if answer.keys is None or answer.sign is None:
+        return WidthOne(answer, None, None)
+    best: tuple[FittedModule, Evidence] | None = None
+    for fit in line_modules(asked, answer, request):
+        evidence = verify(fit, target)
+        if evidence.meets(request) and (best is None or evidence.logit_scale < best[1].logit_scale):
+            best = fit, evidence
+    return WidthOne(answer, *(best or (None, None)))
+
+
+def tolerances(request: FitRequest) -> Tolerances:
+    return Tolerances(
+        request.log_ratio, float(np.log(request.off_support)), request.total_variation
+    )
+
+
+def line_modules(asked: LineDemands, answer: OnLine, request: FitRequest) -> Iterator[FittedModule]:
+    """From places that leave room for what rounding and many small leaks add."""
+    assert answer.sign is not None
+    if not len(asked.rows):
+        nothing = np.zeros((asked.target.shape[0], 1))
+        yield module(nothing, nothing, request.dtype, request.causal)
+        return
+    limit = min(request.logit_budget, LARGEST[request.dtype])
+    for share in SHARES:
+        spread, gap = room(asked.target, request, share)
+        for _ in range(ROUNDS):
+            keys, reach = placed_on(sufficient(asked, spread, gap), answer.sign, limit)
+            if keys is None or reach is None or not np.isfinite(keys).all():
+                break
+            factors = np.ones(len(gap))
+            for shifted, size in shifts(keys, request):
+                queries, needed = steepest(shifted, reach / size, asked, answer.sign, request)
+                factors = np.maximum(factors, needed)
+                yield module(queries, shifted[:, None], request.dtype, request.causal)
+            if (factors < 1.05).all():
+                break
+            gap = gap * np.minimum(factors, 3.0)
+
+
+def room(target: csr_array, request: FitRequest, share: float) -> tuple[Array, Array]:
+    """[row]: how far errors on the support may be apart, and how far below it the rest must lie."""
+    counts = np.diff(target.indptr)
+    safety = 0.99 * SAFETY[request.dtype]
+    tau = min(safety * request.total_variation, 0.999)
+    several = counts > 1
+    spread = np.minimum(safety * request.log_ratio, 4.0 * np.arctanh(min(share * tau, 0.999)))
+    leak = np.where(several, (1.0 - share) * tau, tau)
+    least = np.minimum.reduceat(np.log(target.data), target.indptr[:-1])
+    gap = np.maximum(-np.log(safety * request.off_support), np.log((1.0 - leak) / leak) + least)
+    return np.full(len(counts), spread), np.maximum(gap, 1e-3)
+
+
+def shifts(keys: Array, request: FitRequest) -> Iterator[tuple[Array, float]]:
+    """The same differences about other middles, rounded: the smallest logits first, then those that keep digits."""
+    middles = (0.5 * (keys.max() + keys.min()), 0.0, float(np.median(keys)), keys.max(), keys.min())
+    for middle in dict.fromkeys(map(float, middles)):
+        moved = keys - middle
+        size = max(float(np.abs(moved).max()), 1e-300)
+        yield rounded(moved / size, request.dtype).astype(np.float64), size
+
+
+def steepest(
+    keys: Array, reach: Array, asked: LineDemands, sign: NDArray[np.int64], request: FitRequest
+) -> tuple[Array, Array]:
+    """For every row the flattest query that serves it, and by how much steeper it is than the places ask."""
+    length = len(keys)
+    queries, needed = np.zeros((length, 1)), np.ones(length)
+    problem = Problem(keys[:, None], np.zeros((0, 0)), np.triu_indices(1), request, 1.0)
+    base = np.zeros(length)
+    base[asked.rows] = sign[asked.rows] * 1.0 / reach
+    least = np.full(length, np.inf)
+    waiting = np.zeros(length, dtype=bool)
+    waiting[asked.rows] = True
+    for factor in FACTORS:
+        for rows in row_blocks(length):
+            some = np.flatnonzero(waiting[rows]) + rows.start
+            if not len(some):
+                continue
+            support = support_of(asked.target, some)
+            tried = factor * base[some, None]
+            fine, variation = satisfied(request, support, evaluate(problem, support, tried))
+            better = fine | (variation < least[some])
+            queries[some[better]], needed[some[better]] = tried[better], factor
+            least[some] = np.minimum(least[some], variation)
+            waiting[some[fine]] = False
+    return queries, needed

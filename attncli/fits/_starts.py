@@ -1,0 +1,135 @@
+"""Where a search for keys begins: arrangements that patterns with an order ask for, and the pattern's own spectrum.
+
+Keys on a ring or an arc put neighbours close together, and one feature that alternates along the order keeps a key from
+the next: with (cos t, sin t, (-1)^j) a window of three keys needs d = 3 at every length. The order is that of the
+tokens, or the pattern's own (seriation: the second eigenvector of the Laplacian of keys that are attended to together).
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from attncli.fits._best_queries import best_queries
+from attncli.fits._types import FitRequest, FittedModule, module
+from attncli.fits._verify import Evidence, verify
+from attncli.maths.rounding import rounded
+
+Array = NDArray[np.float64]
+
+SERIATED = 1024
+"""Tokens up to which the pattern's own order is looked for: n³ operations."""
+WIDEST_ARRANGED = 8
+"""Features above which arrangements have nothing that the spectrum has not."""
+SAMPLED, ENOUGH = 24, 0.9
+"""Rows that are tried first, and the share of them that must be served before the rest are."""
+DEPTH = 6.0
+"""How far below the support the rest lies in the matrix whose spectrum is taken."""
+NOISE = 0.5
+"""Of the random part beside the spectrum: seeds differ, and patterns without a spectrum begin at random."""
+POWERS = 8
+
+
+def arranged(target: csr_array, request: FitRequest) -> Iterator[tuple[FittedModule, Evidence]]:
+    """Modules whose keys are arranged and whose queries are each row's best, where nearly all rows are served."""
+    if not 1 < request.d <= WIDEST_ARRANGED:
+        return
+    for keys in arrangements(target, request.d):
+        own = rounded(keys, request.dtype).astype(np.float64)
+        if not promising(own, target, request):
+            continue
+        solved = best_queries(own, target, request, bold=True)
+        if solved.met.all():
+            fit = module(solved.queries, own, request.dtype, request.causal)
+            yield fit, verify(fit, target)
+
+
+def promising(keys: Array, target: csr_array, request: FitRequest) -> bool:
+    """Whether rows spread over the pattern can be served."""
+    length = target.shape[0]
+    some = np.unique(np.linspace(0, length - 1, SAMPLED).astype(int))
+    solved = best_queries(keys, target, request, bold=True, rows=some)
+    return float(solved.met[some].mean()) >= ENOUGH
+
+
+def arrangements(target: csr_array, d: int) -> Iterator[Array]:
+    """Keys [token, d] of unit variance in every feature, each arrangement along each order."""
+    length = target.shape[0]
+    tokens = np.arange(length, dtype=float)
+    orders = [tokens]
+    if 2 < length <= SERIATED:
+        own = own_order(target)
+        if not np.array_equal(own, tokens) and not np.array_equal(own, tokens[::-1]):
+            orders.append(own)
+    for rank in orders:
+        sign = 1.0 - 2.0 * (rank % 2)
+        for turn in (2.0 * np.pi, np.pi):
+            angle = turn * (rank + 0.5) / length
+            waves = [wave(angle * m) for m in range(1, d + 1) for wave in (np.cos, np.sin)]
+            yield standard(np.stack(waves[:d], axis=1))
+            yield (
+                standard(np.stack([*waves[:2], sign, *waves[2:]][:d], axis=1))
+                if d > 2
+                else (standard(np.stack([sign, sign * (rank - rank.mean())], axis=1)))
+            )
+
+
+def standard(keys: Array) -> Array:
+    """No mean, which no softmax sees, and unit variance."""
+    centred = keys - keys.mean(axis=0)
+    size = centred.std(axis=0)
+    result: Array = centred / np.where(size > 0.0, size, 1.0)
+    return result
+
+
+def own_order(target: csr_array) -> Array:
+    """The rank of every key along the second eigenvector of the Laplacian of A^T A."""
+    together = (target.T @ target).toarray()
+    root = 1.0 / np.sqrt(np.maximum(together.sum(axis=1), 1e-300))
+    vectors = np.linalg.eigh(together * root[:, None] * root)[1]
+    rank = np.empty(len(root))
+    rank[np.argsort(vectors[:, -2] * root, kind="stable")] = np.arange(len(root))
+    return rank
+
+
+def spectral_start(
+    target: csr_array, request: FitRequest, rng: np.random.Generator, spread: float
+) -> Array:
+    """[2, token, d]: U S^½ and V S^½ of log weights that lie `DEPTH` above the rest of their row, and some noise.
+
+    Rows are centred over the keys that they see. The largest singular directions come from a few block powers.
+    """
+    length, d = target.shape[0], request.d
+    starts, counts = target.indptr[:-1], np.diff(target.indptr)
+    log_weight = np.log(target.data)
+    lowest = np.repeat(np.minimum.reduceat(log_weight, starts), counts)
+    raised = csr_array(
+        (log_weight - lowest + DEPTH, target.indices, target.indptr), shape=target.shape
+    )
+    seen = np.arange(1, length + 1) if request.causal else np.full(length, length)
+    mean = np.asarray(raised.sum(axis=1)).ravel() / seen
+
+    def forth(block: Array) -> Array:
+        sums = np.cumsum(block, axis=0) if request.causal else block.sum(axis=0, keepdims=True)
+        result: Array = raised @ block - mean[:, None] * sums
+        return result
+
+    def back(block: Array) -> Array:
+        own = mean[:, None] * block
+        sums = np.cumsum(own[::-1], axis=0)[::-1] if request.causal else own.sum(0, keepdims=True)
+        result: Array = raised.T @ block - sums
+        return result
+
+    drawn = rng.normal(size=(2, length, d))
+    size = min(2 * d + 4, length)
+    basis = np.linalg.qr(rng.normal(size=(length, size)))[0]
+    for _ in range(POWERS):
+        basis = np.linalg.qr(back(forth(basis)))[0]
+    left, values, right = np.linalg.svd(forth(basis), full_matrices=False)
+    root = np.sqrt(values[:d])
+    both = np.zeros((2, length, d))
+    both[0, :, : len(root)] = left[:, :d] * root
+    both[1, :, : len(root)] = (basis @ right[:d].T) * root
+    started: Array = both + NOISE * spread * drawn / d**0.25
+    return started

@@ -1,0 +1,21 @@
+"""Keys on a line."""
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from attncli.fits._line import width_one
+from attncli.fits._types import Cannot, Fit, FitRequest
+
+
+def line(target: csr_array, request: FitRequest, rng: np.random.Generator) -> Fit:
+    """Width 1, decided: a row's support is the upper or the lower end of one order of the keys, or it is impossible.
+
+    Signs of the queries are forced by pairs of rows, the order by the signs; places and steepnesses are then a linear
+    programme, in closed form for equal weights without a mask. The module with the smallest logits, at any width.
+    """
+    found = width_one(target, request.at(1))
+    if found.module is not None:
+        return found.module.padded(request.d)
+    if found.answer.possible is False:
+        return Cannot(f"width 1 is impossible: {found.answer.reason}", proved=request.d == 1)
+    return Cannot(f"width 1 is not decided: {found.answer.reason}")

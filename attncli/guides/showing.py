@@ -1,0 +1,68 @@
+"""A guide laid out for a terminal of some width."""
+
+import re
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement
+from rich.padding import Padding
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
+TOPIC = re.compile(r"([\w-]+)\.md(?:#.*)?")
+COLUMNS = re.compile(r"\S {2,}\S")
+"""What lines of a table have and sentences have not."""
+
+
+class ShownBlock(CodeBlock):
+    """Commands and sentences are wrapped; rows of a table are cut at the edge, since wrapped they cannot be read."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        lines: list[RenderableType] = [
+            Text(
+                line,
+                style="bold" if line.startswith("$ ") else "cyan",
+                no_wrap=COLUMNS.search(line.strip()) is not None,
+                overflow="ellipsis",
+            )
+            for line in str(self.text).rstrip().split("\n")
+        ]
+        yield Padding(Group(*lines), (0, 0, 0, 2))
+
+
+class ShownHeading(Heading):
+    """Where reading begins: on the left, as the text is."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        self.text.justify = "left"
+        if self.tag != "h1":
+            yield Text("")
+        yield self.text
+
+
+class Guide(Markdown):
+    """Markdown as guides are written."""
+
+    elements: ClassVar[dict[str, type[MarkdownElement]]] = {
+        **Markdown.elements,
+        "fence": ShownBlock,
+        "code_block": ShownBlock,
+        "heading_open": ShownHeading,
+    }
+
+
+def laid_out(markdown: str) -> Guide:
+    return Guide(LINK.sub(as_typed, markdown), hyperlinks=False)
+
+
+def as_typed(link: re.Match[str]) -> str:
+    """A link to another guide as the command that shows it; of one to a file its words."""
+    words, target = link[1], link[2]
+    topic = TOPIC.fullmatch(target)
+    if topic is None:
+        return f"{words} ({target})" if target.startswith("http") else words
+    command = f"`attn guide {topic[1]}`"
+    return command if words == topic[1] else f"{words} ({command})"

@@ -1,0 +1,66 @@
+"""By which law a size grows with depth, and where a count stands still: told only of enough layers."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+FEWEST = 5
+"""Layers that a law is told from."""
+CLEARLY = 4.0
+"""By how much smaller the squared error of one law must be."""
+LONG = 3
+"""States in a row with one count that make a plateau."""
+
+
+class DepthGrowth(NamedTuple):
+    """log10 of a size against the layer (exponential) or against its logarithm (a power)."""
+
+    factor: float
+    """A layer, by the exponential law."""
+    exponent: float
+    """Of the layer's number, by the power law."""
+    likelier: float
+    """Squared error of the power law over that of the exponential one."""
+
+    def in_words(self) -> str:
+        exponential = f"exponentially: ×{self.factor:.3g} a layer"
+        power = f"as layer^{self.exponent:.2g}"
+        if self.likelier > CLEARLY:
+            return exponential
+        if self.likelier < 1.0 / CLEARLY:
+            return power
+        return f"{exponential}, or {power}: not told apart"
+
+
+def growth(logs: Sequence[float]) -> DepthGrowth | None:
+    """Of log10 sizes after layers 1 …; None of too few, or where they do not grow."""
+    if len(logs) < FEWEST or not np.isfinite(logs).all() or logs[-1] <= logs[0]:
+        return None
+    layers = np.arange(1.0, len(logs) + 1.0)
+    rate, exponential = line(layers, logs)
+    exponent, power = line(np.log10(layers), logs)
+    return DepthGrowth(10.0**rate, exponent, power / exponential if exponential > 0.0 else np.inf)
+
+
+def line(places: Sequence[float] | np.ndarray, values: Sequence[float]) -> tuple[float, float]:
+    """Slope of the least-squares line, and its squared error."""
+    slope, start = np.polyfit(places, values, 1)
+    rest = np.asarray(values) - slope * np.asarray(places) - start
+    return float(slope), float(rest @ rest)
+
+
+def falls(values: Sequence[float], slack: float = 1e-9) -> list[int]:
+    """Layers after which a number is below what it was before."""
+    return [layer for layer in range(1, len(values)) if values[layer] < values[layer - 1] - slack]
+
+
+def plateaus(counts: Sequence[float]) -> Iterator[tuple[int, int, float]]:
+    """First and last state of every run of one count, neither 1 nor the first state's own."""
+    first = 0
+    for place in range(1, len(counts) + 1):
+        if place < len(counts) and counts[place] == counts[first]:
+            continue
+        if place - first >= LONG and 1 < counts[first] < counts[0]:
+            yield first, place - 1, counts[first]
+        first = place

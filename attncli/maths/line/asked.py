@@ -1,0 +1,129 @@
+"""What is wanted of every row, as upper bounds on differences of two logits."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+
+class Tolerances(NamedTuple):
+    """How far a map may be from its target."""
+
+    log_ratio: float
+    """ln(1 + ε2): how far two logits of the support may be off."""
+    log_off: float
+    """ln ε1: a logit off the support over one on it."""
+    variation: float
+    """Largest ½ Σ_j |M_ij - A_ij| of a row."""
+
+
+@dataclass(frozen=True)
+class LineDemands:
+    """Bounds of all rows; arrays over entries follow the target's data.
+
+    l_x - l_y ≤ min over ceilings of above[x] - below[y]    both keys in the support
+    l_x - l_y ≤ off[y]                                      x off it, y on it
+    """
+
+    target: csr_array
+    seen: Index
+    """How many keys each query sees: all, or those up to its own."""
+    ceilings: tuple[tuple[Array, Array], ...]
+    off: Array
+    rows: Index
+    """Rows that ask for anything: an even row (q = 0) does not serve them."""
+
+    def part(self, row: int) -> slice:
+        return slice(int(self.target.indptr[row]), int(self.target.indptr[row + 1]))
+
+    def keys(self, row: int) -> Index:
+        found: Index = self.target.indices[self.part(row)]
+        return found
+
+    def bound(self, row: int, x: int, y: int) -> float:
+        """The largest l_x - l_y; infinite where nothing is asked."""
+        part, keys = self.part(row), self.keys(row)
+        at_x, at_y = np.flatnonzero(keys == x), np.flatnonzero(keys == y)
+        if not len(at_y) or max(x, y) >= self.seen[row]:
+            return math.inf
+        if not len(at_x):
+            return float(self.off[part][at_y[0]])
+        pairs = ((high[part][at_x[0]], low[part][at_y[0]]) for high, low in self.ceilings)
+        return float(min(high - low for high, low in pairs))
+
+    def demanded(self, row: int) -> NDArray[np.bool_]:
+        """[x, y]: whether the row wants l_x > l_y, strictly."""
+        count, part, keys = int(self.seen[row]), self.part(row), self.keys(row)
+        wanted = np.zeros((count, count), dtype=bool)
+        hidden = np.ones(count, dtype=bool)
+        hidden[keys] = False
+        wanted[np.ix_(keys[self.off[part] < 0.0], np.flatnonzero(hidden))] = True
+        for high, low in self.ceilings:  # l_x - l_y ≤ negative: y above x
+            wanted[np.ix_(keys, keys)] |= (high[part][:, None] - low[part][None, :] < 0.0).T
+        return wanted
+
+    def only(self, rows: Index) -> "LineDemands":
+        """Less: what these rows ask."""
+        return replace(self, rows=rows)
+
+    @property
+    def even(self) -> bool:
+        """Whether every row that asks for anything has equal weights, and every bound off the support forces an order."""
+        return all(
+            np.ptp(self.target.data[self.part(row)]) < 1e-12
+            and self.off[self.part(row)].max() < 0.0
+            for row in self.rows
+        )
+
+    @property
+    def masked(self) -> bool:
+        return bool((self.seen < self.target.shape[0]).any())
+
+
+def necessary(target: csr_array, causal: bool, wanted: Tolerances) -> LineDemands:
+    """Bounds that every map within the tolerances keeps: where they contradict one another, there is none.
+
+    From the total variation τ: no weight is further than τ from its target, so that M_x / M_y ≤ (A_x + τ) / (A_y - τ).
+    """
+    log_weight = np.log(target.data)
+    ceilings = [(log_weight, log_weight - wanted.log_ratio)]
+    tau = wanted.variation
+    off = np.full(len(target.data), wanted.log_off)
+    large = target.data > tau
+    if large.any():
+        rest = np.where(large, target.data - tau, 1.0)
+        high = np.log(np.minimum(target.data + tau, 1.0))
+        ceilings.append((high, np.where(large, np.log(rest), -np.inf)))
+        off = np.where(large, np.minimum(off, math.log(tau) - np.log(rest)), off)
+    seen = visible(target.shape[0], causal)
+    return LineDemands(target, seen, tuple(ceilings), off, asking(target, seen, wanted))
+
+
+def sufficient(asked: LineDemands, spread: Array, gap: Array) -> LineDemands:
+    """Other bounds for the same rows: errors on the support within `spread` [row], keys off it `gap` [row] below."""
+    counts = np.diff(asked.target.indptr)
+    log_weight = np.log(asked.target.data)
+    ceilings = ((log_weight, log_weight - np.repeat(spread, counts)),)
+    return LineDemands(asked.target, asked.seen, ceilings, np.repeat(-gap, counts), asked.rows)
+
+
+def visible(length: int, causal: bool) -> Index:
+    return np.arange(1, length + 1) if causal else np.full(length, length)
+
+
+def asking(target: csr_array, seen: Index, wanted: Tolerances) -> Index:
+    """Rows that equal weights over all that they see would not serve."""
+    counts, starts = np.diff(target.indptr), target.indptr[:-1]
+    log_weight = np.log(target.data)
+    spread = np.maximum.reduceat(log_weight, starts) - np.minimum.reduceat(log_weight, starts)
+    moved = np.abs(target.data - np.repeat(1.0 / seen, counts))
+    variation = 0.5 * (np.add.reduceat(moved, starts) + (seen - counts) / seen)
+    served = (spread <= wanted.log_ratio) & (variation <= wanted.variation)
+    served &= (counts == seen) | (wanted.log_off >= 0.0)
+    return np.flatnonzero(~served)

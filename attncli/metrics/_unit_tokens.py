@@ -1,0 +1,28 @@
+"""Tokens on the sphere, as the clusters of token dynamics are told."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from attncli.maths.scaled import Array
+from attncli.maths.split import Split
+
+BLOCK = 1 << 22
+"""Cosines that are held at once."""
+
+
+def unit_tokens(state: Split) -> Array:
+    """Each token over its own length; a zero token stays zero."""
+    rows = state.states.mantissa
+    largest = np.abs(rows).max(axis=1, keepdims=True)
+    rows = rows / np.where(largest == 0.0, 1.0, largest)
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    found: Array = rows / np.where(lengths == 0.0, 1.0, lengths)
+    return found
+
+
+def cosine_blocks(tokens: Array) -> Iterator[Array]:
+    """Rows of all cosines, never all of them at once."""
+    size = max(1, BLOCK // len(tokens))
+    for first in range(0, len(tokens), size):
+        yield tokens[first : first + size] @ tokens.T

@@ -1,0 +1,20 @@
+import math
+
+import numpy as np
+
+from attncli.maths.split import Split
+from attncli.metrics import unit
+from attncli.metrics._unit_tokens import cosine_blocks, unit_tokens
+
+BETA = 1.0
+
+
+@unit("1")
+def cluster_energy(state: Split) -> float:
+    """Interaction energy Σ_ij exp(β⟨x_i, x_j⟩) / (2βn²) of the unit tokens at β = 1 (Geshkovski et al. 2023).
+
+    e/2 = 1.359: one cluster; about 1/2: orthogonal tokens. Self-attention alone makes it rise.
+    """
+    tokens = unit_tokens(state)
+    total = math.fsum(float(np.exp(BETA * block).sum()) for block in cosine_blocks(tokens))
+    return total / (2.0 * BETA * len(tokens) ** 2)

@@ -1,0 +1,30 @@
+import numpy as np
+
+from attncli.maths.split import Split
+from attncli.metrics import unit
+from attncli.metrics._unit_tokens import BLOCK, unit_tokens
+
+EPSILON = 0.1
+"""Distance of unit tokens up to which two belong together."""
+
+
+@unit("clusters")
+def clusters(state: Split) -> float:
+    """Groups of unit tokens that chains of steps of at most 0.1 connect (after Geshkovski et al. 2023).
+
+    1: all tokens have one direction; as many as tokens: no two are close. Constant over layers: a metastable plateau.
+    """
+    tokens = unit_tokens(state)
+    near = 1.0 - EPSILON**2 / 2.0
+    left = np.ones(len(tokens), dtype=bool)
+    count, size = 0, max(1, BLOCK // len(tokens))
+    while left.any():
+        count += 1
+        edge = np.flatnonzero(left)[:1]
+        left[edge] = False
+        while len(edge):
+            now, edge = edge[:size], edge[size:]
+            reached = np.flatnonzero((tokens[now] @ tokens.T >= near).any(axis=0) & left)
+            left[reached] = False
+            edge = np.concatenate([edge, reached])
+    return float(count)

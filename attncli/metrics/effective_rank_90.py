@@ -1,0 +1,15 @@
+import numpy as np
+
+from attncli.maths.norms import singular_values
+from attncli.maths.split import Split
+from attncli.metrics import unit
+
+
+@unit("dimensions")
+def effective_rank_90(state: Split) -> float:
+    """Fewest directions that hold 90 % of the energy: least k with Σ_{i≤k} σ_i² ≥ 0.9 Σ σ².
+
+    1: one direction nearly is the state; its share of min(tokens, width) says how lazy the layer is.
+    """
+    energy = np.cumsum(singular_values(state.states.mantissa) ** 2)
+    return float(np.searchsorted(energy, 0.9 * energy[-1] * (1.0 - 1e-12)) + 1)

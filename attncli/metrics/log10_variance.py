@@ -1,0 +1,23 @@
+import math
+
+import numpy as np
+
+from attncli.maths.scaled import plus, scaled
+from attncli.maths.split import Split
+from attncli.metrics import unit
+
+
+@unit("log10")
+def log10_variance(state: Split) -> float:
+    """log10 of the variance of the state's entries over tokens and features.
+
+    In Pre-LN models it grows with depth, and the later blocks add ever less to it ("curse of depth"); -∞: all are equal.
+    """
+    common, varying = (scaled(p.mantissa - p.mantissa.mean(), p.exponent) for p in state.parts)
+    rest = plus(
+        common, varying
+    )  # apart until here: an even common row takes no digits from what varies
+    square = float(np.mean(rest.mantissa**2))
+    if square == 0.0:
+        return -math.inf
+    return math.log10(square) + 2.0 * rest.exponent * math.log10(2.0)

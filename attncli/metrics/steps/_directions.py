@@ -1,0 +1,14 @@
+"""How far each token has turned."""
+
+import numpy as np
+
+from attncli.maths.scaled import Array
+from attncli.maths.split import Split
+from attncli.metrics._unit_tokens import unit_tokens
+
+
+def chords(before: Split, after: Split) -> Array:
+    """[token]: ‖u - v‖ of the unit vectors before and after, which keeps small angles' digits; nan for a zero token."""
+    first, second = unit_tokens(before), unit_tokens(after)
+    found: Array = np.linalg.norm(second - first, axis=1)
+    return np.where(first.any(axis=1) & second.any(axis=1), found, np.nan)

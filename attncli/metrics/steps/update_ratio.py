@@ -1,0 +1,21 @@
+import math
+
+from attncli.maths.norms import frobenius_norm, log10_norm
+from attncli.maths.scaled import plus, times
+from attncli.maths.split import Split
+from attncli.metrics import unit
+
+
+@unit("1")
+def update_ratio(before: Split, after: Split) -> float:
+    """‖X' - X‖_F / ‖X‖_F: what the block adds, against what it is given.
+
+    0: it adds nothing; with its skip, a block of a deep Pre-LN model adds less and less.
+    """
+    change = plus(after.states, times(before.states, -1.0))
+    if change.is_zero():
+        return 0.0
+    if before.states.is_zero():
+        return math.nan
+    size = log10_norm(change, frobenius_norm) - log10_norm(before.states, frobenius_norm)
+    return float(10.0**size) if size < 300.0 else math.inf

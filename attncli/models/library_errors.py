@@ -1,0 +1,29 @@
+"""Libraries that read what nobody has checked: whatever they raise becomes a sentence about the folder."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from attncli.errors import AttnError, InputError
+
+T = TypeVar("T")
+
+LONGEST_REASON = 300
+
+
+def understood(folder: Path, what: str, action: Callable[[], T]) -> T:
+    """Run the library's code on data nobody has checked: whatever it raises is about the folder."""
+    try:
+        return action()
+    except (AttnError, MemoryError, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # a panic of the tokenizer library is no Exception
+        raise InputError(
+            f"{folder}: {what} ({type(error).__name__}: {first_line(error)})."
+        ) from error
+
+
+def first_line(error: BaseException) -> str:
+    """The beginning of what a library says: one sentence has no room for its tables."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines[0] if lines else "no reason given")[:LONGEST_REASON].rstrip(".:")

@@ -1,0 +1,69 @@
+"""What a shell may offer for the beginning of a value; nothing here imports what it names."""
+
+import re
+from collections.abc import Callable, Iterable
+
+from attncli.options.declared import Complete
+from attncli.registry import Registry
+
+CHOICE = re.compile(r"([a-z][a-z0-9_-]*)(?:[:\[].*)?")
+"""One of `cpu|cuda[:N]|mps`, and the part of it that can be offered."""
+RANDOM = "random:"
+
+
+def completion(names: Callable[[], Iterable[str]]) -> Complete:
+    """Names, one or several with commas between them."""
+
+    def complete(incomplete: str) -> list[str]:
+        before, comma, last = incomplete.rpartition(",")
+        return [f"{before}{comma}{name}" for name in names() if name.startswith(last)]
+
+    return complete
+
+
+def choices(metavar: str | None) -> Complete | None:
+    """Of an option that says what it takes, as in `float64|float32`."""
+    found = [CHOICE.fullmatch(part) for part in re.split("[|,]", metavar or "")]
+    return completion(lambda: [match[1] for match in found if match]) if all(found) else None
+
+
+def complete_source(incomplete: str) -> list[str]:
+    """Model types with random weights; folders are the shell's own affair, and the hub is not asked."""
+    if not incomplete.startswith(RANDOM.removesuffix(":")):
+        return []
+    return [name for name in map(RANDOM.__add__, architectures()) if name.startswith(incomplete)]
+
+
+def architectures() -> list[str]:
+    from importlib.resources import files
+
+    lines = (files("attncli.models.random") / "architectures.tsv").read_text().splitlines()
+    return [line.partition("\t")[0] for line in lines[1:]]
+
+
+def head_metrics() -> list[str]:
+    """Of maps, states and weights."""
+    packages = ("attncli.metrics.attention", "attncli.metrics.activations", "attncli.metrics", "attncli.metrics.weights")  # fmt: skip
+    return [name for package in packages for name in Registry("metric", package).names()]
+
+
+def complete_order(incomplete: str) -> list[str]:
+    """`METRIC` or `METRIC:rising`."""
+    metric, colon, _ = incomplete.partition(":")
+    found = [f"{metric}:rising"] if colon else head_metrics()
+    return [name for name in found if name.startswith(incomplete)]
+
+
+def depth_metrics() -> list[str]:
+    """Of states and of blocks, and the word for what a layer more still does."""
+    packages = ("attncli.metrics", "attncli.metrics.steps")
+    return [
+        *(name for package in packages for name in Registry("metric", package).names()),
+        "depth",
+    ]
+
+
+complete_metric = completion(Registry("metric", "attncli.metrics").names)
+complete_depth_metric = completion(depth_metrics)
+complete_format = completion(Registry("format", "attncli.render").names)
+complete_map = completion(Registry("map", "attncli.maps").names)

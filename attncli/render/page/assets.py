@@ -1,0 +1,54 @@
+"""The page's script and style: small files of `scripts/` and `styles/`, joined in their order, with their hashes."""
+
+import base64
+import functools
+import hashlib
+from importlib.resources import files
+from typing import NamedTuple
+
+SCRIPTS = (
+    "unpack",
+    "figures",
+    "elements",
+    "address",
+    "scales",
+    "tips",
+    "cubes",
+    "grid",
+    "maps",
+    "profile",
+    "head",
+    "curves",
+    "boxes",
+    "words",
+    "panels",
+    "table",
+    "start",
+)
+STYLES = ("page", "grid", "curves", "table", "print")
+
+
+class Asset(NamedTuple):
+    """What stands between two tags, and the hash by which the page allows it and nothing else."""
+
+    text: str
+    allowed: str
+
+
+@functools.cache
+def script() -> Asset:
+    return joined("scripts", SCRIPTS, "js")
+
+
+@functools.cache
+def style() -> Asset:
+    return joined("styles", STYLES, "css")
+
+
+def joined(folder: str, names: tuple[str, ...], ending: str) -> Asset:
+    room = files(__package__) / folder
+    text = "\n" + "\n".join(
+        (room / f"{name}.{ending}").read_text(encoding="utf-8") for name in names
+    )
+    digest = hashlib.sha256(text.encode()).digest()
+    return Asset(text, f"'sha256-{base64.b64encode(digest).decode()}'")

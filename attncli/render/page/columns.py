@@ -1,0 +1,94 @@
+"""Rows as columns of bytes: numbers in four bytes each, everything else as codes into a list of distinct values."""
+
+import math
+import sys
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from attncli.records import ROW_COLUMNS, Report, Row, Scalar
+from attncli.visible import visible
+
+FEWEST_NUMBERS = 256
+"""Distinct floats above which a further axis is a column of numbers, as a null beside each value is."""
+SMALL, LARGE = 1e-30, 1e6
+"""Sizes between which four bytes hold every digit that is shown; what lies beyond travels as it is."""
+MOST_EXACT = 0.05
+"""Share of such numbers above which the column takes eight bytes."""
+
+Cell = Scalar | None
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A column's description, and its bytes."""
+
+    described: dict[str, Any]
+    data: bytes
+
+
+def columns(report: Report) -> Iterator[Packed]:
+    """Those of the report contract, then the further axes in order of appearance; empty ones are left out."""
+    for name in ROW_COLUMNS:
+        cells = [getattr(row, name) for row in report.rows]
+        yield from column(name, cells, numbers=name in ("value", "spread"))
+    for name in further(report.rows):
+        yield from column(visible(name), [row.keys.get(name) for row in report.rows])
+
+
+def further(rows: Iterable[Row]) -> list[str]:
+    return list(dict.fromkeys(key for row in rows for key in row.keys))
+
+
+def column(name: str, cells: Sequence[Cell], numbers: bool = False) -> Iterator[Packed]:
+    if all(cell is None for cell in cells):
+        return
+    if numbers or is_of_numbers(cells):
+        yield of_numbers(name, [math.nan if cell is None else as_float(cell) for cell in cells])
+    else:
+        yield of_codes(name, [visible(cell) if isinstance(cell, str) else cell for cell in cells])
+
+
+def is_of_numbers(cells: Sequence[Cell]) -> bool:
+    distinct = set(cells) - {None}
+    return len(distinct) > FEWEST_NUMBERS and all(isinstance(cell, float) for cell in distinct)
+
+
+def as_float(cell: Scalar) -> float:
+    """A whole number may be larger than any float."""
+    try:
+        return float(cell)
+    except OverflowError:
+        return math.inf
+
+
+def of_numbers(name: str, cells: list[float]) -> Packed:
+    """`exact`: rows whose number four bytes would change, with it."""
+    odd = [index for index, cell in enumerate(cells) if cell and not SMALL < abs(cell) < LARGE]
+    exact = [index for index in odd if not math.isnan(cells[index])]
+    wide = len(exact) > MOST_EXACT * len(cells)
+    described: dict[str, Any] = {"name": name, "kind": "numbers", "width": 8 if wide else 4}
+    if not wide:
+        described["exact"] = [[index, cells[index]] for index in exact]
+        for index in exact:
+            cells[index] = 0.0
+    return Packed(described, planes(array("d" if wide else "f", cells)))
+
+
+def of_codes(name: str, cells: Sequence[Cell]) -> Packed:
+    """1 and 1.0 are the same number, in a page as in Python."""
+    codes: dict[Cell, int] = {}
+    found = [codes.setdefault(cell, len(codes)) for cell in cells]
+    kind = "B" if len(codes) <= 2**8 else "H" if len(codes) <= 2**16 else "I"
+    data = array(kind, found)
+    described = {"name": name, "kind": "codes", "width": data.itemsize, "values": list(codes)}
+    return Packed(described, planes(data))
+
+
+def planes(values: "array[Any]") -> bytes:
+    """Little end first, and the first bytes of all values before the second ones: so they compress."""
+    if sys.byteorder == "big":
+        values.byteswap()
+    data = values.tobytes()
+    return b"".join(data[place :: values.itemsize] for place in range(values.itemsize))

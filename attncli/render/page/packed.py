@@ -1,0 +1,33 @@
+"""Described bytes as one compressed text: a length, a JSON header, the bytes."""
+
+import base64
+import gzip
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from attncli.render.page.columns import Packed
+
+
+class Store:
+    """Takes bytes in, and says where they lie."""
+
+    def __init__(self) -> None:
+        self.parts: list[bytes] = []
+        self.size = 0
+
+    def add(self, packed: Packed) -> dict[str, Any]:
+        """What describes the bytes, with the place of the first."""
+        described = {**packed.described, "from": self.size}
+        self.parts.append(packed.data)
+        self.size += len(packed.data)
+        return described
+
+    def add_all(self, found: Iterable[Packed]) -> list[dict[str, Any]]:
+        return [self.add(packed) for packed in found]
+
+    def text(self, header: Mapping[str, Any]) -> str:
+        """All of it; the same content gives the same text, as no date is inside."""
+        head = json.dumps(header, separators=(",", ":"), allow_nan=False).encode()
+        whole = b"".join([len(head).to_bytes(4, "little"), head, *self.parts])
+        return base64.b64encode(gzip.compress(whole, mtime=0)).decode()

@@ -1,0 +1,88 @@
+"""What one head's own map asks of a module: how sparse it is, what the theorem says to that, how wide it must be."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from attncli.fits._own_map import narrowest_module
+from attncli.fits._types import FitRequest
+from attncli.maths.widths import sufficient_width
+from attncli.patterns._sparse import row_normalised
+from attncli.records import Definition
+from attncli.studies.approximate.fit_rows import largest_ratio
+
+Array = NDArray[np.float64]
+
+CLOSE = 0.05
+"""Total variation up to which a map counts as reproduced, and the share of a row that sparseness leaves out."""
+
+OWN_MAP_METRICS: Mapping[str, Definition] = {
+    "k": Definition("keys", "Most keys that a row needs for 95 % of its weight."),
+    "k_median": Definition("keys", "The same of the median row."),
+    "k_column": Definition("queries", "Most queries that need one key for theirs."),
+    "weight_ratio": Definition("1", "γ: the largest quotient of two of these weights in one row."),
+    "sufficient_d": Definition("features", "The theorem's sufficient width for a pattern with such k, columns and γ at this length (constants reconstructed)."),
+    "own_map_d": Definition("features", "The smallest width found at which a module made for it shows the head's own map, every row within .05 in total variation; a search that fails proves nothing."),
+    "own_map_logits": Definition("logit", "The largest |logit| of that module."),
+    "logit_scale": Definition("logit", "Half of the largest ln(max / min) of a row's visible weights: the smallest |logit| with which any module shows exactly this map."),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class OwnMap:
+    """One map's numbers by the names of their metrics; what could not be had is None."""
+
+    values: Mapping[str, float | None]
+    reasons: Mapping[str, str]
+    """Why a number is None."""
+
+
+def own_map(
+    weights: Array, visible: Array | None, causal: bool, widest: int, request: FitRequest
+) -> OwnMap:
+    """Of a map [query, key]; rows that a learned sink leaves below one are made to sum to one."""
+    weights = weights / weights.sum(axis=1, keepdims=True)
+    sparse = sparsest(weights, CLOSE)
+    counts, columns = np.diff(sparse.indptr), np.bincount(sparse.indices)
+    ratio = largest_ratio(sparse)
+    k, k_column = int(counts.max()), int(columns.max())
+    asked = sufficient_width(
+        len(weights), max(k, k_column), request.ratio_error, request.off_support, ratio
+    )
+    found = narrowest_module(weights, causal, CLOSE, widest)
+    scale = least_logits(weights, visible)
+    values: dict[str, float | None] = {
+        "k": k,
+        "k_median": float(np.median(counts)),
+        "k_column": k_column,
+        "weight_ratio": ratio,
+        "sufficient_d": asked,
+        "own_map_d": found and found.fit.d,
+        "own_map_logits": found and found.evidence.logit_scale,
+        "logit_scale": scale,
+    }
+    missed = f"not found up to d = {widest}, which proves nothing"
+    reasons = {"own_map_d": missed, "own_map_logits": missed, "logit_scale": "a visible weight is 0 after rounding"}  # fmt: skip
+    return OwnMap(values, reasons)
+
+
+def sparsest(weights: Array, left_out: float) -> csr_array:
+    """Of every row the fewest keys that hold all but `left_out` of it, as a pattern: no nearer one has fewer."""
+    order = np.argsort(-weights, axis=1, kind="stable")
+    held = np.cumsum(np.take_along_axis(weights, order, axis=1), axis=1)
+    counts = np.minimum((held < 1.0 - left_out).sum(axis=1) + 1, weights.shape[1])
+    kept = np.zeros(weights.shape, dtype=bool)
+    np.put_along_axis(kept, order, np.arange(weights.shape[1]) < counts[:, None], axis=1)
+    return row_normalised(csr_array(np.where(kept, weights, 0.0)))
+
+
+def least_logits(weights: Array, visible: Array | None) -> float | None:
+    """Half the widest spread of a row's logits: a row may be moved by any constant."""
+    seen = np.ones(weights.shape, dtype=bool) if visible is None else visible.astype(bool)
+    least = np.min(weights, axis=1, where=seen, initial=np.inf)
+    if not least.min() > 0.0:
+        return None
+    return float(0.5 * np.log(weights.max(axis=1) / least).max())

@@ -1,0 +1,53 @@
+"""What the metrics of depth say of a variant: how its variance grows, whether its energy rises, where clusters stay."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+from attncli.maths.depth_growth import falls, growth, plateaus
+from attncli.records import Finding
+from attncli.studies.trajectories import Ensemble, Trajectory
+
+VARIANCE, ENERGY, CLUSTERS = "log10_variance", "cluster_energy", "clusters"
+
+
+def depth_findings(ensemble: Ensemble, title: str = "") -> Iterator[Finding]:
+    """Of every variant, what was measured; `title` of the stack, where there are several."""
+    for variant, trajectories in ensemble.items():
+        curves = mean_curves_of(trajectories)
+        for metric, words in WORDS.items():
+            said = words(curves[metric]) if metric in curves else ""
+            if said:
+                yield Finding(f"{title}{variant}", said)
+
+
+def mean_curves_of(trajectories: Sequence[Trajectory]) -> Mapping[str, list[float]]:
+    """Means over seeds or texts, of metrics whose every number is known."""
+    means = {}
+    for metric in WORDS:
+        if metric in trajectories[0].measured:
+            lines = zip(*(one.measured[metric] for one in trajectories), strict=True)
+            curve = [math.fsum(line) / len(line) for line in lines]
+            if all(map(math.isfinite, curve)):
+                means[metric] = curve
+    return means
+
+
+def variance_words(curve: Sequence[float]) -> str:
+    found = growth(curve[1:])
+    return f"variance grows {found.in_words()}" if found else ""
+
+
+def energy_words(curve: Sequence[float]) -> str:
+    layers = falls(curve)
+    if not layers:
+        return "the interaction energy never falls"
+    named = ", ".join(map(str, layers[:6])) + (" …" if len(layers) > 6 else "")
+    return f"the interaction energy falls after layer{'s' if len(layers) > 1 else ''} {named}"
+
+
+def cluster_words(curve: Sequence[float]) -> str:
+    found = [f"{count:g} from layer {first} to {last}" for first, last, count in plateaus(curve)]
+    return f"clusters stay: {', '.join(found)}" if found else ""
+
+
+WORDS = {VARIANCE: variance_words, ENERGY: energy_words, CLUSTERS: cluster_words}

@@ -1,0 +1,111 @@
+"""Metrics of states and of what blocks do to them, asked for by name and measured as the states come."""
+
+import math
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Generic, TypeVar
+
+from attncli.maths.split import Split
+from attncli.metrics import METRICS, Metric, definition, steps
+from attncli.metrics.steps import STEPS, StepMetric
+from attncli.records import NOT_APPLICABLE, Definition
+
+NO_STEP = (
+    f"{NOT_APPLICABLE}the block's input and output are not the same tokens, or one of them is zero"
+)
+
+GROUP = "depth"
+DEPTH = (
+    "block_influence",
+    "angular_distance",
+    "update_ratio",
+    "log10_variance",
+    "effective_rank_90",
+    "clusters",
+    "cluster_energy",
+)
+"""What a layer more still does, by one word."""
+
+AFTER_MLP = "mlp"
+"""Behind the last sub-block of a block: its state is the block's, what it does to it is its own."""
+
+
+def names() -> list[str]:
+    """All that can be asked for."""
+    return [*METRICS.names(), *STEPS.names()]
+
+
+def definition_of(name: str) -> Definition:
+    return steps.definition(name) if name in STEPS.names() else definition(name)
+
+
+class StateMeters:
+    """The metrics of one run."""
+
+    def __init__(self, wanted: Iterable[str]) -> None:
+        known = set(STEPS.names())
+        chosen = list(wanted)
+        self.of_state: Mapping[str, Metric] = {n: METRICS[n] for n in chosen if n not in known}
+        self.of_step: Mapping[str, StepMetric] = {n: STEPS[n] for n in chosen if n in known}
+
+    @property
+    def names(self) -> list[str]:
+        return [*self.of_state, *self.of_step]
+
+    def state(self, state: Split) -> dict[str, float]:
+        return {name: measure(state) for name, measure in self.of_state.items()}
+
+    def step(self, before: Split | None, after: Split) -> dict[str, float]:
+        """nan where there is no state before, or one of other tokens."""
+        alike = before is not None and before.varying.mantissa.shape == after.varying.mantissa.shape
+        return {
+            name: measure(before, after) if before is not None and alike else math.nan
+            for name, measure in self.of_step.items()
+        }
+
+
+T = TypeVar("T")
+
+
+class StatesBefore(Generic[T]):
+    """The states that steps lead from: those after the last blocks of every stack, and one inside the present block."""
+
+    def __init__(self, over: int = 1) -> None:
+        self.over = over
+        """How many blocks a step goes over."""
+        self.whole: dict[str, deque[tuple[int, T]]] = {}
+        self.inner: dict[str, tuple[int, T]] = {}
+
+    def passed(self, stack: str, index: int, state: T) -> None:
+        """The state after a block."""
+        self.whole.setdefault(stack, deque(maxlen=self.over)).append((index, state))
+
+    def passed_within(self, stack: str, index: int, state: T) -> None:
+        """A state inside the block whose result has this index."""
+        self.inner[stack] = index, state
+
+    def block(self, stack: str, index: int) -> T | None:
+        """What the blocks up to this index were given."""
+        for earlier, state in self.whole.get(stack, ()):
+            if earlier == index - self.over:
+                return state
+        return None
+
+    def sub_block(self, stack: str, index: int) -> T | None:
+        """What the present sub-block was given: the state behind the one before it, or the block's own input."""
+        earlier, state = self.inner.get(stack, (None, None))
+        if earlier == index:
+            return state
+        return (
+            self.whole[stack][-1][1]
+            if self.whole.get(stack) and self.whole[stack][-1][0] == index - 1
+            else None
+        )
+
+    def was_within(self, stack: str, index: int) -> bool:
+        """Whether the block's last sub-block has a state of its own before it."""
+        return self.inner.get(stack, (None,))[0] == index
+
+
+def step_names(metrics: Sequence[str]) -> set[str]:
+    return set(metrics) & set(STEPS.names())

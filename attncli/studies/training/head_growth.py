@@ -1,0 +1,113 @@
+"""How fast the numbers of heads move from one look to the next: slopes with their errors, and when a limit is reached."""
+
+import math
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from attncli.maths.slopes import slopes
+from attncli.metrics.attention import definition
+from attncli.metrics.attention.qk_clip import LARGEST_LOGIT
+from attncli.records import FOUND_KEYS, NOT_APPLICABLE, Definition, Row
+
+HEALTH = ("max_logit", "qk_clip", "min_entropy", "entropy_collapse")
+"""What grows or falls before a training fails."""
+LIMITS: Mapping[str, float] = {"max_logit": LARGEST_LOGIT}
+GROWTH, LEFT = "_growth", "_steps_left"
+WINDOW = 10
+"""Looks that a line goes through: what was long ago says nothing of what comes."""
+FEWEST = 3
+"""Looks that a slope with an error needs."""
+CLEAR = 2.0
+"""Errors by which a slope must differ from 0 before it says when a limit is reached."""
+TOO_FEW = NOT_APPLICABLE + f"a slope with its error needs {FEWEST} looks"
+
+Place = tuple[object, ...]
+
+
+def of_head(row: Row) -> Place:
+    """Which head a row is about."""
+    return tuple(sorted((name, str(value)) for name, value in row.coordinates.items()))
+
+
+class Growth:
+    """The last looks at a training."""
+
+    def __init__(self, metrics: Iterable[str], limits: Mapping[str, float] = LIMITS) -> None:
+        self.metrics = tuple(metrics)
+        self.limits = dict(limits)
+        self.looks: deque[tuple[int, dict[tuple[str, Place], float]]] = deque(maxlen=WINDOW)
+
+    def add(self, step: int, rows: Sequence[Row]) -> None:
+        """One more look; what has no number leaves a gap."""
+        found = {
+            (row.metric, of_head(row)): row.value
+            for row in rows
+            if row.metric in self.metrics and row.value is not None
+        }
+        self.looks.append((step, found))
+
+    def rows(self, rows: Sequence[Row]) -> Iterator[Row]:
+        """Growth of every head in these rows of the latest look, which has been added."""
+        for metric in self.metrics:
+            own = [row for row in rows if row.metric == metric and row.head is not None]
+            if own:
+                yield from self.of_metric(metric, own)
+
+    def of_metric(self, metric: str, own: Sequence[Row]) -> Iterator[Row]:
+        curves = np.array([self.curve(row) for row in own])
+        found = slopes(np.array([float(step) for step, _ in self.looks]), curves)
+        limit = self.limits.get(metric)
+        for row, slope, error in zip(own, found.slope, found.error, strict=True):
+            yield self.row(row, float(slope), float(error))
+            if limit is not None:
+                yield self.until(row, float(slope), float(error), limit)
+
+    def curve(self, row: Row) -> list[float]:
+        place = (row.metric, of_head(row))
+        return [seen.get(place, math.nan) for _, seen in self.looks]
+
+    def row(self, row: Row, slope: float, error: float) -> Row:
+        return beside(
+            row, GROWTH, f"{row.unit}/step", None if math.isnan(error) else slope, TOO_FEW, error
+        )
+
+    def until(self, row: Row, slope: float, error: float, limit: float) -> Row:
+        """Steps from now on; 0 where the limit is passed already."""
+        value = math.nan if row.value is None else row.value
+        if math.isnan(error) or math.isnan(value):
+            return beside(row, LEFT, "steps", None, TOO_FEW)
+        if value >= limit:
+            return beside(row, LEFT, "steps", 0.0, "")
+        if slope <= CLEAR * error:
+            why = f"it does not grow by more than {CLEAR:g} errors"
+            return beside(row, LEFT, "steps", None, NOT_APPLICABLE + why)
+        return beside(row, LEFT, "steps", (limit - value) / slope, "")
+
+    def definitions(self, measured: Iterable[str]) -> dict[str, Definition]:
+        """Of the metrics made here, for those that are measured."""
+        found: dict[str, Definition] = {}
+        for metric in measured:
+            if metric in self.metrics:
+                unit = definition(metric).unit
+                found[metric + GROWTH] = Definition(
+                    f"{unit}/step",
+                    f"Growth of {metric} per step: slope of the straight line through the last {WINDOW} looks, `error` its "
+                    "standard error.",
+                )
+                if metric in self.limits:
+                    found[metric + LEFT] = Definition(
+                        "steps",
+                        f"Steps until {metric} reaches {self.limits[metric]:g} at this growth, where that is clear of its "
+                        "error.",
+                    )
+        return found
+
+
+def beside(row: Row, ending: str, unit: str, value: float | None, why: str, error: float = math.nan) -> Row:  # fmt: skip
+    """A number about another row's, at the same place."""
+    keys = {name: each for name, each in row.keys.items() if name not in FOUND_KEYS}
+    keys |= {} if math.isnan(error) else {"error": error}
+    note = why if value is None else None
+    return Row(row.metric + ending, value, unit, layer=row.layer, head=row.head, note=note, keys=keys)  # fmt: skip

@@ -1,0 +1,106 @@
+"""transformers' Trainer, watched: `Trainer(…, callbacks=[AttnCallback(every=50)])`."""
+
+import sys
+from collections.abc import Iterable
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from attncli.errors import UsageError
+from attncli.studies.training.probe_runs import Probe
+from attncli.training.decisions import Said
+from attncli.training.monitor import PROBE, Monitor, checked
+
+FOLDER = "attn"
+"""In the Trainer's output folder."""
+
+
+class AttnCallback(TrainerCallback):
+    """Looks at the model every `every` steps; the numbers go through the Trainer's own log to all it reports to.
+
+    Keywords are those of `attncli.Monitor`. Texts are read by the Trainer's `processing_class` where there is no
+    `tokenizer`; reports are kept in the folder `attn` of its output folder, or in `folder`. What `stop_if` says ends
+    the training, and `stopped` says why.
+    """
+
+    def __init__(
+        self,
+        *,
+        every: int = 50,
+        probe: Probe = None,
+        tokenizer: Any = None,
+        metrics: str | Iterable[str] = (),
+        stop_if: Said = (),
+        warn_if: Said = (),
+        measure: str = PROBE,
+        folder: str | PathLike[str] | None = None,
+        tokens: int | None = None,
+        each_layer: bool = False,
+    ) -> None:
+        metrics = [metrics] if isinstance(metrics, str) else list(metrics)
+        checked(every, metrics, stop_if, warn_if, measure, tokens)
+        self.folder, self.tokenizer = folder, tokenizer
+        self.asked: dict[str, Any] = {
+            "every": every, "probe": probe, "metrics": metrics, "stop_if": stop_if, "warn_if": warn_if,
+            "measure": measure, "tokens": tokens, "each_layer": each_layer,
+        }  # fmt: skip
+        self.trainer: Trainer | None = None
+        self.monitor: Monitor | None = None
+
+    @property
+    def stopped(self) -> str:
+        """What has ended the training, in words; empty where nothing has."""
+        return "" if self.monitor is None else self.monitor.stopped
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: Any
+    ) -> None:
+        """The model is on its device and wrapped by now."""
+        self.trainer = trainer_around()
+        self.monitor = Monitor(
+            self.trainer.model_wrapped,
+            tokenizer=self.tokenizer or given.get("processing_class"),
+            folder=Path(args.output_dir or ".") / FOLDER if self.folder is None else self.folder,
+            step=state.global_step,
+            **self.asked,
+        )
+        self.act(self.monitor.first, control)
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        assert self.monitor is not None
+        self.monitor.now = state.global_step - 1
+        self.act(self.monitor.step(), control)
+
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        assert self.monitor is not None
+        self.monitor.close()
+        self.trainer = None
+
+    def act(self, numbers: dict[str, float], control: TrainerControl) -> None:
+        """Log what there is to log, and stop where it must be."""
+        assert self.trainer is not None
+        if numbers:
+            asked = control.should_log
+            self.trainer.log(numbers)
+            control.should_log = asked  # which the Trainer's log has taken for its own
+        if self.stopped:
+            control.should_training_stop = True
+
+
+def trainer_around() -> Trainer:
+    """The Trainer that calls: callbacks are handed the model and the state, but not what logs."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        found = frame.f_locals.get("self")
+        if isinstance(found, Trainer):
+            return found
+        frame = frame.f_back  # type: ignore[assignment]
+    raise UsageError(
+        "AttnCallback is for transformers' Trainer: in a loop of your own use `attncli.Monitor`."
+    )

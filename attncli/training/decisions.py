@@ -1,0 +1,100 @@
+"""What stops a training, and what is only said: the conditions of `--fail-if`, decided by the gates' own code."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from attncli import gates
+from attncli.errors import UsageError
+from attncli.gates import Condition
+from attncli.records import Definition, Report, Verdict
+from attncli.studies.training.head_growth import GROWTH, HEALTH, LEFT, LIMITS
+
+Said = str | Iterable[str]
+
+
+def conditions(said: Said) -> tuple[Condition, ...]:
+    """One text or several."""
+    return tuple(gates.parse(text) for text in ([said] if isinstance(said, str) else said))
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """Of one look."""
+
+    verdicts: tuple[Verdict, ...]
+    stops: str
+    """What ends the training, in words; empty where nothing does."""
+    warns: Mapping[str, str]
+    """What is only said, by its condition."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a training must not become."""
+
+    stop: tuple[Condition, ...]
+    warn: tuple[Condition, ...]
+
+    @property
+    def all(self) -> tuple[Condition, ...]:
+        return (*self.stop, *self.warn)
+
+    def refuse_unmeasured(self, measured: Mapping[str, Definition], others: Sequence[str]) -> None:
+        """Said before the training, not after an hour of it."""
+        limited = [name for name in self.limits() if name in measured]
+        known = {*measured, *(f"{name}{GROWTH}" for name in measured), *(f"{name}{LEFT}" for name in limited)}  # fmt: skip
+        for condition in self.all:
+            if condition.metric in others and condition.metric not in known:
+                raise UsageError(
+                    f"the gate '{condition.text}' needs {condition.metric}, which is not measured: add it to `metrics`."
+                )
+        gates.refuse_unmeasured(self.all, known, others)
+
+    def growing(self, measured: Iterable[str]) -> list[str]:
+        """The metrics whose growth is followed: those of health, and those that a condition asks for."""
+        grown = [c.metric for c in self.all if c.metric.endswith((GROWTH, LEFT))]
+        asked = {name.removesuffix(GROWTH).removesuffix(LEFT) for name in grown}
+        return [name for name in measured if name in HEALTH or name in asked]
+
+    def limits(self) -> dict[str, float]:
+        """Where a metric is not to go: what stops the training, or the published limit."""
+        said = {c.metric: c.number for c in (*self.warn, *self.stop) if c.op in (">", ">=")}
+        return {**LIMITS, **said}
+
+    def decide(self, report: Report) -> Decisions:
+        """A condition on growth is decided once there is some; what is only said is no verdict."""
+        stop, stops = judged(report, self.stop)
+        _, warns = judged(report, self.warn)
+        return Decisions(stop, "; ".join(stops.values()), warns)
+
+
+def judged(
+    report: Report, rules: Iterable[Condition]
+) -> tuple[tuple[Verdict, ...], dict[str, str]]:
+    """The verdicts, and of those that failed what a person must know, by their conditions."""
+    ready = [condition for condition in rules if has_begun(report, condition)]
+    verdicts = tuple(gates.decide(report, ready))
+    failed = {
+        condition.text: f"{condition.text}: {verdict.text}{where(report, condition)}"
+        for condition, verdict in zip(ready, verdicts, strict=True)
+        if verdict.failed
+    }
+    return verdicts, failed
+
+
+def has_begun(report: Report, condition: Condition) -> bool:
+    """Slopes need a few looks: until then there is nothing to decide."""
+    if not condition.metric.endswith((GROWTH, LEFT)):
+        return True
+    return any(row.metric == condition.metric and row.value is not None for row in report.rows)
+
+
+def where(report: Report, condition: Condition) -> str:
+    """The place of the number that an aggregate came from, which its verdict does not name."""
+    if condition.aggregate not in ("min", "max"):
+        return ""
+    known = [row for row in gates.select(report, condition) if row.value is not None]
+    if not known:
+        return ""
+    pick = max if condition.aggregate == "max" else min
+    return f", {pick(known, key=lambda row: row.value or 0.0).place}"

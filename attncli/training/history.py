@@ -1,0 +1,68 @@
+"""The reports of a run in a folder, one file for each look: `step-000050.json`.
+
+What other commands read: `attn check`, `attn compare`, `attn sweep --glob '…/step-*.json'`.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from attncli.errors import AttnError, InputError
+from attncli.records import Report
+from attncli.render import FORMATS
+from attncli.reports import read
+from attncli.writing.whole_files import require_folder, write_whole
+
+NAME = re.compile(r"step-(\d+)\.json")
+REPLACED = "replaced"
+"""Where reports go that a training which begins again would write over."""
+
+
+class History:
+    """A folder, until it cannot be written any more."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+        self.ended = False
+        """Whether nothing can be kept any more: the training goes on."""
+
+    def begin(self, step: int) -> str:
+        """Reports of later steps belong to a run that was cut off or begun anew: they make room. Returns what to say."""
+        if self.folder is None:
+            return ""
+        require_folder(self.folder)
+        later = [(number, path) for number, path in self.files() if number > step]
+        if not later:
+            return ""
+        aside = self.folder / REPLACED
+        require_folder(aside)
+        for _, path in later:
+            path.replace(aside / path.name)
+        return f"{len(later)} reports of steps after {step} were made by an earlier run: they are now in {aside}."
+
+    def files(self) -> list[tuple[int, Path]]:
+        """By their steps."""
+        if self.folder is None or not self.folder.is_dir():
+            return []
+        found = ((NAME.fullmatch(path.name), path) for path in self.folder.iterdir())
+        return sorted((int(match[1]), path) for match, path in found if match)
+
+    def last(self, count: int) -> Iterator[tuple[int, Report]]:
+        """The latest looks in their order; a file that is no report is passed over."""
+        for step, path in self.files()[-count:]:
+            try:
+                yield step, read(str(path))
+            except InputError:
+                continue
+
+    def add(self, step: int, report: Report) -> str:
+        """Kept whole or not at all. Returns what to say where that failed."""
+        if self.folder is None or self.ended:
+            return ""
+        text = FORMATS["json"](report)
+        try:
+            write_whole(self.folder / f"step-{step:06d}.json", lambda path: path.write_text(text, encoding="utf-8"))  # fmt: skip
+        except AttnError as error:
+            self.ended = True
+            return f"{error} The history ends before step {step}; the training goes on."
+        return ""

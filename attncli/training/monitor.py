@@ -1,0 +1,217 @@
+"""A training loop of one's own, watched: `monitor.step()` after every step of the optimiser."""
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from attncli.api.provenance import environment
+from attncli.errors import AttnError, InputError, NotFinite, UsageError
+from attncli.models.loading.unwrapped import unwrapped
+from attncli.records import Report
+from attncli.studies.heads.head_metrics import Metrics, choose, members
+from attncli.studies.training.batch_runs import BatchRuns, batch_runs, refuse_not_of_maps
+from attncli.studies.training.head_growth import WINDOW, Growth
+from attncli.studies.training.probe_runs import (
+    Probe,
+    ProbeRuns,
+    identity_of,
+    not_finite,
+    probe_runs,
+)
+from attncli.studies.training.step_reports import StepReports
+from attncli.training.decisions import Decisions, Rules, Said, conditions
+from attncli.training.history import History
+from attncli.training.one_answer import is_first, of_all, of_the_first
+from attncli.training.scalars import scalars
+
+LOG = logging.getLogger("attncli.training")
+"""What a person must know goes there; without any set-up Python prints it on stderr."""
+
+ON_PROBE = ("max_logit", "entropy_normalised", "sink", "stable_rank", "log10_residual")
+ON_BATCH = ("max_logit", "entropy_normalised", "entropy_collapse", "sink")
+PROBE, BATCH = "probe", "batch"
+
+
+class Monitor:
+    """Looks at a model's attention every so many steps, and leaves the training as it would have been.
+
+    `every`: steps between two looks. `probe`: what the model is looked at on, between two steps: texts (with
+    `tokenizer`), token ids [text, token], or a mapping of the model's own arguments; by default the text that ships
+    with attn. `measure="batch"`: the batch of the step instead, as its own forward pass runs. `metrics`: names or
+    groups of `attn list attention-metrics` and of states. `stop_if`, `warn_if`: conditions as `--fail-if` has them;
+    `stopped` then says what to stop for. `folder`: one report for each look is kept there. `step`: how many steps were
+    made before, where a training goes on. `tokens`: the longest probe. `each_layer`: a number for every layer, too.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        every: int = 50,
+        probe: Probe = None,
+        tokenizer: Any = None,
+        metrics: str | Iterable[str] = (),
+        stop_if: Said = (),
+        warn_if: Said = (),
+        measure: str = PROBE,
+        folder: str | PathLike[str] | None = None,
+        step: int = 0,
+        tokens: int | None = None,
+        each_layer: bool = False,
+    ) -> None:
+        self.rules, chosen = checked(every, metrics, stop_if, warn_if, measure, tokens)
+        self.every, self.now, self.each_layer = every, step, each_layer
+        self.stopped = ""
+        """What the training should be stopped for, in words; empty while there is nothing."""
+        self.report: Report | None = None
+        """The latest look."""
+        self.said: set[str] = set()
+        self.warned: set[str] = set()
+        """Conditions of `warn_if` that held at the latest look."""
+        self.trained = unwrapped(model)
+        self.runs = probe_runs(self.trained, probe, tokenizer, chosen, tokens)
+        self.batch = None
+        if measure == BATCH:
+            self.batch = batch_runs(self.runs, self.is_due)
+        self.history = History(None if folder is None else Path(folder))
+        self.reports = self.prepared(chosen)
+        self.first = self.look() if measure == PROBE and step == 0 else {}
+        """The numbers before the first step."""
+
+    def prepared(self, metrics: Metrics) -> StepReports:
+        """What earlier looks have left, as far as they belong to this training."""
+        growth = Growth(self.rules.growing(metrics.heads), self.rules.limits())
+        read = described(self.runs, self.batch)
+        if is_first():
+            self.say_once(self.history.begin(self.now))
+            for step, report in self.history.last(WINDOW):
+                growth.add(step, report.rows)
+        return StepReports(self.runs.subject, metrics, identity_of(self.trained), read, growth)
+
+    def is_due(self) -> bool:
+        """Whether the step that is being made will be looked at."""
+        return (self.now + 1) % self.every == 0
+
+    def step(self) -> dict[str, float]:
+        """To be called after each step of the optimiser: the numbers to log, `attn/…`; none where no look was due."""
+        self.now += 1
+        return self.look() if self.now % self.every == 0 else {}
+
+    def look(self) -> dict[str, float]:
+        """Look at the model now."""
+        report = self.measured()
+        self.say_once("" if self.batch is None else self.batch.how)
+        if report is None:
+            return {}
+        decisions = self.decided(report)
+        done = replace(
+            report,
+            verdicts=decisions.verdicts,
+            warnings=(*report.warnings, *decisions.warns.values()),
+            command=("attncli.training",),
+            environment=environment(),
+        )
+        self.report = done
+        self.stopped = of_the_first(decisions.stops)
+        if is_first():
+            self.say_once(self.history.add(self.now, done))
+            self.warn(decisions)
+            if self.stopped:
+                LOG.warning("attn, step %d: stopped by %s", self.now, self.stopped)
+        return scalars(done, self.each_layer)
+
+    def warn(self, decisions: Decisions) -> None:
+        """Of what is only said, what was not so at the look before."""
+        for condition, text in decisions.warns.items():
+            if condition not in self.warned:
+                LOG.warning("attn, step %d: %s", self.now, text)
+        self.warned = set(decisions.warns)
+
+    def measured(self) -> Report | None:
+        """The report of a look; one that finds no finite numbers says so by name and layer, in every row."""
+        try:
+            seen = self.runs.look() if self.batch is None else of_all(self.batch.taken())
+            return self.reports.report(self.now, seen) if seen else None
+        except NotFinite as error:
+            report = self.reports.failed(self.now, error, not_finite(self.trained.model))
+            LOG.warning("attn, %s", report.headline)
+            return report
+        except AttnError as error:
+            failure = error
+        except Exception as error:  # whatever goes wrong in looking must not end a training
+            said = next(iter(str(error).splitlines()), "")
+            failure = InputError(f"{type(error).__name__}: {said}")
+            LOG.debug("a look has failed", exc_info=True)
+        if self.report is None and self.batch is None:
+            raise failure
+        self.say_once(f"a look has failed, and the training goes on: {failure}")
+        return None
+
+    def decided(self, report: Report) -> Decisions:
+        """A condition that names no number of this model is an error at the first look, not later."""
+        try:
+            return self.rules.decide(report)
+        except UsageError as error:
+            if self.report is None and self.batch is None:
+                raise
+            self.say_once(f"a condition was not decided: {error}")
+            return Decisions((), "", {})
+
+    def say_once(self, sentence: str) -> None:
+        if sentence and sentence not in self.said:
+            self.said.add(sentence)
+            if is_first():
+                LOG.warning("attn, step %d: %s", self.now, sentence)
+
+    def close(self) -> None:
+        """No hook stays behind; nothing else has to be undone."""
+        if self.batch is not None:
+            self.batch.close()
+
+    def __enter__(self) -> "Monitor":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def checked(
+    every: int,
+    metrics: str | Iterable[str],
+    stop_if: Said,
+    warn_if: Said,
+    measure: str,
+    tokens: int | None,
+) -> tuple[Rules, Metrics]:
+    """Everything that can be refused before a model is touched."""
+    for name, size in (("every", every), ("tokens", tokens)):
+        if size is not None and size < 1:
+            raise UsageError(f"`{name}` must be at least 1, not {size}.")
+    if measure not in (PROBE, BATCH):
+        raise UsageError(f"`measure` must be '{PROBE}' or '{BATCH}', not {measure!r:.80}.")
+    chosen = choose(names_in(metrics) or (ON_PROBE if measure == PROBE else ON_BATCH))
+    if measure == BATCH:
+        refuse_not_of_maps(chosen)
+    rules = Rules(conditions(stop_if), conditions(warn_if))
+    others = [name for group in members().values() for name in group]
+    rules.refuse_unmeasured(chosen.definitions(), others)
+    return rules, chosen
+
+
+def names_in(metrics: str | Iterable[str]) -> Sequence[str]:
+    """`"max_logit,sink"` as well as a list."""
+    said = [metrics] if isinstance(metrics, str) else list(metrics)
+    return [part.strip() for text in said for part in text.split(",") if part.strip()]
+
+
+def described(runs: ProbeRuns, batch: BatchRuns | None) -> dict[str, Any]:
+    """What is read, for the report."""
+    if batch is not None:
+        return {"measure": BATCH}
+    texts = [{"name": text.name, "tokens": text.tokens} for text in runs.texts]
+    return {"measure": PROBE, "texts": texts}

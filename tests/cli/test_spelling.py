@@ -1,0 +1,49 @@
+"""Parameters in sentences become the options that one types; everything else stays as it is."""
+
+import pytest
+
+from attncli.cli.app import app
+from attncli.cli.spelling import as_typed
+
+assert app is not None, "the commands are enrolled"
+
+
+@pytest.mark.parametrize(
+    ("in_python", "typed"),
+    [
+        ("lower `tokens` or `key_width`", "lower --tokens or --key-width"),
+        ("use `dtype='float64'`", "use --dtype float64"),
+        ("`skip=False` or `exact=True`", "--no-skip or --exact"),
+        ("as in `layers=5, heads=1`", "as in --layers 5 --heads 1"),
+        ("`sweep='length=...'`", "--sweep length=..."),
+        ("name one as `source`", "name one as SOURCE"),
+        ("`inspect_model(weights_only=True)`", "attn inspect-model --weights-only"),
+        ("`approximate(module=...)`", "attn approximate --module …"),
+        ("`approximate(save_module=FILE)`", "attn approximate -o FILE"),
+        ("`generate_network(FILE)`", "attn generate network -o FILE"),
+        ("`rank_collapse` and `paths`", "attn rank-collapse and attn paths"),
+        ("`token_ids='1,2`3'`", "--token-ids 1,2`3"),
+        ("`pattern='it\\'s'`: no", "--pattern it's: no"),
+    ],
+)
+def test_parameters_and_questions(in_python: str, typed: str) -> None:
+    assert as_typed(in_python) == typed
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "`x` has 3 rows",
+        "`layrs=3`",
+        "`attn list metrics`",
+        "`tokens`s`"[:4],
+        "`",
+        "``",
+        "`(((`",
+        "`os.system('x')`",
+        "`1 is 1`",
+        "`" + "(" * 5000 + "`",
+    ],
+)
+def test_other_words_in_backticks_stay(text: str) -> None:
+    assert as_typed(text) == text

@@ -1,0 +1,108 @@
+"""Patterns with an order come out at their true width, and search keeps what it promises about logits and widths."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from attncli.fits import FitRequest
+from attncli.fits._search import AT_WIDTH, cheapest, find_width, narrowest, try_width
+from attncli.fits._starts import own_order, spectral_start
+from attncli.patterns import build
+from attncli.studies.approximate.solutions import solve
+
+
+def pattern(text: str, length: int, causal: bool = False, seed: int = 0) -> csr_array:
+    return build(text, length, np.random.default_rng(seed), causal)
+
+
+def upper(length: int) -> csr_array:
+    made = np.triu(np.ones((length, length)))
+    return csr_array(made / made.sum(axis=1, keepdims=True))
+
+
+@pytest.mark.parametrize(
+    ("text", "length", "causal", "d", "logits"),
+    [
+        ("previous", 64, True, 1, 20.0),
+        ("window:3", 64, False, 3, 700.0),
+        ("window:3", 64, True, 3, 30.0),
+        ("strided:8", 64, False, 2, 30.0),
+    ],
+)
+def test_the_true_width_by_default(
+    text: str, length: int, causal: bool, d: int, logits: float
+) -> None:
+    request = FitRequest(d=1, causal=causal, dtype="float32")
+    found = narrowest(pattern(text, length, causal), request, [0, 1], 512)
+    assert found.met
+    assert found.fit is not None
+    assert found.fit.d == d
+    assert found.logits < logits
+
+
+def test_nested_rows_need_one_number_a_key() -> None:
+    request = FitRequest(d=1, total_variation=0.999, dtype="float32")
+    found = narrowest(upper(16), request, [0], 512)
+    assert (found.method, found.met) == ("line", True)
+
+
+@pytest.mark.slow
+def test_random_supports_of_eight_keys_at_ten() -> None:
+    for seed in (0, 1):
+        request = FitRequest(d=1, total_variation=0.05, dtype="float32")
+        found = narrowest(pattern("random:k=8", 128, seed=seed), request, [0, 1], 64)
+        assert found.fit is not None
+        assert found.fit.d <= 10
+
+
+def test_a_hidden_order_is_found() -> None:
+    """Windows along a random order of the tokens: the Laplacian's second eigenvector has it, up to its direction."""
+    hidden = np.random.default_rng(3).permutation(40)
+    shuffled = csr_array(pattern("window:3", 40).toarray()[np.ix_(hidden, hidden)])
+    rank = own_order(shuffled)
+    assert np.array_equal(rank, hidden) or np.array_equal(rank, 39 - hidden)
+    assert try_width("learned", shuffled, FitRequest(d=3, dtype="float32"), [0]).met
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_start_is_the_spectrum_of_the_centred_matrix(causal: bool) -> None:
+    target = pattern("random:k=2,weights=dirichlet", 20, causal)
+    request = FitRequest(d=20, causal=causal)
+    queries, keys = spectral_start(target, request, np.random.default_rng(0), 1e-12)
+    dense = np.zeros((20, 20))
+    for i in range(20):
+        own = slice(target.indptr[i], target.indptr[i + 1])
+        weights = np.log(target.data[own])
+        dense[i, target.indices[own]] = weights - weights.min() + 6.0
+    seen = np.tril(np.ones((20, 20))) if causal else np.ones((20, 20))
+    dense -= seen * (dense.sum(axis=1) / seen.sum(axis=1))[:, None]
+    np.testing.assert_allclose(queries @ keys.T, dense, atol=1e-6)
+
+
+def test_at_one_width_the_smallest_logits_count() -> None:
+    target = pattern("permutation", 96)
+    request = FitRequest(d=4, dtype="float32")
+    found = cheapest(target, request, [0])
+    each = [try_width(method, target, request, [0]) for method in AT_WIDTH]
+    assert found.logits == min(attempt.logits for attempt in each if attempt.met)
+    assert found.logits < 0.1 * each[AT_WIDTH.index("cyclic")].logits
+
+
+def test_patterns_of_one_module_get_their_own_method_at_its_width() -> None:
+    targets = {text: pattern(text, 48) for text in ("window:3", "permutation")}
+    solution = solve(targets, ["auto"], FitRequest(d=1, dtype="float32"), [0])
+    _, permutation = solution.solved
+    assert solution.request.d == 3
+    assert permutation.chosen.least == 2
+    assert permutation.chosen.logits < 60.0
+    assert [fit.number for fit in solution.fits] == [0, 1]
+
+
+def test_the_widest_binds_every_method() -> None:
+    target = pattern("random:k=3", 24)
+    for method in ("cyclic", "learned", "convex", "certificate"):
+        found = find_width(method, target, FitRequest(d=1), [0], 2)
+        assert found.fit is None or found.fit.d <= 2
+    assert "above --widest 2" in (
+        find_width("cyclic", target, FitRequest(d=1), [0], 2).reason or ""
+    )

@@ -1,0 +1,66 @@
+"""Guides in a terminal."""
+
+import io
+import re
+
+import pytest
+from commands import attn
+from rich.console import Console
+
+from attncli.guides import guide_text, guides, listing, titles
+from attncli.guides.showing import laid_out
+
+
+def at(width: int, markdown: str) -> list[str]:
+    buffer = io.StringIO()
+    Console(file=buffer, width=width, color_system=None).print(laid_out(markdown))
+    return [line.rstrip() for line in buffer.getvalue().splitlines()]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("topic", guides())
+def test_every_guide_fits_and_is_whole(topic: str, width: int) -> None:
+    """Every heading is a line; no line is wider than the terminal."""
+    text = guide_text(topic)
+    lines = at(width, text)
+    assert max(map(len, lines)) <= width
+    whole = " ".join(lines)
+    for heading in re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE):  # fmt: skip
+        assert heading.replace("`", "").replace("\\", "") in whole
+    assert "](" not in whole
+
+
+@pytest.mark.parametrize("topic", guides())
+def test_links_between_guides_are_commands(topic: str) -> None:
+    text = guide_text(topic)
+    whole = " ".join(at(2000, text))
+    for target in re.findall(r"\]\(([\w-]+)\.md", text):
+        assert f"attn guide {target}" in whole
+
+
+def test_rows_are_cut_and_sentences_are_wrapped() -> None:
+    """A row that goes on in the next line cannot be read; a command that is cut cannot be run."""
+    command = "$ attn rank-collapse " + "--metric log10_residual " * 4
+    shown = at(60, f"```console\n{command}\n layer  {'0.1234  ' * 12}\n```\n")
+    assert " ".join(shown).count("log10_residual") == 4
+    assert [line for line in shown if "0.1234" in line] == [shown[-1]]
+    assert shown[-1].endswith("…")
+
+
+def test_links_become_what_one_types() -> None:
+    (line,) = at(100, "See [heads](heads.md#nulls), [how to read](metrics.md), [a file](../x.py).")
+    assert line == "See attn guide heads, how to read (attn guide metrics), a file."
+
+
+def test_the_list_has_a_line_for_each_guide() -> None:
+    shown = attn("guide").out.splitlines()[1:]
+    assert [line.split()[0] for line in shown] == list(guides())
+    for line, title in zip(shown, titles().values(), strict=True):
+        assert line.endswith(title)
+    assert max(map(len, listing(titles(), 80))) <= 80
+
+
+def test_a_misspelt_topic_is_refused_with_the_nearest() -> None:
+    outcome = attn("guide", "metrisc")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "did you mean 'metrics'?" in outcome.err

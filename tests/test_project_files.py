@@ -1,0 +1,89 @@
+"""The files around the package: versions that agree, workflows that parse, and everything that the package needs in it."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from documents import PACKAGE, README
+
+ROOT = README.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+CONSTRAINTS = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if line[:1] != "#"]  # fmt: skip
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+def requirement(text: str) -> str:
+    """The name of `torch>=2.6`."""
+    return re.split(r"[<>=\[; ]", text)[0]
+
+
+def test_uv_has_the_versions_of_constraints() -> None:
+    assert PROJECT["tool"]["uv"]["constraint-dependencies"] == CONSTRAINTS
+
+
+def test_whatever_is_asked_for_is_pinned() -> None:
+    groups = [PROJECT["project"]["dependencies"], *PROJECT["project"]["optional-dependencies"].values()]  # fmt: skip
+    asked = [text for group in groups for text in group]
+    names = {requirement(text) for text in asked} - {"attncli"}
+    assert names <= {requirement(text) for text in CONSTRAINTS}
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
+def test_trained_models_of_the_tests_are_those_of_uv(name: str) -> None:
+    """The same packages at the same versions, and without libraries of their own."""
+    installed = re.search(r"pip install --no-deps ((?:[\w.=-]+ ?)+)", (ROOT / name).read_text())
+    assert installed is not None
+    group = [text for text in PROJECT["dependency-groups"]["dev"] if text != "attncli[test]"]
+    assert installed[1].split() == group
+    plain = [f"{one['name']}=={one['version']}" for one in PROJECT["tool"]["uv"]["dependency-metadata"] if one["requires-dist"] == []]  # fmt: skip
+    assert plain == group
+
+
+def test_the_package_brings_every_file_that_it_reads() -> None:
+    patterns = PROJECT["tool"]["setuptools"]["package-data"]["attncli"]
+    brought = {path for pattern in patterns for path in PACKAGE.glob(pattern)}
+    others = {
+        path
+        for path in PACKAGE.rglob("*")
+        if path.is_file() and path.suffix not in (".py", ".pyc", ".pyi")
+    }
+    assert others == brought | {PACKAGE / "py.typed"}
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_workflows_have_jobs_of_steps(path: Path) -> None:
+    workflow: dict[Any, Any] = yaml.safe_load(path.read_text())
+    assert workflow[True], "YAML reads `on` as true"
+    for job in workflow["jobs"].values():
+        assert job["runs-on"]
+        assert all(("run" in step) != ("uses" in step) for step in job["steps"])
+
+
+def test_hooks_of_pre_commit_are_what_ci_runs() -> None:
+    (ours,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    ci = (ROOT / ".ci" / "run").read_text()
+    for hook in ours["hooks"]:
+        assert f".venv/bin/{hook['entry']}" in ci
+        assert hook["language"] == "system", "with the versions of the virtual environment"
+
+
+def test_the_citation_is_one() -> None:
+    """The fields that the Citation File Format 1.2 asks for; the version is the package's."""
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert {"cff-version", "message", "title", "authors"} <= set(cited)
+    assert str(cited["version"]) == PROJECT["project"]["version"]
+    assert cited["license"] == PROJECT["project"]["license"]
+    for reference in cited["references"]:
+        assert reference["type"] in ("article", "conference-paper")
+        assert {"title", "authors", "year"} <= set(reference)
+        assert all(
+            {"family-names", "given-names"} <= set(author) for author in reference["authors"]
+        )
+
+
+def test_the_changelog_begins_with_what_is_not_released() -> None:
+    titles = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert titles[0] == "Unreleased" or titles[0].startswith(PROJECT["project"]["version"])

@@ -1,0 +1,95 @@
+"""A training that is watched is the same training, to the last bit."""
+
+from typing import Any
+
+import pytest
+import torch
+from training_runs import MODELS, PROBE, all_of, assert_same, batch, llama, train
+
+import attncli as attn
+from attncli.studies.heads.head_runs import Observer
+
+METRICS = {"probe": ["max_logit", "min_entropy", "sink", "stable_rank", "max_activation"], "batch": ["max_logit", "entropy_collapse", "sink"]}  # fmt: skip
+
+
+def watched(model: Any, measure: str, **how: Any) -> attn.Monitor:
+    return attn.Monitor(model, every=3, probe=PROBE, measure=measure, metrics=METRICS[measure], **how)  # fmt: skip
+
+
+@pytest.mark.parametrize("measure", METRICS)
+@pytest.mark.parametrize("name", MODELS)
+def test_fifty_steps_with_and_without_are_the_same(name: str, measure: str) -> None:
+    plain, other = MODELS[name](), MODELS[name]()
+    train(plain, 50)
+    expected = all_of(plain)
+    with watched(other, measure) as monitor:
+        train(other, 50, monitor.step)
+        assert monitor.report is not None
+        assert monitor.report.source["step"] == 48
+    found = all_of(other)
+    for apart in ("buffers",):  # identities
+        expected[apart], found[apart] = ({n: v for n, (_, v) in each[apart].items()} for each in (expected, found))  # fmt: skip
+    assert_same(found, expected)
+
+
+def test_making_and_looking_leave_everything_as_it_was() -> None:
+    model = train(llama(), 2)
+    for module in (model, model.model.layers[0]):  # type: ignore[union-attr,index]
+        module.train()
+    model.model.layers[1].eval()  # type: ignore[union-attr,index]
+    model.lm_head.requires_grad_(False)  # type: ignore[union-attr]
+    before = all_of(model)
+    monitor = watched(model, "probe")
+    monitor.look()
+    assert_same(all_of(model), before)
+
+
+@pytest.mark.parametrize("measure", METRICS)
+def test_an_exception_in_the_middle_of_a_look_leaves_no_trace(measure: str, monkeypatch: Any, caplog: Any) -> None:  # fmt: skip
+    model = train(llama(), 1)
+    monitor = watched(model, measure)
+    before = all_of(model)
+
+    def broken(*_: Any) -> None:
+        torch.rand(3)
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(Observer, "begin", broken)
+    model(**batch(0)).loss.backward()
+    monitor.now = 2
+    if measure == "batch":
+        model(**batch(0))
+    torch.set_rng_state(before["torch"])
+    assert monitor.look() == {}
+    assert "a look has failed, and the training goes on: RuntimeError: a bug" in caplog.text
+    found = all_of(model)
+    for name in ("gradients",):  # of the pass above
+        del found[name], before[name]
+    assert_same(found, before)
+    monitor.close()
+
+
+def test_a_forward_pass_that_fails_in_a_watched_step_leaves_no_trace() -> None:
+    model = train(llama(), 1)
+    monitor = watched(model, "batch")
+    before = all_of(model)
+    monitor.now = 2
+    with pytest.raises(IndexError):
+        model(input_ids=torch.full((1, 4), 1000))
+    assert_same(all_of(model), before)
+    monitor.close()
+    bare = all_of(model)
+    assert sum(sum(each) for each in bare["hooks"]) == 0
+
+
+def test_an_evaluation_in_between_is_not_taken_for_the_step() -> None:
+    model = llama()
+    monitor = watched(model, "batch")
+    monitor.now = 2
+    model.eval()
+    model(**batch(0))
+    model.train()
+    with torch.no_grad():
+        model(**batch(0))
+    assert monitor.step() == {}
+    monitor.close()

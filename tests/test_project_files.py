@@ -20,7 +20,12 @@ def requirement(text: str) -> str:
     return re.split(r"[<>=\[; ]", text)[0]
 
 
+def test_constraints_are_names_and_versions() -> None:
+    assert [line for line in CONSTRAINTS if not re.fullmatch(r"[\w.-]+==[\w.]+", line)] == []
+
+
 def test_uv_has_the_versions_of_constraints() -> None:
+    """One list for pip and one for uv: whoever adds to the first adds to the second."""
     assert PROJECT["tool"]["uv"]["constraint-dependencies"] == CONSTRAINTS
 
 

@@ -20,6 +20,7 @@ from attncli.patterns import build
 from attncli.patterns._heads import model_head
 from attncli.records import Report
 from attncli.studies import Progress
+from attncli.studies.approximate.decide import decide
 from attncli.studies.approximate.fit_pictures import with_pictures
 from attncli.studies.approximate.found_inputs import as_files, found_inputs, require_plain
 from attncli.studies.approximate.frontier import frontier as frontier_study
@@ -63,6 +64,23 @@ def solved(
         write_fits(save, solution.fits, solution.request, how, list(targets))
     report = approximate(solution, timing)
     return with_pictures(report, solution.fits) if how.pictures or how.maps else report
+
+
+def decided(
+    chosen: ChosenPatterns,
+    search: SearchOptions,
+    request: FitRequest,
+    run: DrawOptions,
+    how: How,
+) -> Report:
+    """Whether the width given is enough, or which is the least."""
+    if search.method:
+        raise UsageError(
+            "`decide` tries every method: leave `method` out.", idle=["method"], because=["decide"]
+        )
+    seeds = run.all_seeds()
+    targets = chosen.targets(seeds[0], request.causal)
+    return decide(targets, request, search.width, search.widest, seeds, how.progress)
 
 
 def write_fits(

@@ -1,11 +1,12 @@
 """Which picture each view of a report gets, and curves and boxes ready to be drawn."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from attncli.records import UNCERTAINTY, Report, Row, Scalar, View
 from attncli.render._cells import distinct, shown
+from attncli.render.page.law_lines import laws_of
 from attncli.render.plots.boxes import ACROSS, boxes
 from attncli.visible import visible
 
@@ -35,6 +36,8 @@ class Panel:
     """Places of numbers that were lost, with the reason."""
     bound: str | None = None
     """The metric of the same axes that this one stays below."""
+    laws: list[dict[str, Any]] = field(default_factory=list)
+    """Fitted curves, each with the name of its series."""
 
 
 def views_of(report: Report) -> list[View]:
@@ -102,6 +105,7 @@ def panel_of(report: Report, view: View, metric: str) -> Panel:
                 gaps.setdefault(x, visible(row.note or ""))
             continue
         series.setdefault(name_of(row, view, several), []).append(point(x, row))
+    laws = laws_of(report, metric, [point[0] for points in series.values() for point in points])
     return Panel(
         metric,
         next((row.unit for row in rows), ""),
@@ -110,6 +114,7 @@ def panel_of(report: Report, view: View, metric: str) -> Panel:
         [{"name": name, "points": sorted_by_place(points)} for name, points in series.items()],
         list(levels(report, own)),
         sorted([x, note] for x, note in gaps.items()),
+        laws=list(laws),
     )
 
 

@@ -9,6 +9,7 @@ from scipy.sparse import csr_array
 from attncli.fits._search import find_width, narrowest
 from attncli.fits._types import FitRequest
 from attncli.maths.growth import FEWEST_LENGTHS, Law, fit_laws
+from attncli.maths.laws import RATES
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
 from attncli.studies import Progress, no_progress
 from attncli.studies.approximate.fit_rows import FIT_METRICS
@@ -19,6 +20,10 @@ GROWTH_METRICS = {name: FIT_METRICS[name] for name in ("d_min", "logit_scale", "
     "aic_above_best": Definition(
         "1",
         "AIC of a law (constant, a + b ln n, c n^e) minus that of the best: e^(-half of it) is its credibility.",
+    ),
+    "law_at_one_token": Definition(
+        "features",
+        "What a law says at n = 1: the constant, a of a + b ln n, c of c n^e; with slope or exponent it is the whole law.",
     ),
     "slope": Definition("features", "b of d = a + b ln n; the spread is its standard error."),
     "exponent": Definition("1", "e of d = c n^e; the spread is its standard error."),
@@ -131,7 +136,8 @@ def law_rows(label: str, laws: Sequence[Law]) -> Iterator[Row]:
     for law in laws:
         keys: dict[str, Scalar] = {"fit": label, "law": law.name}
         yield Row("aic_above_best", law.aic - laws[0].aic, "1", keys=keys)
-        name = {"log": "slope", "power": "exponent"}.get(law.name)
+        yield Row("law_at_one_token", law.parameters[0], "features", keys=keys)
+        name = RATES.get(law.name)
         if name:
             unit = GROWTH_METRICS[name].unit
             yield Row(name, law.parameters[1], unit, spread=law.slope_error, keys=keys)

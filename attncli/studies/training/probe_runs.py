@@ -14,6 +14,7 @@ from transformers import PreTrainedModel
 
 from attncli.errors import UsageError
 from attncli.models.inputs.texts import WORDS, ModelInput, WantedInput, inputs_of, words
+from attncli.models.inputs.token_ranges import longest
 from attncli.models.inputs.tokenizing import Encoded, shown
 from attncli.models.loading.body import body_of
 from attncli.models.loading.load import Checkpoint
@@ -72,7 +73,9 @@ def probe_runs(
     trained: Unwrapped, probe: Probe, tokenizer: Any, metrics: Metrics, tokens: int | None
 ) -> ProbeRuns:
     """Made ready: the capture is proved on a short input, as for every other question."""
-    texts = texts_of(trained, probe, tokenizer, tokens or LONGEST)
+    own = trained.of_transformers
+    most = LONGEST if own is None else min(LONGEST, longest(own) or LONGEST)
+    texts = texts_of(trained, probe, tokenizer, tokens or most)
     subject, off = proved(trained, texts)
     return ProbeRuns(trained, subject, tuple(texts), metrics, UniformNull(), off)
 

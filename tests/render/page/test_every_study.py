@@ -29,6 +29,7 @@ COMMANDS = {
     "paths by head": ("paths", *SMALL, "--by", "head"),
     "paths counted": ("paths", "--count", "--layers", "3", "--heads", "2"),
     "approximate": FIT,
+    "approximate decide": (*FIT, "--decide"),
     "approximate sweep": ("approximate", "--pattern", "previous", "--sweep", "length=4:8", "--seeds", "1", "--method", "cyclic"),
     "approximate scale growth": ("approximate", "--pattern", "previous", "--sweep", "length=4:8", "--frontier", "2,3", "--method", "cyclic", "--total-variation", "0.999"),
     "approximate verify": ("approximate", "--verify", "fit.safetensors"),

@@ -26,7 +26,7 @@ function chartOf(panel, view, index) {
   const bound = view.panels.find((each) => each.metric === panel.bound);
   const state = { y: null, x: null, hidden: new Set() };
   const lines = linesOf(panel, bound);
-  const xs = [...new Set([...lines.flatMap((line) => line.points.map((point) => point[0])), ...panel.gaps.map((gap) => gap[0])])].sort((a, b) => a - b);
+  const xs = placesOf(lines, panel.gaps);
   const ys = [...lines.flatMap((line) => (line.bound ? [] : line.points.map((point) => point[1]))), ...panel.levels.map((level) => level.value)];
   const [waysX, waysY] = [xs, ys].map((values) => fitting(...(extent(values) ?? [0, 1])));
   state.x = waysX.includes("log") && xs.length > 2 && xs.every((x, place) => place === 0 || x >= 1.7 * xs[place - 1]) ? "log" : "linear";
@@ -45,16 +45,23 @@ function chartOf(panel, view, index) {
   return [make("div", { class: "controls" }, toggle("y", panel.measure, waysY), toggle("x", panel.axis, waysX)), legend, place];
 }
 
+/** Where there are numbers; what is dashed adds no places. */
+function placesOf(lines, gaps) {
+  const measured = lines.filter((line) => !line.bound).flatMap((line) => line.points.map((point) => point[0]));
+  return [...new Set([...measured, ...gaps.map(([x]) => x)])].sort((a, b) => a - b);
+}
+
 function fitting(low, high) {
   return Object.keys(AXES).filter((way) => AXES[way].fits(low, high));
 }
 
-/** Every series as a line with its colour and mark; a bound is dashed, in the colour of what it bounds. */
+/** Every series as a line with its colour and mark; a bound or a fitted law is dashed, in the colour of its series. */
 function linesOf(panel, bound) {
   const style = (name) => panel.series.findIndex((each) => each.name === name);
   const own = panel.series.map((series, place) => ({ ...series, place, bound: false }));
   const bounds = (bound?.series ?? []).filter((each) => style(each.name) >= 0).map((series) => ({ ...series, name: `bound of ${series.name}`, place: style(series.name), bound: true }));
-  return [...own, ...bounds];
+  const laws = panel.laws.map((law) => ({ ...law, place: style(law.of), bound: true }));
+  return [...own, ...bounds, ...laws];
 }
 
 function legendOf(panel, lines, state, paint) {
@@ -160,6 +167,7 @@ function curveOf(line, frame) {
     "g",
     { class: `series-${line.place % 8}`, "data-series": line.name },
     band && drawn("path", { class: "band", d: band }),
+    spread.map((each) => drawn("path", { class: "spread", d: `M${edge(each, 1)}L${edge(each, -1)}` })),
     drawn("path", { class: line.bound ? "bound" : "line", d: path }),
     line.bound ? null : visible.map(({ point, x, y }) => marker(line.place, x, y, isAtFloor(point))),
   );
@@ -230,7 +238,7 @@ function valuesAt(line, x) {
 /** The panel's numbers: a line for each place, a column for each series. */
 function tableOfPanel(panel, view) {
   const lines = linesOf(panel, view.panels.find((each) => each.metric === panel.bound));
-  const xs = [...new Set(lines.flatMap((line) => line.points.map((point) => point[0])))].sort((a, b) => a - b);
+  const xs = placesOf(lines, []);
   const levels = panel.levels.map((level) => [level.name, ...lines.map((_, place) => (place ? "" : figure(level.value)))]);
   return plainTable(`${panel.metric} by ${panel.axis}`, [panel.axis, ...lines.map((line) => line.name)], [...xs.map((x) => [figure(x), ...lines.map((line) => valuesAt(line, x) ?? NOTHING)]), ...levels]);
 }

@@ -88,7 +88,7 @@ function gridTable(report, cube, place, side, state) {
   );
   table.style.setProperty("--heads", heads.length);
   cells[0].cell.tabIndex = 0;
-  const grid = { place, side, table, caption, cells, holder: make("div", { class: "holder" }, table) };
+  const grid = { place, side, table, caption, cells, dense: heads.length > DENSE, holder: make("div", { class: "holder" }, table) };
   listenToGrid(report, cube, grid, heads.length, state);
   return grid;
 }
@@ -158,13 +158,20 @@ function paintTable(report, grid, rows, numbers, scale, isSigned, state) {
   grid.cells.forEach(({ cell }, index) => {
     const row = rows[index];
     const mark = state.metric === ROLE && grid.side === "" && row !== undefined ? cellOf(report, "mark", row) : null;
-    cell.textContent = mark ?? brief(numbers[index]);
-    shade(cell, numbers[index] === null ? null : scale.of(numbers[index]), isSigned);
-    cell.classList.toggle("role", mark !== null);
+    const number = numbers[index];
     const chosen = state.head?.name === cell.dataset.name;
-    cell.classList.toggle("chosen", chosen);
-    cell.setAttribute("aria-selected", chosen);
+    const more = `${mark === null ? "" : "role"} ${chosen ? "chosen" : ""}`.trim();
+    write(grid, cell, mark, brief(number));
+    shade(cell, number === null ? null : scale.of(number), isSigned, more);
+    if ((cell.getAttribute("aria-selected") === "true") !== chosen) cell.setAttribute("aria-selected", chosen);
   });
+}
+
+/** In small cells figures are for those who hear them. */
+function write(grid, cell, mark, figures) {
+  const text = mark ?? (grid.dense ? "" : figures);
+  if (cell.textContent !== text) cell.textContent = text;
+  if (grid.dense) cell.setAttribute("aria-label", mark ?? (figures || NOTHING));
 }
 
 function shadeBar(scale, isSigned) {

@@ -46,6 +46,7 @@ function followLinks() {
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
     setAddress({ head: link.dataset.head, metric: link.dataset.metric });
-    document.getElementById("head")?.scrollIntoView({ block: "nearest" });
+    const section = document.getElementById("heads");
+    if (!section.contains(link) && section.getBoundingClientRect().top > 0.5 * innerHeight) section.scrollIntoView({ block: "start" });
   });
 }

@@ -62,8 +62,7 @@ def solve(
 ) -> Solution:
     """Fit every pattern by every method (`auto` among them), at `request.d` or at the smallest width found."""
     for pattern, target in targets.items():
-        tokens = target.shape[0]
-        require_finishable(len(methods) * tokens**2 * VERIFICATIONS, pattern, "lower `length`")
+        require_days([target.shape[0]], len(methods), pattern, "lower `length`")
     total = len(targets) * len(methods)
     solved: list[SolvedPattern] = []
     for pattern, target in targets.items():
@@ -85,6 +84,12 @@ def solve(
     d = max((one.chosen.fit.d for one in solved if one.chosen.fit), default=request.d)
     wide = tuple(at_common_width(one, methods, request.at(d), seeds) for one in solved)
     return share(wide, request, search, tuple(seeds))
+
+
+def require_days(lengths: Sequence[int], fits: int, what: str, advice: str) -> None:
+    """Refuse so many fits at every length where they would take more than days."""
+    pairs = fits * sum(length**2 for length in lengths) * VERIFICATIONS
+    require_finishable(pairs, what, advice)
 
 
 def attempt_one(

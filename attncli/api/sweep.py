@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from attncli import gates
 from attncli.api.answers import Answer, answer
 from attncli.api.fingerprint import SOURCE, WRITTEN, Options
-from attncli.api.provenance import with_provenance
 from attncli.api.question import call_in_words, converted, parts_of, watched
 from attncli.api.sweep_items import ENDING, finished, models, reports_in, steps
 from attncli.api.sweep_runs import Judged, SweepPlan, run_all
@@ -26,6 +25,7 @@ from attncli.processes.launch import launch
 from attncli.processes.runs import OF_MODELS
 from attncli.records import Report
 from attncli.reports import read
+from attncli.reports.provenance import with_provenance
 from attncli.stored.addresses import file_system, is_address
 from attncli.studies import Progress
 from attncli.studies.reports.model_sweep import Item, ShownNumber, model_sweep

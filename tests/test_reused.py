@@ -73,7 +73,9 @@ def test_the_hooks_run_commands_that_there_are(environment: dict[str, str]) -> N
     hooks = {hook["id"]: hook for hook in yaml.safe_load(HOOKS.read_text())}
     assert set(hooks) == {"attn-ci", "attn-check"}
     assert attn("rank-collapse", *SIZES, "--variants", "SAN", "-q", "-o", "r.json").code == 0
-    Path("attn.toml").write_text('[checks.saved]\nreport = "r.json"\nfail-if = ["log10_residual > 9"]\n')
+    Path("attn.toml").write_text(
+        '[checks.saved]\nreport = "r.json"\nfail-if = ["log10_residual > 9"]\n'
+    )
     for name, args, code in (
         ("attn-ci", ["--config", "attn.toml"], 0),
         ("attn-check", ["r.json", "--fail-if", "log10_residual < 9"], 1),

@@ -156,17 +156,6 @@ def test_an_svg_is_well_formed(tmp_path: Path) -> None:
     assert root.tag.endswith("svg")
 
 
-def test_numbers_far_down_are_written_out(tmp_path: Path) -> None:
-    """A squeezed axis would label itself with formulas, which are drawn as they are written."""
-    pytest.importorskip("matplotlib")
-    rows = [Row("order", -(10.0**layer), "1", "SAN", layer) for layer in range(6)]
-    views = (View("far down", "layer", ("order",), "variant"),)
-    figure(dataclasses.replace(LINE, rows=tuple(rows), views=views), tmp_path / "x.svg")
-    text = (tmp_path / "x.svg").read_text()
-    assert "\N{MINUS SIGN}100,000" in text
-    assert "mathdefault" not in text
-
-
 LEVELLED = dataclasses.replace(LINE, rows=(*LINE.rows, Row("order", 4.0, "1", "all of it")))
 
 

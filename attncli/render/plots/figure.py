@@ -103,19 +103,8 @@ def plot(axes: object, drawn: Chart) -> None:
         )
     if needs_squeeze(drawn):
         axes.set_yscale("symlog", linthresh=1.0)  # type: ignore[attr-defined]
-<<<<<<< HEAD
-        # Its own labels are formulas, which are not read as such here: text of others may hold a $.
-        axes.yaxis.set_major_formatter(lambda value, place: whole_number(value))  # type: ignore[attr-defined]
-=======
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")  # type: ignore[attr-defined]  # no formulas: `parse_math` is off
->>>>>>> main
     axes.set_xlabel(drawn.x_label)  # type: ignore[attr-defined]
     axes.set_ylabel(drawn.metric)  # type: ignore[attr-defined]
     axes.grid(alpha=0.3)  # type: ignore[attr-defined]
     axes.legend(frameon=bool(drawn.levels), edgecolor="none", framealpha=0.9)  # type: ignore[attr-defined]
-
-
-def whole_number(value: float) -> str:
-    """With the minus sign of the other axes."""
-    digits = f"{value:,.0f}" if abs(value) < 1e7 else f"{value:.0e}"
-    return digits.replace("-", "\N{MINUS SIGN}")

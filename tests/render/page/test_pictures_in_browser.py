@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from browser import Opened
 from page_reports import HOSTILE, of_curves, of_heads, of_maps, of_tiles, of_words
 
@@ -71,6 +72,20 @@ def test_the_axis_is_linear_or_logarithmic_as_one_wishes(opened: Opened) -> None
     page.get_by_label("linear").check(force=True)
     steps = [b - a for a, b in itertools.pairwise(heights(page))]
     assert abs(steps[-1] / steps[-2] - 3.0) < 0.1
+
+
+def test_points_stand_where_the_axis_says(opened: Opened) -> None:
+    """Values read off the picture with the help of its own ticks."""
+    page = opened.page(html(of_curves()))
+    page.get_by_label("linear").check(force=True)
+    script = "all => all.map(each => [each.textContent, each.getAttribute('y')])"
+    ticks = page.locator(f"{CHART} .tick.y").evaluate_all(script)
+    (low, bottom), (high, top) = (
+        (float(text), float(y) - 4.0) for text, y in (ticks[0], ticks[-1])
+    )
+    read = [low + (high - low) * (y - bottom) / (top - bottom) for y in heights(page)]
+    wanted = [-(3.0**layer) for layer in range(6)]
+    assert all(abs(a - b) < 0.5 for a, b in zip(read, wanted, strict=True))
 
 
 def test_a_bound_is_dashed_in_the_colour_of_its_curve(opened: Opened) -> None:
@@ -222,6 +237,7 @@ AA = """() => {
 }"""
 
 
+@pytest.mark.slow
 def test_every_text_can_be_read_by_day_by_night_and_on_paper(opened: Opened) -> None:
     """Contrast AA of every text on its ground, and of every shade that a cell can have."""
     for report in (of_tiles(), of_curves(), of_words()):
@@ -233,6 +249,7 @@ def test_every_text_can_be_read_by_day_by_night_and_on_paper(opened: Opened) -> 
             assert page.evaluate(AA) == []
 
 
+@pytest.mark.slow
 def test_every_control_has_a_name_and_every_picture_a_table(opened: Opened) -> None:
     for report in (of_tiles(), of_curves(), of_words(), of_maps()):
         page = opened.page(html(report), "#head=0.1&metric=sink")
@@ -244,6 +261,7 @@ def test_every_control_has_a_name_and_every_picture_a_table(opened: Opened) -> N
         assert page.locator("svg, canvas").evaluate_all(bare) == 0
 
 
+@pytest.mark.slow
 def test_a_narrow_window_scrolls_no_way_but_down(opened: Opened) -> None:
     for report in (of_heads(6, 12), of_curves(), of_words(), of_maps()):
         page = opened.page(html(report), "#head=1.1", viewport={"width": 400, "height": 800})

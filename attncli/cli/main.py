@@ -37,8 +37,6 @@ def prepare_environment() -> None:
     # torch's threads sleep between their tasks instead of spinning: on a busy machine they would take several times
     # the time of the work itself.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    # What its models advise while they run (masks for paddings, faster kernels) is no word of ours.
-    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "critical")
     for name in ("COLUMNS", "LINES", "TERMINAL_WIDTH"):  # what draws would stumble over them
         if whole_number(os.environ.get(name, "0")) is None:
             del os.environ[name]

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from commands import PLAIN, attn_program
+from commands import PLAIN
 
 AT_THE_IMPORT_OF_TORCH = """
 import ctypes, os, sys
@@ -60,11 +60,3 @@ def test_also_where_processes_meet_before_the_command_runs() -> None:
 
 def test_what_the_user_says_stays() -> None:
     assert wait_policy("paths", "random:bert", OMP_WAIT_POLICY="ACTIVE") == "ACTIVE"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("line", ["jamba?tiny --token-ids 3,4,5,6", "roformer?tiny&pad_token_id=3 --token-ids 3,4,5,6"])  # fmt: skip
-def test_what_libraries_advise_while_a_model_runs_is_not_told(line: str) -> None:
-    """Faster kernels for one, a mask for what may be padding for the other."""
-    done = attn_program("inspect-model", *f"random:{line}".split())
-    assert (done.returncode, done.stderr) == (0, "")

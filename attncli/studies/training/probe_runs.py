@@ -83,7 +83,7 @@ def probe_runs(
 def proved(trained: Unwrapped, texts: Sequence[ModelInput]) -> tuple[HeadSubject, bool]:
     """The model's blocks and attention; a module of the caller's own is proved on the first text itself."""
     own, body = trained.of_transformers, cast(PreTrainedModel, trained.body)
-    with resting(trained.model), own_precision(body), quiet():
+    with resting(trained.model), own_precision(body):
         short = texts[0].kwargs if own is None else example_inputs(body_of(own), SHORT)
         proof = prove(body, short)
         return HeadSubject(body, find_stacks(body, short), proof.shapes), bool(proof.whole_maps)

@@ -9,6 +9,7 @@ from attncli.api.answers import Answer as Answer
 from attncli.api.measured import measure as measure
 from attncli.api.saved_reports import compare as compare
 from attncli.api.saved_reports import read as read
+from attncli.api.sweep import sweep as sweep
 from attncli.errors import AttnError as AttnError
 from attncli.records import Report as Report
 from attncli.training.monitor import Monitor as Monitor
@@ -67,6 +68,7 @@ def rank_collapse(
     as_published: bool = False,
     train_steps: int | None = None,
     save_training: str | PathLike[str] | None = None,
+    watch_training: int | None = None,
     seed: int | None = None,
     seeds: int | None = None,
     tokenizer: Any = None,
@@ -197,6 +199,7 @@ def paths(
     paths_per_sum: str | Iterable[str | int] = (),
     train_steps: int | None = None,
     save_training: str | PathLike[str] | None = None,
+    watch_training: int | None = None,
     seed: int | None = None,
     seeds: int | None = None,
     tokenizer: Any = None,

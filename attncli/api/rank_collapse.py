@@ -89,7 +89,10 @@ def rank_collapse(
     ] = False,
     sub_blocks: Annotated[
         bool,
-        Option("--sub-blocks", help="Inside a model's blocks too: after the attention of each."),
+        Option(
+            "--sub-blocks",
+            help="Also inside a model's blocks: the state after the attention of each.",
+        ),
     ] = False,
     theorem: Annotated[
         bool,

@@ -29,7 +29,8 @@ def laws_of(report: Report, metric: str, lengths: list[float]) -> Iterator[dict[
         )
         if start is not None and (rate is not None or law == CONSTANT):
             points = [[n, law_at(law, start, rate or 0.0, n)] for n in places]
-            yield {"of": visible(fit), "name": visible(f"{fit}: {law} law"), "points": points}
+            name = visible(f"{fit}: {law} law")
+            yield {"of": visible(fit), "kind": "law", "name": name, "points": points}
 
 
 def number(report: Report, metric: str, fit: str, law: str) -> float | None:

@@ -103,6 +103,7 @@ def plot(axes: object, drawn: Chart) -> None:
         )
     if needs_squeeze(drawn):
         axes.set_yscale("symlog", linthresh=1.0)  # type: ignore[attr-defined]
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")  # type: ignore[attr-defined]  # no formulas: `parse_math` is off
     axes.set_xlabel(drawn.x_label)  # type: ignore[attr-defined]
     axes.set_ylabel(drawn.metric)  # type: ignore[attr-defined]
     axes.grid(alpha=0.3)  # type: ignore[attr-defined]

@@ -39,6 +39,7 @@ DECISION_METRICS = {
     "planar_d": Definition("features", "4 where supports of two keys draw no planar graph: only for exact in-row ratios, no mask."),
 }  # fmt: skip
 NO_BUDGET = NOT_APPLICABLE + "no `logit_budget`, or a mask"
+MASKED = NOT_APPLICABLE + "a mask, or too many tokens"
 NARROW = "width 1 is impossible: "
 OPEN = "not decided: no module was found, and no proof"
 
@@ -57,8 +58,9 @@ class Decided:
     pattern: str
     line: WidthOne
     cut: LeastWidth
-    faces: LeastWidth
-    edges: LeastWidth
+    faces: LeastWidth | None
+    """None under a mask, as the edges."""
+    edges: LeastWidth | None
     budget_d: float
     attempt: Attempt | None
     """The narrowest module; None where the width asked for is proved impossible."""
@@ -137,8 +139,8 @@ def decide_one(
     small = target.shape[0] <= MOST_TOKENS
     asked = necessary(target, request.causal, tolerances(request))
     cut = shattered(asked) if small else nothing
-    faces = face_chain(asked) if small and not request.causal else nothing
-    edges = planarity(asked) if small and not request.causal else nothing
+    faces = face_chain(asked) if small and not request.causal else None
+    edges = planarity(asked) if small and not request.causal else None
     limit = budgeted(asked, request.logit_budget, request.total_variation) if small else 0.0
     known = Decided(pattern, line, cut, faces, edges, limit, None, 0.0, width)
     if width is not None and width < known.proved:
@@ -162,8 +164,8 @@ def rows(one: Decided) -> Iterator[Row]:
         "line_d": (one.line_d, ""),
         "shattered_d": (one.cut.d, ""),
         "budget_d": (math.ceil(one.budget_d - 1e-9) or None, NO_BUDGET),
-        "face_d": (one.faces.d, ""),
-        "planar_d": (one.edges.d, ""),
+        "face_d": (one.faces.d if one.faces else None, MASKED),
+        "planar_d": (one.edges.d if one.edges else None, MASKED),
     }
     for metric, (value, note) in values.items():
         unit = DECISION_METRICS[metric].unit
@@ -190,7 +192,8 @@ def in_words(one: Decided) -> str:
     if one.found == one.proved:
         least = f"; {proof}" if proof else ""
         return f"d = {one.found} is enough ({made}), and the least{least}"
-    exact = f"; {one.faces.d} with exact ratios" if one.faces.d > one.proved else ""
+    faces = one.faces.d if one.faces else 1
+    exact = f"; {faces} with exact ratios" if faces > one.proved else ""
     below = f"proved: d ≥ {one.proved}{exact}"
     return f"d = {one.found} is enough ({made}); whether less is, is not decided ({below})"
 
@@ -243,6 +246,6 @@ def proofs_of(one: Decided) -> dict[str, Any]:
         "width_1": answer.proof.described() if answer.proof is not None else None,
         "least_logits_at_width_1": answer.least_proof.described() if answer.least_proof else None,
         "shattered": {"keys": list(one.cut.keys), "rows": list(one.cut.rows)},
-        "faces": [list(face) for face in one.faces.chain],
-        "not_planar": list(one.edges.keys),
+        "faces": [list(face) for face in one.faces.chain] if one.faces else [],
+        "not_planar": list(one.edges.keys) if one.edges else [],
     }

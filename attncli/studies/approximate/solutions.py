@@ -126,11 +126,15 @@ def at_common_width(
     best = best_of(found)
     if not best.met or best.logits >= own.logits:
         return one
-    kept = replace(best, probes=own.probes + best.probes, seeds=max(own.seeds, best.seeds))
-    shared = replace(kept, tried=own.tried, least=own.fit.d)
-    others = {a.method: a for a in one.attempts if a.method not in (own.method, best.method)}
-    attempts = (*others.values(), shared)
-    return replace(one, attempts=attempts, chosen=shared, seconds=one.seconds[: len(attempts)])
+    before = {attempt.method: attempt for attempt in one.attempts}
+    same = before.get(best.method, own)
+    least = same.fit.d if same.met and same.fit is not None else own.fit.d
+    probes, tried = own.probes + best.probes, max(own.seeds, best.seeds)
+    shared = replace(best, probes=probes, seeds=tried, tried=own.tried, least=least)
+    gone = {best.method} if own.method in methods else {best.method, own.method}
+    attempts = (*(each for name, each in before.items() if name not in gone), shared)
+    seconds = (*one.seconds, 0.0)[: len(attempts)]
+    return replace(one, attempts=attempts, chosen=shared, seconds=seconds)
 
 
 def share(

@@ -143,18 +143,22 @@ def law_rows(label: str, laws: Sequence[Law]) -> Iterator[Row]:
             yield Row(name, law.parameters[1], unit, spread=law.slope_error, keys=keys)
 
 
-CLOSE = 2.0
-"""A law this little behind the best in AIC fits as well."""
 AS_WORDS = {"constant": "no growth", "log": "log n", "power": "a power of n"}
 
 
 def in_short(laws: Sequence[Law]) -> str:
-    """`width grows about as n^0.11; log n fits as well`: empty where no law is fitted."""
+    """`width grows about as n^0.11` where no other law fits as well, and only what is certain where one does."""
     if not laws:
         return ""
-    close = [AS_WORDS[law.name] for law in laws[1:] if law.aic - laws[0].aic < CLOSE]
-    fits = f"; {' and '.join(close)} fit{'s' if len(close) == 1 else ''} as well" if close else ""
-    return grows_as(laws[0]) + fits
+    close = [law for law in laws if law.rival]
+    if not close:
+        return grows_as(laws[0])
+    open_laws = [laws[0], *close]
+    names = " and ".join(AS_WORDS[law.name] for law in open_laws)
+    if any(law.name == "constant" for law in open_laws):
+        return f"whether the width grows is open: {names} fit as well"
+    way = "grows" if laws[0].parameters[1] > 0.0 else "falls"
+    return f"width {way}, and how is open: {names} fit as well"
 
 
 def grows_as(law: Law) -> str:

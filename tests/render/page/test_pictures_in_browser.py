@@ -5,12 +5,14 @@ import re
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from browser import Opened
 from page_reports import HOSTILE, of_curves, of_heads, of_maps, of_tiles, of_words
 
 from attncli.maths.digits import with_spread
 from attncli.records import Report, Row, View
 from attncli.render.html import html
+from attncli.studies.reports.differences import compare
 
 CHART = "section.view .chart svg"
 
@@ -72,12 +74,57 @@ def test_the_axis_is_linear_or_logarithmic_as_one_wishes(opened: Opened) -> None
     assert abs(steps[-1] / steps[-2] - 3.0) < 0.1
 
 
+def test_points_stand_where_the_axis_says(opened: Opened) -> None:
+    """Values read off the picture with the help of its own ticks."""
+    page = opened.page(html(of_curves()))
+    page.get_by_label("linear").check(force=True)
+    script = "all => all.map(each => [each.textContent, each.getAttribute('y')])"
+    ticks = page.locator(f"{CHART} .tick.y").evaluate_all(script)
+    (low, bottom), (high, top) = (
+        (float(text), float(y) - 4.0) for text, y in (ticks[0], ticks[-1])
+    )
+    read = [low + (high - low) * (y - bottom) / (top - bottom) for y in heights(page)]
+    wanted = [-(3.0**layer) for layer in range(6)]
+    assert all(abs(a - b) < 0.5 for a, b in zip(read, wanted, strict=True))
+
+
 def test_a_bound_is_dashed_in_the_colour_of_its_curve(opened: Opened) -> None:
     page = opened.page(html(of_curves()))
-    assert page.locator(f"{CHART} .bound").count() == 0
+    assert page.locator(f"{CHART} .dashed").count() == 0
     page.locator("section.view select").select_option("log10_residual_norm")
-    assert page.locator(f"{CHART} path.bound").count() == 2
+    assert page.locator(f"{CHART} path.dashed").count() == 2
     assert "bound of SAN" in page.inner_text(".keys-of-lines")
+
+
+def test_a_fitted_law_is_drawn_through_its_points(opened: Opened) -> None:
+    """c n^e of the report's own numbers; hovering reads it at the lengths."""
+    lengths = (16, 32, 64, 128)
+    keys = {"fit": "a", "law": "power"}
+    rows = [Row("d_min", float(n**0.5), "features", keys={"length": n, "fit": "a"}) for n in lengths]  # fmt: skip
+    rows += [Row("aic_above_best", 0.0, "1", keys=keys), Row("law_at_one_token", 1.0, "features", keys=keys), Row("exponent", 0.5, "1", keys=keys)]  # fmt: skip
+    rows += [Row("aic_above_best", 3.0, "1", keys={"fit": "a", "law": "log"})]
+    view = View("Smallest width", "length", ("d_min",), across="fit")
+    page = opened.page(html(Report("approximate sweep", "d", tuple(rows), {}, {}, views=(view,))))
+    assert page.locator(f"{CHART} path.dashed").count() == 1
+    assert table(page)[0] == ["length", "a", "a: power law"]
+    assert [line[1:] for line in table(page)[1:]] == [["4", "4"], ["5.657", "5.657"], ["8", "8"], ["11.31", "11.31"]]  # fmt: skip
+
+
+def test_two_reports_of_curves_lie_on_each_other(opened: Opened) -> None:
+    old = of_curves()
+    moved = tuple(
+        replace(row, value=row.value - 1.0) if row.value is not None else row for row in old.rows
+    )
+    report = compare(old, replace(old, rows=moved), ("old.json", "new.json"), 20)
+    page = opened.page(html(report))
+    page.locator("section.view select").select_option("log10_residual")
+    chart = page.locator(CHART)
+    assert chart.locator("path.line").count() == chart.locator("path.dashed").count() == 3
+    lines = page.locator("section.view:has(.chart) .wide tr").evaluate_all(
+        "lines => lines.map(line => [...line.children].map(cell => cell.textContent))"
+    )
+    place = lines[0].index("SAN"), lines[0].index("SAN, old")
+    assert [lines[4][each] for each in place] == ["-28", "-27"]
 
 
 def test_a_curve_is_switched_off_and_on(opened: Opened) -> None:
@@ -190,6 +237,7 @@ AA = """() => {
 }"""
 
 
+@pytest.mark.slow
 def test_every_text_can_be_read_by_day_by_night_and_on_paper(opened: Opened) -> None:
     """Contrast AA of every text on its ground, and of every shade that a cell can have."""
     for report in (of_tiles(), of_curves(), of_words()):
@@ -201,6 +249,7 @@ def test_every_text_can_be_read_by_day_by_night_and_on_paper(opened: Opened) -> 
             assert page.evaluate(AA) == []
 
 
+@pytest.mark.slow
 def test_every_control_has_a_name_and_every_picture_a_table(opened: Opened) -> None:
     for report in (of_tiles(), of_curves(), of_words(), of_maps()):
         page = opened.page(html(report), "#head=0.1&metric=sink")
@@ -212,6 +261,7 @@ def test_every_control_has_a_name_and_every_picture_a_table(opened: Opened) -> N
         assert page.locator("svg, canvas").evaluate_all(bare) == 0
 
 
+@pytest.mark.slow
 def test_a_narrow_window_scrolls_no_way_but_down(opened: Opened) -> None:
     for report in (of_heads(6, 12), of_curves(), of_words(), of_maps()):
         page = opened.page(html(report), "#head=1.1", viewport={"width": 400, "height": 800})

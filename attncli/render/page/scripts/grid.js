@@ -16,7 +16,8 @@ function mountHeads(report) {
     extremes: make("p", { class: "extremes" }),
     legend: make("div", { class: "legend" }),
     grids: make("div", { class: "grids" }),
-    head: make("aside", { id: "head", tabindex: "-1", hidden: true, "aria-live": "polite" }),
+    head: make("aside", { id: "head", "aria-label": "One head", hidden: true }),
+    opened: make("p", { class: "unseen", "aria-live": "polite" }),
   };
   const picker = selection("Metric", metricOptions(report, cube), state.metric, (metric) => setAddress({ metric }), { id: "metric", "aria-describedby": "meaning" });
   const title = cube.sides.length > 1 ? "Heads: both reports and what moved" : "Heads: layers down, heads across";
@@ -26,6 +27,7 @@ function mountHeads(report) {
     parts.meaning,
     parts.extremes,
     make("div", { class: "beside" }, parts.grids, parts.head),
+    parts.opened,
   );
   const tables = [...cube.places.values()].flatMap((place) => cube.sides.map((side) => gridTable(report, cube, place, side, state)));
   parts.grids.append(...tables.map((each) => each.holder));
@@ -42,6 +44,8 @@ function mountHeads(report) {
     state.head = headNamed(cube, inAddress("head"));
     paint();
     showHead(report, cube, state, parts.head);
+    const said = state.head ? `Head ${state.head.name} is shown below the grid.` : "";
+    if (parts.opened.textContent !== said) parts.opened.textContent = said;
   });
 }
 

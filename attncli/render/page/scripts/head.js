@@ -16,7 +16,7 @@ function showHead(report, cube, state, aside) {
     ...profilesOfHead(report, cube, at),
     againstLayer(report, cube, at),
   );
-  if (was !== undefined && aside.getBoundingClientRect().top > 0.7 * innerHeight) aside.scrollIntoView({ block: "start" });
+  if (was !== undefined && aside.getBoundingClientRect().top > 0.7 * innerHeight) aside.scrollIntoView({ block: "nearest" });
 }
 
 function mapOfHead(report, at) {

@@ -17,6 +17,16 @@ function mountViews(report) {
     section.querySelector("details").open = !picture && view.kind !== "heads";
     section.classList.toggle("bare", !picture && view.kind !== "heads");
   }
+  foldTablesOfHeads(report);
+}
+
+/** Where many metrics have tables of heads, they are folded away together: the grid shows any of them. */
+function foldTablesOfHeads(report) {
+  const sections = [...document.querySelectorAll("section.view")].filter((section) => report.views[section.dataset.view].kind === "heads");
+  if (sections.length < 3) return;
+  const all = make("details", {}, make("summary", {}, `${sections.length} tables of heads`));
+  sections[0].before(all);
+  all.append(...sections);
 }
 
 /** Heads that a finding names become links to them, with the metric that it speaks of. */

@@ -92,7 +92,7 @@ def proved(
     A module of the caller's own is proved on the first text itself.
     """
     own, body = trained.of_transformers, cast(PreTrainedModel, trained.body)
-    with resting(trained.model), own_precision(body), quiet():
+    with resting(trained.model), own_precision(body):
         short = texts[0].kwargs if own is None else example_inputs(body_of(own), SHORT)
         before = list(map(id, body.modules()))
         proof = prove(body, short)

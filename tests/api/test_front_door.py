@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import typer
 from commands import attn as command
 from commands import attn_program
 from small_checkpoints import saved
 
 import attncli as attn
 from attncli.cli.answering import ProcessOptions
-from attncli.cli.root import leaves, root
+from attncli.cli.app import app
+from attncli.cli.root import leaves
 from attncli.cli.spelling import as_typed
 from attncli.render.json import json as as_json
 
@@ -245,7 +247,8 @@ ASKED = [name for name in attn.PUBLIC if hasattr(getattr(attn, name), "asked")]
 
 @pytest.mark.parametrize("name", ASKED)
 def test_every_option_is_a_keyword_with_the_same_default(name: str) -> None:
-    known = {"_".join(path).replace("-", "_"): one for path, one in leaves(root(), ())}[name]
+    commands = leaves(typer.main.get_command(app), ())
+    known = {"_".join(path).replace("-", "_"): one for path, one in commands}[name]
     keywords = inspect.signature(getattr(attn, name)).parameters
     shared = {"help", *inspect.signature(ProcessOptions).parameters} - set(keywords)
     options = {p.name: p.default for p in known.params if p.name not in shared}

@@ -21,6 +21,8 @@ GROWTH_METRICS = {name: FIT_METRICS[name] for name in ("d_min", "logit_scale", "
         "AIC of a law (constant, a + b ln n, c n^e) minus that of the best: e^(-half of it) is its credibility.",
     ),
     "slope": Definition("features", "b of d = a + b ln n; the spread is its standard error."),
+    "offset": Definition("features", "a of d = a + b ln n, or the constant."),
+    "factor": Definition("features", "c of d = c n^e."),
     "exponent": Definition("1", "e of d = c n^e; the spread is its standard error."),
 }
 
@@ -131,6 +133,8 @@ def law_rows(label: str, laws: Sequence[Law]) -> Iterator[Row]:
     for law in laws:
         keys: dict[str, Scalar] = {"fit": label, "law": law.name}
         yield Row("aic_above_best", law.aic - laws[0].aic, "1", keys=keys)
+        first = "factor" if law.name == "power" else "offset"
+        yield Row(first, law.parameters[0], GROWTH_METRICS[first].unit, keys=keys)
         name = {"log": "slope", "power": "exponent"}.get(law.name)
         if name:
             unit = GROWTH_METRICS[name].unit

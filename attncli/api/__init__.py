@@ -14,7 +14,6 @@ measured              maps that the caller has
 saved_reports         finished reports: read, compared
 rehearsal             where the work begins
 progress              a bar on a terminal
-provenance            the call and the versions that can change a number
 network_sources       from options to networks; what each question takes
 opened_models         from options to a model, loaded and proved
 circle_studies        from options to a study, one file for each kind of answer

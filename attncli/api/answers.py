@@ -1,9 +1,8 @@
 """A report as Python and notebooks meet it: gates, tables, files and pictures within reach of a dot."""
 
 import dataclasses
-import html
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -13,7 +12,9 @@ from attncli import gates
 from attncli.errors import UsageError
 from attncli.records import Report
 from attncli.render import FORMATS, endings
-from attncli.render._cells import Grid, grids
+from attncli.render._cells import grids
+from attncli.render.page.tables import plain as plain_text
+from attncli.render.page.tables import table_of
 from attncli.writing.whole_files import require_writable, write_whole
 
 if TYPE_CHECKING:
@@ -119,15 +120,14 @@ def plain(renderable: "RenderableType", width: int) -> str:
 
 def html_parts(report: Report) -> Iterator[str]:
     """Everything that comes from outside is escaped: a token may well be called <script>."""
-    yield f"<p><strong>{html.escape(report.headline)}</strong></p>"
+    yield f"<p><strong>{plain_text(report.headline)}</strong></p>"
     yield from pictures(report)
-    for grid in grids(report):
-        yield from table(grid)
+    yield from map(table_of, grids(report))
     for verdict in report.verdicts:
         mark = "✗" if verdict.failed else "✓"
-        yield f"<p>{mark} <code>{html.escape(verdict.condition)}</code> {html.escape(verdict.text)}</p>"
+        yield f"<p>{mark} <code>{plain_text(verdict.condition)}</code> {plain_text(verdict.text)}</p>"
     for warning in report.warnings:
-        yield f"<p><em>{html.escape(warning)}</em></p>"
+        yield f"<p><em>{plain_text(warning)}</em></p>"
 
 
 def pictures(report: Report) -> Iterator[str]:
@@ -147,15 +147,3 @@ def pictures(report: Report) -> Iterator[str]:
         figure(report, path)
         drawn = path.read_text(encoding="utf-8")
     yield drawn[drawn.index("<svg") :]
-
-
-def table(grid: Grid) -> Iterator[str]:
-    """A grid under its title."""
-    yield f"<table><caption>{html.escape(grid.title)}</caption>"
-    yield line(grid.header, "th")
-    yield from (line(cells, "td") for cells in grid.lines)
-    yield "</table>"
-
-
-def line(cells: Sequence[str], tag: str) -> str:
-    return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"

@@ -75,6 +75,15 @@ def approximate(
         Path | None,
         Option(metavar="FILE", usual=True, help="Measure a saved fit again, and nothing else."),
     ] = None,
+    decide: Annotated[
+        bool,
+        Option(
+            "--decide",
+            usual=True,
+            help="Is the width enough, or which is the least: yes with a verified module, no with a proof, else what is "
+            "known on both sides.",
+        ),
+    ] = False,
     timing: Annotated[
         bool, Option("--timing", help="Add CPU seconds, which differ from run to run.")
     ] = False,
@@ -97,7 +106,9 @@ def approximate(
     from attncli.api.chosen_patterns import choose
 
     check_gates([condition.metric for condition in how.conditions])
-    refuse_contradictions(module, heads, sweep, frontier, verify, how.save_module, search)
+    refuse_contradictions(
+        module, heads, sweep, frontier, verify, decide or None, how.save_module, search
+    )
     if verify is not None:
         before_the_work()
         return excused(runs.verified(verify, how), search)
@@ -115,6 +126,8 @@ def approximate(
         report = runs.on_head(head, chosen, search, request, run, how, real)
     elif sweep is not None or frontier is not None:
         report = runs.varied(sweep, frontier, chosen, search, request, run, how.progress)
+    elif decide:
+        report = runs.decided(chosen, search, request, run, how)
     else:
         report = runs.solved(chosen, search, request, run, timing, how)
     return chosen.noted(excused(report, search))
@@ -149,6 +162,7 @@ def refuse_contradictions(
     sweep: str | None,
     frontier: str | None,
     verify: Path | None,
+    decide: bool | None,
     save: Path | None,
     search: SearchOptions,
 ) -> None:
@@ -159,15 +173,17 @@ def refuse_contradictions(
         "heads": heads,
         "sweep": sweep,
         "frontier": frontier,
+        "decide": decide,
     }
     given = [name for name, value in asked.items() if value is not None]
     varied = sweep is not None or frontier is not None
-    if sum((verify is not None, module is not None, heads is not None, varied)) > 1:
+    alone = (verify, module, heads, decide)
+    if sum((*(each is not None for each in alone), varied)) > 1:
         raise UsageError(
-            "`verify`, `module`, `heads`, and `sweep` or `frontier` exclude each other: ask one at a time.",
+            "`verify`, `module`, `heads`, `decide`, and `sweep` or `frontier` exclude each other: ask one at a time.",
             rivals=given,
         )
-    if save and (verify is not None or heads is not None or varied):
+    if save and (verify is not None or heads is not None or decide or varied):
         raise UsageError(
             "`save_module` goes with a plain run or `module`: only those make a module to write.",
             because=given,
@@ -188,6 +204,7 @@ def refuse_contradictions(
 
 def check_gates(names: list[str]) -> None:
     """A gate on a number that no mode of this command has is refused before the work."""
+    from attncli.studies.approximate.decide import DECISION_METRICS
     from attncli.studies.approximate.fit_rows import FIT_METRICS
     from attncli.studies.approximate.frontier import FRONTIER_METRICS
     from attncli.studies.approximate.scale_growth import SCALE_METRICS
@@ -197,6 +214,7 @@ def check_gates(names: list[str]) -> None:
 
     tables = (
         FIT_METRICS,
+        DECISION_METRICS,
         GROWTH_METRICS,
         FRONTIER_METRICS,
         SCALE_METRICS,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from attncli.errors import UsageError, parameters, unknown_name
 from attncli.options.completion import completion
@@ -15,6 +15,7 @@ from attncli.options.task_options import (
     trainings_in,
     within,
 )
+from attncli.training.of_tasks import watching
 
 if TYPE_CHECKING:
     from attncli.records import Report
@@ -97,9 +98,13 @@ def circle_study(
     designs = designs_of(variants, wanted_widths(width, sweep), asked.as_published)
     prefix = "circle-published" if asked.as_published else "circle"
     saved_as = trainings_in(training.save_training, prefix)
+    watched = watching(training, prefix)
     from attncli.studies.circle.learned_circle import circle
 
-    return partial(circle, designs, experiment, published=asked.as_published, saved_as=saved_as)
+    known: dict[str, Any] = {} if watched is None else {"watched": watched}
+    return partial(
+        circle, designs, experiment, published=asked.as_published, saved_as=saved_as, **known
+    )
 
 
 def wanted_widths(width: int | None, sweep: str | None) -> list[int]:

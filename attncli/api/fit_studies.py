@@ -11,7 +11,7 @@ from attncli.api.chosen_patterns import ChosenPatterns
 from attncli.api.network_sources import refuse_other_files
 from attncli.api.question import How
 from attncli.errors import UsageError
-from attncli.fits import FitRequest
+from attncli.fits import MOST_WIDTH, FitRequest
 from attncli.fits._module_files import SavedFit, metadata, read_fits, tensors
 from attncli.heads.head import Head, read_head
 from attncli.options.pattern_options import DrawOptions, PatternOptions, SearchOptions
@@ -20,12 +20,13 @@ from attncli.patterns import build
 from attncli.patterns._heads import model_head
 from attncli.records import Report
 from attncli.studies import Progress
+from attncli.studies.approximate.decide import decide
 from attncli.studies.approximate.fit_pictures import with_pictures
 from attncli.studies.approximate.found_inputs import as_files, found_inputs, require_plain
 from attncli.studies.approximate.frontier import frontier as frontier_study
 from attncli.studies.approximate.module_fits import approximate
 from attncli.studies.approximate.scale_growth import scale_growth
-from attncli.studies.approximate.solutions import solve
+from attncli.studies.approximate.solutions import require_days, solve
 from attncli.studies.approximate.trained_head import trained_head
 from attncli.studies.approximate.verify_fit import verify_file
 from attncli.studies.approximate.width_growth import growth
@@ -63,6 +64,23 @@ def solved(
         write_fits(save, solution.fits, solution.request, how, list(targets))
     report = approximate(solution, timing)
     return with_pictures(report, solution.fits) if how.pictures or how.maps else report
+
+
+def decided(
+    chosen: ChosenPatterns,
+    search: SearchOptions,
+    request: FitRequest,
+    run: DrawOptions,
+    how: How,
+) -> Report:
+    """Whether the width given is enough, or which is the least."""
+    if search.method:
+        raise UsageError(
+            "`decide` tries every method: leave `method` out.", idle=["method"], because=["decide"]
+        )
+    seeds = run.all_seeds()
+    targets = chosen.targets(seeds[0], request.causal)
+    return decide(targets, request, search.width, search.widest, seeds, how.progress)
 
 
 def write_fits(
@@ -147,23 +165,28 @@ def varied(
         raise UsageError("`frontier` takes one `pattern`.", rivals=["frontier", "pattern"])
     seeds, first = run.all_seeds(), patterns.chosen[0]
     lengths = [int(n) for n in parse_sweep(sweep, {"length": int})[1]] if sweep else []
-    widths = (
-        [int(d) for d in parse_range(f"`frontier={frontier!r}`", "d", frontier, int)]
-        if frontier
-        else []
-    )
+    widths = frontier_widths(frontier) if frontier else []
+    methods = search.methods if search.method or not widths else list(SCALE_METHODS)
+    fits = len(patterns.chosen) * len(methods) * len(seeds) * max(1, len(widths))
+    require_days(lengths, fits, "`sweep`", "sweep to a smaller one")
 
     def make(name: str, length: int, rng: np.random.Generator) -> csr_array:
         return build(name, length, rng, patterns.causal)
 
     if not widths:
-        names, methods = patterns.chosen, search.methods
+        names = patterns.chosen
         return growth(names, methods, lengths, request, seeds, search.widest, make, progress)
     if not lengths:
         target = chosen.targets(seeds[0], request.causal)[first]
         return frontier_study(first, target, widths, request, seeds, progress=progress)
-    methods = search.methods if search.method else list(SCALE_METHODS)
     return scale_growth(first, methods, widths, lengths, request, seeds, make, progress)
+
+
+def frontier_widths(text: str) -> list[int]:
+    widths = [int(d) for d in parse_range(f"`frontier={text!r}`", "d", text, int)]
+    if not 1 <= min(widths) <= max(widths) <= MOST_WIDTH:
+        raise UsageError(f"`frontier={text!r}`: widths must be from 1 to {MOST_WIDTH:,}.")
+    return widths
 
 
 def verified(path: Path, how: How) -> Report:

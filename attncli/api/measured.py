@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from attncli.api.answers import Answer, answer
-from attncli.api.provenance import with_provenance
 from attncli.errors import UsageError
+from attncli.reports.provenance import with_provenance
 
 HERE = "these maps"
 """What they are called in a report."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from attncli.models.inputs.texts import ModelInput
     from attncli.models.loading.load import Checkpoint
     from attncli.records import Report
+    from attncli.studies import Progress
     from attncli.studies.model_runs import CollapseSubject
     from attncli.watching import Proof
     from attncli.watching.traits import Traits
@@ -36,12 +37,14 @@ def collapse_study(
     with_random_init: bool,
     sub_blocks: bool,
     over: int,
+    theorem: bool,
 ) -> "Callable[..., Report]":
     """Everything is loaded, proved and examined before the first curve is measured."""
     refuse_at_once(source)
     from attncli.models.inputs.texts import inputs_of
     from attncli.models.loading.twins import random_twin
     from attncli.studies.collapse.model_collapse import RANDOM_SUFFIX, model_collapse
+    from attncli.studies.collapse.model_theorem import with_theorem
 
     if with_random_init:
         model.refuse_tensor_parallel("with_random_init")
@@ -60,7 +63,7 @@ def collapse_study(
     if with_random_init:
         twin = examined(random_twin(checkpoint.model, seed))
         subjects[RANDOM_SUFFIX] = in_arithmetic(twin, variants, cheap, arithmetic, why_plain)
-    return partial(
+    study = partial(
         model_collapse,
         checkpoint,
         subjects,
@@ -70,6 +73,11 @@ def collapse_study(
         sub_blocks=sub_blocks,
         over=over,
     )
+
+    def beside_the_theorem(metrics: Sequence[str], progress: "Progress") -> "Report":
+        return with_theorem(study(metrics=metrics, progress=progress), checkpoint, texts, progress)
+
+    return beside_the_theorem if theorem else study
 
 
 def refuse_two_arithmetics(model: ModelOptions, arithmetic: str) -> None:

@@ -97,7 +97,7 @@ def question(own: Sequence[str] = ()) -> Callable[[Callable[..., Any]], Callable
             if not isinstance(found, Report):
                 return found
             from attncli.api.answers import answer
-            from attncli.api.provenance import with_provenance
+            from attncli.reports.provenance import with_provenance
 
             words = call_in_words(asked.__name__, keywords, args)
             return answer(with_provenance(found, words))

@@ -89,7 +89,17 @@ def rank_collapse(
     ] = False,
     sub_blocks: Annotated[
         bool,
-        Option("--sub-blocks", help="Inside a model's blocks too: after the attention of each."),
+        Option(
+            "--sub-blocks",
+            help="Also inside a model's blocks: the state after the attention of each.",
+        ),
+    ] = False,
+    theorem: Annotated[
+        bool,
+        Option(
+            "--theorem",
+            help="The theorem layer by layer: β, its condition, and its one-layer bound against what attention does.",
+        ),
     ] = False,
     blocks: Annotated[
         int | None,
@@ -140,6 +150,7 @@ def rank_collapse(
     subject = sources.named(source, "rank_collapse", how.output)
     if asked.task is not None:
         others = [*for_models, *["remove_outlier"] * variants.remove_outlier]
+        others += ["theorem"] * theorem
         refuse_with_the_task(asked.task, source, network, others)
         study = circle_study(asked, training, list(choose()), network.width, sweep, run)
     elif subject.is_model:
@@ -161,10 +172,12 @@ def rank_collapse(
             with_random_init,
             sub_blocks,
             over,
+            theorem,
         )
     else:
         refuse_without_a_model(subject, for_models)
-        study = network_study(subject, sweep, choose, network, run, conditions, over)
+        refuse_theorem(theorem, sweep)
+        study = network_study(subject, sweep, choose, network, run, conditions, over, theorem)
     before_the_work()
     how.doing(MEASURING)
     report: Report = study(metrics=metrics, progress=how.progress)
@@ -188,6 +201,14 @@ def blocks_between(
             idle=["blocks"],
         )
     return blocks
+
+
+def refuse_theorem(theorem: bool, sweep: str | None) -> None:
+    if theorem and sweep is not None:
+        raise UsageError(
+            "`theorem` is about the layers of one network: leave `sweep` out.",
+            rivals=["theorem", "sweep"],
+        )
 
 
 def refuse_other_variants(
@@ -220,13 +241,14 @@ def wanted_metrics(
         from attncli.metrics import METRICS
         from attncli.studies.circle.circle_rows import OWN_METRICS
 
-        known = METRICS.names()
+        known, own = METRICS.names(), list(OWN_METRICS)
     else:
-        from attncli.studies.collapse.network_collapse import OWN_METRICS
+        from attncli.studies.collapse.network_collapse import OWN_METRICS as OF_NETWORKS
+        from attncli.studies.collapse.theorem_rows import THEOREM_METRICS
         from attncli.studies.state_meters import DEPTH, GROUP
         from attncli.studies.state_meters import names as all_names
 
-        known = [*all_names(), GROUP]
+        known, own = [*all_names(), GROUP], [*OF_NETWORKS, *THEOREM_METRICS]
         given = [
             each for name in separated(given) for each in (DEPTH if name == GROUP else (name,))
         ]
@@ -236,9 +258,9 @@ def wanted_metrics(
             raise unknown_name("metric", name, known)
     gated = [condition.metric for condition in conditions]
     for name in gated:
-        if name not in (*known, *OWN_METRICS):
-            raise unknown_name("metric in the gate", name, [*known, *OWN_METRICS])
-    return list(dict.fromkeys([*names, *(name for name in gated if name not in OWN_METRICS)]))
+        if name not in (*known, *own):
+            raise unknown_name("metric in the gate", name, [*known, *own])
+    return list(dict.fromkeys([*names, *(name for name in gated if name not in own)]))
 
 
 def network_study(
@@ -249,9 +271,10 @@ def network_study(
     run: RunOptions,
     conditions: Sequence[Condition],
     over: int,
+    theorem: bool,
 ) -> Callable[..., Report]:
     if sweep is None:
-        return curve_study(source, choose, network, run, conditions, over)
+        return curve_study(source, choose, network, run, conditions, over, theorem)
     return sweep_study(source, sweep, choose, network, run, conditions)
 
 
@@ -262,6 +285,7 @@ def curve_study(
     run: RunOptions,
     conditions: Sequence[Condition],
     over: int,
+    theorem: bool,
 ) -> Callable[..., Report]:
     """The study of one network over its layers, generated or from a file."""
     from attncli.api import network_sources as sources
@@ -272,12 +296,16 @@ def curve_study(
         networks = sources.generated(sources.spec_from(network), run)
         layers = range(networks[0].spec.layers + 1)
         refuse_unmatched(conditions, {"variant": list(choose()), "layer": layers})
-        return partial(curves, networks, choose(), source=sources.SYNTHETIC, over=over)
+        return partial(
+            curves, networks, choose(), source=sources.SYNTHETIC, over=over, theorem=theorem
+        )
     saved = sources.from_file(source, network.given() | run.given())
     chosen = choose(default=saved.variant)
     layers = range(saved.spec.layers + 1)
     refuse_unmatched(conditions, {"variant": list(chosen), "layer": layers})
-    return partial(curves, [saved], chosen, source=sources.identity(source), over=over)
+    return partial(
+        curves, [saved], chosen, source=sources.identity(source), over=over, theorem=theorem
+    )
 
 
 def sweep_study(

@@ -4,11 +4,11 @@ import os
 from os import PathLike
 
 from attncli.api.answers import Answer, answer
-from attncli.api.provenance import with_provenance
 from attncli.errors import UsageError
 from attncli.gates import require_share
 from attncli.records import Report
 from attncli.reports import read as read_report
+from attncli.reports.provenance import with_provenance
 from attncli.studies.reports.differences import compare as differences
 
 Saved = str | PathLike[str] | Report

@@ -12,6 +12,7 @@ from attncli.options.completion import completion
 from attncli.options.shared import NetworkOptions, RunOptions, separated
 from attncli.options.task_options import TrainingOptions, task_option, trainings_in, within
 from attncli.registry import Registry
+from attncli.training.of_tasks import watching
 
 if TYPE_CHECKING:
     from attncli.gates import Condition
@@ -91,6 +92,8 @@ def task_study(
         "seeds": run.all_seeds(),
         "saved_as": trainings_in(training.save_training, name),
     }
+    watched = watching(training, name)
+    known |= {} if watched is None else {"watched": watched}
     from attncli.studies.paths.task_paths import Questions, task_paths
 
     return partial(task_paths, Questions(name, TASKS.summary(name), task, **known))

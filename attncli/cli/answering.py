@@ -85,8 +85,8 @@ def with_group(question: Callable[..., Any], group: type, run: Run) -> Callable[
 def answered(asked: Callable[..., Any], options: dict[str, Any], output: OutputOptions) -> int:
     """Refuse what can be refused, ask, decide the gates, write."""
     from attncli.api.progress import doing_of, progress_bar
-    from attncli.api.provenance import with_provenance
     from attncli.cli.writer import emit, prepare, shows_maps
+    from attncli.reports.provenance import with_provenance
 
     output, module = module_file(asked, output)
     conditions = prepare(output, module, options.get("save_maps"))

@@ -70,7 +70,7 @@ def run(arguments: Sequence[str]) -> int:
     except MemoryError:
         if debug:
             raise
-        sentence = "out of memory: lower --tokens, --width or the number of variants."
+        sentence = "out of memory: choose smaller sizes."
         return complain(sentence, LimitError.exit_code)
     except KeyboardInterrupt:
         return complain("interrupted.", INTERRUPTED)

@@ -5,10 +5,19 @@ one width share their weights and only x knows the pattern. A method returns the
 why it cannot make one; whether a module is good enough is decided by `verify` alone, after rounding.
 """
 
-from attncli.fits._types import Cannot, Fit, FitRequest, FittedModule
+from attncli.fits._types import MOST_WIDTH, Cannot, Fit, FitRequest, FittedModule
 from attncli.fits._verify import Evidence, verify
 from attncli.registry import Registry
 
 FITS = Registry("method", "attncli.fits")
 
-__all__ = ["FITS", "Cannot", "Evidence", "Fit", "FitRequest", "FittedModule", "verify"]
+__all__ = [
+    "FITS",
+    "MOST_WIDTH",
+    "Cannot",
+    "Evidence",
+    "Fit",
+    "FitRequest",
+    "FittedModule",
+    "verify",
+]

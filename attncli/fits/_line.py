@@ -20,8 +20,13 @@ LARGEST = {"float64": 1e308, "float32": 3.4e38, "bfloat16": 3.38e38}
 """Logits that the type can hold."""
 SHARES = (0.5, 0.85, 0.2)
 """Of the total variation, for errors on the support; what leaks off it has the rest."""
-FACTORS = np.concatenate([np.geomspace(0.25, 0.98, 12), [1.0], np.geomspace(1.01, 8.0, 28)])
+ALONE = 1e-3
+"""The share where every support has one place, and rounding alone moves its keys apart."""
+FINE = np.concatenate([np.geomspace(0.25, 0.98, 12), [1.0], np.geomspace(1.01, 8.0, 28)])
+COARSE = np.array([0.6, 0.8, 1.0, 1.1, 1.3, 1.7, 2.5, 4.0, 8.0])
 """Of the steepness that the places ask for: the smallest that serves the row is taken."""
+LONG = 512
+"""Tokens above which steps are coarse and the first module that meets the request is taken."""
 ROUNDS = 3
 
 
@@ -40,12 +45,24 @@ def width_one(target: csr_array, request: FitRequest) -> WidthOne:
     answer = decided(asked, budget)
     if answer.keys is None or answer.sign is None:
         return WidthOne(answer, None, None)
+    return WidthOne(answer, *quietest_module(asked, answer, request))
+
+
+def quietest_module(
+    asked: LineDemands, answer: OnLine, request: FitRequest
+) -> tuple[FittedModule, Evidence] | tuple[None, None]:
+    """Of the modules that meet the request the one with the smallest logits; of long patterns the first."""
     best: tuple[FittedModule, Evidence] | None = None
-    for fit in line_modules(asked, answer, request):
-        evidence = verify(fit, target)
-        if evidence.meets(request) and (best is None or evidence.logit_scale < best[1].logit_scale):
-            best = fit, evidence
-    return WidthOne(answer, *(best or (None, None)))
+    for candidates in line_modules(asked, answer, request):
+        for fit in candidates:
+            evidence = verify(fit, asked.target)
+            if evidence.meets(request):
+                if best is None or evidence.logit_scale < best[1].logit_scale:
+                    best = fit, evidence
+                break  # the next ones only have larger logits
+        if best is not None and asked.target.shape[0] > LONG:
+            break
+    return best or (None, None)
 
 
 def tolerances(request: FitRequest) -> Tolerances:
@@ -54,28 +71,51 @@ def tolerances(request: FitRequest) -> Tolerances:
     )
 
 
-def line_modules(asked: LineDemands, answer: OnLine, request: FitRequest) -> Iterator[FittedModule]:
-    """From places that leave room for what rounding and many small leaks add."""
+def line_modules(
+    asked: LineDemands, answer: OnLine, request: FitRequest
+) -> Iterator[Iterator[FittedModule]]:
+    """From places that leave room for what rounding and many small leaks add: modules that differ in their middle."""
     assert answer.sign is not None
+    assert answer.keys is not None
     if not len(asked.rows):
         nothing = np.zeros((asked.target.shape[0], 1))
-        yield module(nothing, nothing, request.dtype, request.causal)
+        yield iter([module(nothing, nothing, request.dtype, request.causal)])
         return
     limit = min(request.logit_budget, LARGEST[request.dtype])
-    for share in SHARES:
+    for share in SHARES if spread_out(asked, answer.keys) else (ALONE,):
         spread, gap = room(asked.target, request, share)
         for _ in range(ROUNDS):
             keys, reach = placed_on(sufficient(asked, spread, gap), answer.sign, limit)
             if keys is None or reach is None or not np.isfinite(keys).all():
                 break
             factors = np.ones(len(gap))
-            for shifted, size in shifts(keys, request):
-                queries, needed = steepest(shifted, reach / size, asked, answer.sign, request)
-                factors = np.maximum(factors, needed)
-                yield module(queries, shifted[:, None], request.dtype, request.causal)
+            yield shifted_modules(keys, reach, asked, answer.sign, request, factors)
             if (factors < 1.05).all():
                 break
             gap = gap * np.minimum(factors, 3.0)
+
+
+def spread_out(asked: LineDemands, keys: Array) -> bool:
+    """Whether some support has more than one place: else no error on it has to be shared out."""
+    own = keys[asked.target.indices]
+    starts = asked.target.indptr[:-1]
+    spread = np.maximum.reduceat(own, starts) - np.minimum.reduceat(own, starts)
+    return bool((spread[asked.rows] > 0.0).any())
+
+
+def shifted_modules(
+    keys: Array,
+    reach: Array,
+    asked: LineDemands,
+    sign: NDArray[np.int64],
+    request: FitRequest,
+    factors: Array,
+) -> Iterator[FittedModule]:
+    """One for each middle; `factors` takes how much steeper than foreseen its rows are."""
+    for shifted, size in shifts(keys, asked.masked, request.dtype):
+        queries, needed = steepest(shifted, reach / size, asked, sign, request)
+        np.maximum(factors, needed, out=factors)
+        yield module(queries, shifted[:, None], request.dtype, request.causal)
 
 
 def room(target: csr_array, request: FitRequest, share: float) -> tuple[Array, Array]:
@@ -91,13 +131,18 @@ def room(target: csr_array, request: FitRequest, share: float) -> tuple[Array, A
     return np.full(len(counts), spread), np.maximum(gap, 1e-3)
 
 
-def shifts(keys: Array, request: FitRequest) -> Iterator[tuple[Array, float]]:
-    """The same differences about other middles, rounded: the smallest logits first, then those that keep digits."""
-    middles = (0.5 * (keys.max() + keys.min()), 0.0, float(np.median(keys)), keys.max(), keys.min())
-    for middle in dict.fromkeys(map(float, middles)):
-        moved = keys - middle
+def shifts(keys: Array, masked: bool, dtype: str) -> Iterator[tuple[Array, float]]:
+    """The same differences about other middles, rounded: the smallest logits first, then those that keep digits.
+
+    Without a mask every query sees all keys, and their middle is best; with one the places are about 0 as they came.
+    """
+    middle = 0.5 * float(keys.max() + keys.min())
+    first = (0.0, middle) if masked else (middle, 0.0)
+    others = (float(np.median(keys)), float(keys.max()), float(keys.min()))
+    for centre in dict.fromkeys((*first, *others)):
+        moved = keys - centre
         size = max(float(np.abs(moved).max()), 1e-300)
-        yield rounded(moved / size, request.dtype).astype(np.float64), size
+        yield rounded(moved / size, dtype).astype(np.float64), size
 
 
 def steepest(
@@ -112,7 +157,7 @@ def steepest(
     least = np.full(length, np.inf)
     waiting = np.zeros(length, dtype=bool)
     waiting[asked.rows] = True
-    for factor in FACTORS:
+    for factor in FINE if length <= LONG else COARSE:
         for rows in row_blocks(length):
             some = np.flatnonzero(waiting[rows]) + rows.start
             if not len(some):

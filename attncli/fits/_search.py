@@ -189,13 +189,13 @@ def narrowest(
     seeds: Sequence[int],
     widest: int,
     watch: Progress = silent,
+    impossible: int = 0,
 ) -> Attempt:
     """`auto`: the narrowest module of several methods, and of equally narrow ones that with the smallest logits.
 
     Width 1 is decided first: found, it ends the search; proved impossible, it is left out of it.
     """
     attempts: list[Attempt] = []
-    impossible = 0
     for method in AUTO:
         done = any(attempt.met for attempt in attempts)
         if done and method in AUTO[3:]:
@@ -205,7 +205,7 @@ def narrowest(
         if attempt.met and attempt.fit is not None and attempt.fit.d == 1:
             break
         if method == "line" and attempt.proved:
-            impossible = 1
+            impossible = max(impossible, 1)
     return quieter(best_of(attempts), target, request, seeds)
 
 

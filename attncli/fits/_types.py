@@ -9,6 +9,9 @@ import numpy as np
 from attncli.errors import UsageError, parameter, unknown_name
 from attncli.maths.rounding import DTYPES, Floats, rounded
 
+MOST_WIDTH = 1_000_000
+"""Far beyond what the paper's bounds ask for; searches among more would not end."""
+
 
 @dataclass(frozen=True, slots=True)
 class FitRequest:
@@ -38,8 +41,8 @@ class FitRequest:
                 )
         if self.dtype not in DTYPES:
             raise unknown_name(parameter("dtype"), self.dtype, DTYPES)
-        if self.d < 1:
-            raise UsageError(f"`width` must be at least 1, not {self.d}.")
+        if not 1 <= self.d <= MOST_WIDTH:
+            raise UsageError(f"`width` must be from 1 to {MOST_WIDTH:,}, not {self.d}.")
         if not 1 <= self.effort <= 4:
             raise UsageError(f"`effort` must be 1, 2, 3 or 4, not {self.effort}.")
 

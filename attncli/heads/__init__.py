@@ -5,6 +5,8 @@ configs            what config.json says about the attention
 head_projections   one head's part of any layout
 head               W_Q, W_K and biases of one head, and what stands between its input and its logits
 inputs_for_scores  the inputs that make a head show wanted queries and keys
+held_tensors       tensors of a model that is loaded, read as those of files
+theorem_constants  what the theorem needs of a layer
 head_products      W_QK and W_OV of every head
 census             layer types, grouped queries, gates, as the config has them
 """

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,8 @@ class Law:
     """Standard error of b (or of the exponent); None where there is none or no freedom is left."""
     aic: float
     """m ln(residual variance) + 2 · parameters; the smallest is the most credible, e^{Δ/2} times the next."""
+    rival: bool = False
+    """Whether the best law is not told apart from it."""
 
 
 def fit_laws(lengths: Sequence[float], widths: Sequence[float]) -> list[Law]:
@@ -35,8 +37,27 @@ def fit_laws(lengths: Sequence[float], widths: Sequence[float]) -> list[Law]:
     n, d = np.asarray(lengths, dtype=float), np.asarray(widths, dtype=float)
     if len(np.unique(n)) < FEWEST_LENGTHS:
         raise ValueError(f"`lengths` needs at least {FEWEST_LENGTHS} different values")
-    laws = [constant_law(d), log_law(n, d), power_law(n, d)]
-    return sorted(laws, key=lambda law: law.aic)
+    return with_rivals(sorted(all_laws(n, d), key=lambda law: law.aic), n, d)
+
+
+def all_laws(n: Array, d: Array) -> list[Law]:
+    return [constant_law(d), log_law(n, d), power_law(n, d)]
+
+
+CLOSE = 2.0
+"""A law this little behind the best in AIC is not told apart from it."""
+
+
+def with_rivals(laws: Sequence[Law], n: Array, d: Array) -> list[Law]:
+    """Which laws the best one is not told apart from: with all lengths, or with any one of them left out.
+
+    A difference that one length makes is none; and the points of one length share its pattern's luck.
+    """
+    best, rivals = laws[0].name, {law.name for law in laws if law.aic - laws[0].aic < CLOSE}
+    for left_out in np.unique(n):
+        part = {law.name: law.aic for law in all_laws(n[n != left_out], d[n != left_out])}
+        rivals |= {name for name, aic in part.items() if aic - part[best] < CLOSE}
+    return [replace(law, rival=law.name in rivals and law.name != best) for law in laws]
 
 
 def akaike(residual: Array, parameters: int) -> float:
@@ -69,7 +90,9 @@ def power_law(n: Array, d: Array) -> Law:
     c = factor * math.exp(-best * float(np.log(n).mean()))
     slopes = (d - residual) * (np.log(n) - np.log(n).mean())
     freedom = len(d) - 2
-    error = math.sqrt(float(residual @ residual) / freedom / max(float(slopes @ slopes), 1e-300))
+    error = math.sqrt(
+        float(residual @ residual) / max(freedom, 1) / max(float(slopes @ slopes), 1e-300)
+    )
     return Law("power", f"d = {c:.3g} n^{best:.3g}", (c, best), error, akaike(residual, 2))
 
 

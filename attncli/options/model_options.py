@@ -40,7 +40,7 @@ class ModelOptions:
         str | None,
         model_option(
             metavar="float64|float32|bfloat16|float16",
-            help="To run in. [default: the file's own; float64 for ablations of what fits]",
+            help="What the model runs in. [default: the file's own; in rank-collapse float64 if that fits in memory]",
         ),
     ] = None
     device: Annotated[
@@ -166,7 +166,7 @@ class InputOptions:
         list[str],
         input_option(
             metavar="ID,ID,…|@FILE",
-            help="Instead of a text; no tokenizer needed. A file has JSON lists, or a text in each line. Repeatable.",
+            help="Instead of a text, without a tokenizer. A file has JSON lists, or one text's ids in each line. Repeatable.",
         ),
     ] = field(default_factory=list)
     random_tokens: Annotated[
@@ -174,7 +174,7 @@ class InputOptions:
         input_option(
             metavar="N",
             usual=True,
-            help="Random ids from --seed; images or sounds where it is one.",
+            help="N random ids, or a random image or sound where the model takes one.",
         ),
     ] = None
     samples: Annotated[

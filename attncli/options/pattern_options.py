@@ -136,9 +136,9 @@ class DrawOptions(RunOptions):
 def request_of(
     patterns: PatternOptions, search: SearchOptions, precision: PrecisionOptions
 ) -> "FitRequest":
-    from attncli.fits import FitRequest
+    from attncli.fits import MOST_WIDTH, FitRequest
 
-    if search.widest < 1:
-        raise UsageError(f"`widest` must be at least 1, not {search.widest}.")
+    if not 1 <= search.widest <= MOST_WIDTH:
+        raise UsageError(f"`widest` must be from 1 to {MOST_WIDTH:,}, not {search.widest}.")
     d = 1 if search.width is None else search.width
     return FitRequest(d=d, causal=patterns.causal, effort=search.effort, **asdict(precision))

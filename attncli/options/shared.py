@@ -122,11 +122,17 @@ class SwitchOptions:
 
     skip: Annotated[
         bool | None,
-        variant_option("--skip/--no-skip", help="One variant by its switches: attention skip."),
+        variant_option(
+            "--skip/--no-skip",
+            help="One variant by its switches: with the attention's skip or without.",
+        ),
     ] = None
-    mlp: Annotated[bool | None, variant_option("--mlp/--no-mlp", help="The MLP.")] = None
+    mlp: Annotated[
+        bool | None, variant_option("--mlp/--no-mlp", help="With the MLP or without.")
+    ] = None
     mlp_skip: Annotated[
-        bool | None, variant_option("--mlp-skip/--no-mlp-skip", help="The MLP's own skip.")
+        bool | None,
+        variant_option("--mlp-skip/--no-mlp-skip", help="With the MLP's own skip or without."),
     ] = None
 
     @property

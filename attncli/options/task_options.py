@@ -31,6 +31,15 @@ class TrainingOptions:
         ),
     ] = None
 
+    watch_training: Annotated[
+        int | None,
+        task_option(
+            metavar="N",
+            help="Look at the attention every N steps of a training; a report of each look lies beside what "
+            "--save-training keeps.",
+        ),
+    ] = None
+
     def given(self) -> list[str]:
         return [name for name, value in asdict(self).items() if value is not None]
 

@@ -118,6 +118,13 @@ def read_safetensors(path: Path, head: tuple[int, int] | None) -> csr_array:
         name = f"layers.{head[0]}.attention"
         if name not in names or len(file.shape(name)) != 3 or head[1] >= file.shape(name)[0]:
             raise InputError(f"{path} has no head {head[0]}.{head[1]}: it holds {listed(names)}.")
+        twins = [
+            other for other in names if re.fullmatch(rf"layers\.0+{head[0]}\.attention", other)
+        ]
+        if twins:
+            raise InputError(
+                f"{path}: {name} and {twins[0]} are both of layer {head[0]}: give each layer one tensor."
+            )
         affordable_file(path, math.prod(file.shape(name)[1:]))
         return from_dense(path, file.block(name, head[1], head[1] + 1)[0])
     if len(names) != 1:

@@ -2,7 +2,6 @@
 
 import json
 import sys
-from pathlib import Path
 from typing import Any, NoReturn
 
 from attncli.errors import InputError
@@ -11,6 +10,8 @@ from attncli.reports.typed import entries, typed, wrong
 
 ADVICE = "give a report that attn has written, such as report.json"
 STDIN = "-"
+MOST_BYTES = 2**30
+"""Millions of rows."""
 
 
 def read(path: str) -> Report:
@@ -19,16 +20,24 @@ def read(path: str) -> Report:
     if path == STDIN and sys.stdin is None:
         raise InputError(f"cannot read stdin: it is closed; {ADVICE}.")
     try:
-        raw = sys.stdin.buffer.read() if path == STDIN else Path(path).read_bytes()
+        raw = sys.stdin.buffer.read(MOST_BYTES + 1) if path == STDIN else beginning(path)
     except FileNotFoundError:
         raise InputError(f"there is no file {name}: {ADVICE}.") from None
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise InputError(f"cannot read {name}: {why.lower()}.") from None
     try:
+        if len(raw) > MOST_BYTES:
+            raise InputError(f"it is longer than any report, {MOST_BYTES:,} bytes: {ADVICE}.")
         return from_json(raw)
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
+
+
+def beginning(path: str) -> bytes:
+    """All of a file, or more than a report can have: a device has no end."""
+    with open(path, "rb") as file:
+        return file.read(MOST_BYTES + 1)
 
 
 def from_json(text: str | bytes) -> Report:

@@ -1,6 +1,7 @@
 """A labeller trained on its task, and what it is asked."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from attncli.tasks.labeller import Labeller, labeller
 from attncli.tasks.labelling import Examples, Sizes, Task
 from attncli.tasks.plan import TrainingPlan
 from attncli.tasks.saving import SavedTraining
-from attncli.tasks.training import Tick, no_tick, train
+from attncli.tasks.training import Tick, Watched, no_tick, nobody, train
 
 TRAINING, QUESTIONS, SEEN = range(3)
 """Streams of random numbers of one seed."""
@@ -39,6 +40,7 @@ def learned(
     seed: int,
     saved: SavedTraining | None = None,
     tick: Tick = no_tick,
+    watched: Watched = nobody,
 ) -> Learned:
     """The same task, sizes, plan and seed give the same network."""
     network = labeller(task, sizes, seed)
@@ -49,7 +51,8 @@ def learned(
         inputs, labels = map(torch.from_numpy, batch(step))
         return F.cross_entropy(network(inputs).flatten(0, 1), labels.flatten())
 
-    train(network, loss_of_step, plan, saved, tick)
+    first = {"inputs": torch.from_numpy(asked.inputs[:1])}
+    train(network, loss_of_step, plan, saved, tick, partial(watched, f"seed{seed}", network, first))
     seen = (
         asked if task.by_heart else task.draw(np.random.default_rng([seed, SEEN]), SEEN_SEQUENCES)
     )

@@ -4,7 +4,7 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
@@ -25,6 +25,27 @@ Tick = Callable[[int], None]
 """Told how many steps are done since it was told last."""
 
 
+AfterStep = Callable[[], object]
+"""Called after every step: somebody looks at the network, and leaves it as it is."""
+
+Watch = Callable[[int], AfterStep]
+"""Told where the training begins or goes on; who watches it."""
+
+
+def unwatched(step: int) -> AfterStep:
+    """Nobody."""
+    return lambda: None
+
+
+Watched = Callable[[str, nn.Module, Mapping[str, Tensor], int], AfterStep]
+"""Who watches the training of this name: told the network, what it is looked at on, and where the training begins."""
+
+
+def nobody(name: str, network: nn.Module, given: Mapping[str, Tensor], step: int) -> AfterStep:
+    """Where nobody wants to know."""
+    return lambda: None
+
+
 def no_tick(steps: int) -> None:
     """For callers that do not watch."""
 
@@ -35,6 +56,7 @@ def train(
     plan: TrainingPlan,
     saved: SavedTraining | None = None,
     tick: Tick = no_tick,
+    watch: Watch = unwatched,
 ) -> list[float]:
     """Train with Adam and return the loss of every step.
 
@@ -47,12 +69,18 @@ def train(
         saved.restore(state, plan)
     tick(state.step)
     with one_thread():
+        after = watch(state.step)
+
+        def told(steps: int) -> None:
+            after()
+            tick(steps)
+
         if saved is None:
             for _ in remaining_steps(state, loss_of_step, plan):
-                tick(1)
+                told(1)
         else:
             with interrupts_noted() as interrupted:
-                go_on(state, loss_of_step, plan, saved, tick, interrupted)
+                go_on(state, loss_of_step, plan, saved, told, interrupted)
     return state.losses
 
 

@@ -2,6 +2,7 @@
 
 callback    for transformers' Trainer
 monitor     for loops of one's own; what both do at a step
+of_tasks    the trainings that attn makes itself
 decisions   what stops a training, and what is only said
 history     the reports of a run, kept in a folder
 scalars     the few numbers that a logger draws

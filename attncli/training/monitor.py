@@ -9,10 +9,10 @@ from typing import Any
 
 from torch import nn
 
-from attncli.api.provenance import environment
 from attncli.errors import AttnError, InputError, NotFinite, UsageError
 from attncli.models.loading.unwrapped import unwrapped
 from attncli.records import Report
+from attncli.reports.provenance import environment
 from attncli.studies.heads.head_metrics import Metrics, choose, members
 from attncli.studies.training.batch_runs import BatchRuns, batch_runs, refuse_not_of_maps
 from attncli.studies.training.head_growth import WINDOW, Growth

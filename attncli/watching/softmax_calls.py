@@ -187,7 +187,10 @@ def is_last(result: Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]) -> b
 
 def unmasked(scores: Tensor) -> Tensor | None:
     """[1, 1, query, key]: the keys that the mask has left to any head; biases push far keys down in some heads only."""
-    near = scores > scores.amax(dim=-1, keepdim=True) - HIDDEN
+    best = scores.amax(dim=-1, keepdim=True)
+    lowest = torch.full_like(best, max(NOTHING, torch.finfo(scores.dtype).min / 2))
+    # Scores that are themselves as large as what a mask adds are that far apart without one.
+    near = scores > torch.where(best.abs() < HIDDEN / 2, best - HIDDEN, lowest)
     visible = near.flatten(0, -3).any(dim=0)
     return None if bool(visible.all()) else visible[None, None]
 

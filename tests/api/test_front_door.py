@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from commands import attn as command
 from commands import attn_program
+from small_checkpoints import saved
 
 import attncli as attn
 from attncli.cli.answering import ProcessOptions
@@ -54,6 +55,77 @@ QUESTIONS: dict[str, tuple[Any, str, tuple[str, ...], dict[str, Any]]] = {
         (),
         {"pattern": ["window:3", "previous"], "length": 16, "method": "learned"},
     ),
+    "collapse, exactly": (
+        attn.rank_collapse,
+        "rank-collapse",
+        (BERT,),
+        {"random_tokens": 9, "exact": True, "sub_blocks": True, "variants": "SAN"},
+    ),
+    "collapse of a file": (attn.rank_collapse, "rank-collapse", ("net.safetensors",), {}),
+    "circle": (
+        attn.rank_collapse,
+        "rank-collapse",
+        (),
+        {
+            "task": "circle",
+            "train_steps": 3,
+            "recurrence": 4,
+            "width": 8,
+            "seeds": 1,
+            "variants": "SAN",
+        },
+    ),
+    "heads, shuffled": (
+        attn.inspect_model,
+        "inspect-model",
+        (BERT,),
+        {"random_tokens": 9, "metric": "sink", "with_shuffled_text": True, "layers": [0], "top": 1},
+    ),
+    "heads of maps": (
+        attn.inspect_model,
+        "inspect-model",
+        ("maps.safetensors",),
+        {"metric": "all"},
+    ),
+    "weights": (attn.inspect_model, "inspect-model", ("./model",), {"weights_only": True}),
+    "paths of a file": (attn.paths, "paths", ("net.safetensors",), {"sample": 3}),
+    "single paths of a model": (attn.paths, "paths", (BERT,), {"random_tokens": 9, "path": "1,0"}),
+    "paths of a task": (
+        attn.paths,
+        "paths",
+        (),
+        {"task": "sort", "train_steps": 2, "layers": 2, "heads": 2, "width": 8, "seeds": 1},
+    ),
+    "fits by width": (
+        attn.approximate,
+        "approximate",
+        (),
+        {
+            "pattern": "permutation",
+            "sweep": "length=8:32",
+            "method": "cyclic",
+            "total_variation": 0.999,
+        },
+    ),
+    "fits by logits": (
+        attn.approximate,
+        "approximate",
+        (),
+        {
+            "pattern": "previous",
+            "length": 6,
+            "frontier": "2",
+            "method": "cyclic",
+            "total_variation": 0.999,
+        },
+    ),
+    "fit of a head": (
+        attn.approximate,
+        "approximate",
+        (),
+        {"pattern": "previous", "length": 6, "module": "./model:0.1"},
+    ),
+    "fit verified": (attn.approximate, "approximate", (), {"verify": "fit.safetensors"}),
 }
 
 
@@ -70,15 +142,58 @@ def typed(keywords: dict[str, Any]) -> list[str]:
     return words
 
 
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a network, maps, a fit and a model."""
+    folder = tmp_path_factory.mktemp("filled")
+    attn.generate_network(folder / "net.safetensors", layers=2, tokens=5, width=8, heads=2)
+    attn.generate_maps(folder / "maps.safetensors", map="uniform", tokens=6, heads=2)
+    attn.approximate(pattern="previous", length=8, save_module=folder / "fit.safetensors")
+    saved("GPT2LMHeadModel", folder / "model")
+    return folder
+
+
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_python_and_the_command_give_the_same_report(name: str) -> None:
-    """But for the words that asked for it."""
+def test_python_and_the_command_give_the_same_report(
+    name: str, filled: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """But for the words that asked for it; Python is told by a callable how far the work is, and nothing is printed."""
+    monkeypatch.chdir(filled)
     ask, words, source, keywords = QUESTIONS[name]
     told = command(words, *source, *typed(keywords), "--format", "json")
     assert told.code == 0, told.err
-    mine, theirs = json.loads(as_json(ask(*source, **keywords))), json.loads(told.out)
+    capfd.readouterr()
+    seen: list[tuple[int, int, str]] = []
+    report = ask(*source, **keywords, progress=lambda *where: seen.append(where))
+    assert capfd.readouterr() == ("", "")
+    assert all(done <= total for done, total, _ in seen)
+    mine, theirs = json.loads(as_json(report)), json.loads(told.out)
     assert mine.pop("command") != theirs.pop("command")
     assert mine == theirs
+
+
+def test_every_option_that_changes_the_question_is_asked_both_ways() -> None:
+    """So that a new kind of question is compared too: switches and choices without which another study would run."""
+    asked = {name for _, _, _, keywords in QUESTIONS.values() for name in keywords}
+    kinds = {"sweep", "exact", "task", "weights_only", "attribute", "count", "by", "path", "sample", "frontier", "verify", "module"}  # fmt: skip
+    assert kinds <= asked
+
+
+def test_gates_and_differences_are_those_of_the_commands(tmp_path: Path) -> None:
+    old, new = attn.rank_collapse(**SMALL), attn.rank_collapse(**{**SMALL, "seed": 7})
+    paths = [str(old.save(tmp_path / "old.json")), str(new.save(tmp_path / "new.json"))]
+    gate = "log10_residual[SAN, layer=-1] < -0.1"
+    told = json.loads(command("check", paths[0], "--fail-if", gate, "--format", "json").out)
+    assert json.loads(as_json(old.check(gate)))["verdicts"] == told["verdicts"]
+    assert command("check", paths[0], "--fail-if", gate).code == int(not old.check(gate).passed)
+    mine = json.loads(as_json(attn.compare(*paths)))
+    theirs = json.loads(command("compare", *paths, "--format", "json").out)
+    assert mine.pop("command") != theirs.pop("command")
+    assert mine == theirs
+    refused = command("compare", *paths, "--top", "-1")
+    with pytest.raises(attn.AttnError) as raised:
+        attn.compare(*paths, top=-1)
+    assert refused.err == f"attn: {as_typed(str(raised.value))}\n"
 
 
 @pytest.mark.parametrize("name", ["rank_collapse", "inspect_model", "paths", "approximate"])

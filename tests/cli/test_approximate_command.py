@@ -89,6 +89,12 @@ def test_sweep_frontier_and_both() -> None:
         (("--verify", "fit.safetensors", "--sweep", "length=8:16"), "exclude each other"),
         (("--effort", "9"), "--effort must be"),
         (("--widest", "0"), "--widest must be"),
+        (("--widest", "100000000"), "--widest must be from 1 to 1,000,000"),
+        (("--width", "100000000"), "--width must be from 1 to 1,000,000"),
+        (
+            ("--frontier", "1:100000000"),
+            "--frontier 1:100000000: widths must be from 1 to 1,000,000",
+        ),
         (("--fail-if", "d_mix > 3"), "did you mean 'd_min'"),
         (("--length", "-3"), "at least 1 token"),
     ],

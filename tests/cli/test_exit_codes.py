@@ -140,7 +140,7 @@ def test_4_is_also_memory_that_runs_out_on_the_way(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("attncli.studies.collapse.network_collapse.run", exhausted)
     outcome = attn("rank-collapse", *ONE)
     assert (outcome.code, outcome.out) == (4, "")
-    assert outcome.err.startswith("attn: out of memory: lower")
+    assert outcome.err.startswith("attn: out of memory: choose")
 
 
 @pytest.mark.parametrize(
@@ -156,6 +156,23 @@ def test_4_is_also_memory_that_runs_out_on_the_way(monkeypatch: pytest.MonkeyPat
 )
 def test_numbers_beyond_every_machine_are_refused_or_do_no_harm(arguments: list[str]) -> None:
     assert attn("rank-collapse", *arguments).code in (0, 2, 4)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("rank-collapse", "--sweep", "tokens=1:1000000"),
+        ("approximate", "--length", "1000000"),
+        ("approximate", "--sweep", "length=16:1000000"),
+    ],
+)
+def test_what_would_take_days_is_refused_before_its_first_number(
+    arguments: tuple[str, ...],
+) -> None:
+    """Though some of its sizes are small."""
+    outcome = attn(*arguments)
+    assert (outcome.code, outcome.out) == (4, "")
+    assert "days of work" in outcome.err
 
 
 @pytest.mark.slow

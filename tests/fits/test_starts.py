@@ -103,6 +103,6 @@ def test_the_widest_binds_every_method() -> None:
     for method in ("cyclic", "learned", "convex", "certificate"):
         found = find_width(method, target, FitRequest(d=1), [0], 2)
         assert found.fit is None or found.fit.d <= 2
-    assert "above --widest 2" in (
+    assert "above the widest that is tried, 2" in (
         find_width("cyclic", target, FitRequest(d=1), [0], 2).reason or ""
     )

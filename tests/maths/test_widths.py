@@ -67,3 +67,21 @@ def test_a_planted_law_is_found(name: str) -> None:
 def test_three_lengths_fit_no_law() -> None:
     with pytest.raises(ValueError, match="at least 4"):
         fit_laws([8, 16, 32, 32], [1, 2, 3, 3])
+
+
+def test_a_winner_outlasts_any_length_left_out() -> None:
+    """One length that alone makes the difference names no law; and fewer seeds never name one that more do not."""
+    lengths = np.array([16.0, 32.0, 64.0, 128.0, 256.0, 512.0])
+    lone = [4.0, 4.0, 4.0, 4.0, 4.0, 12.0]
+    best, *others = fit_laws(lengths, lone)
+    assert others[0].aic - best.aic > 2.0
+    assert any(law.rival for law in others)
+    rng = np.random.default_rng(0)
+    named = {2: 0, 6: 0}
+    for _ in range(60):
+        for seeds in named:
+            noisy = 6.0 + 0.3 * np.log(np.tile(lengths, seeds)) + rng.normal(size=6 * seeds)
+            laws = fit_laws(np.tile(lengths, seeds), np.round(noisy))
+            named[seeds] += not any(law.rival for law in laws)
+    assert named[2] <= 2
+    assert named[2] <= named[6] + 1

@@ -110,3 +110,11 @@ def test_right_file_wrong_use(
     np.save(tmp_path / "a.npy", DENSE)
     with pytest.raises(kind, match=says):
         build(f"{tmp_path}/{text}", length, RNG, causal)
+
+
+def test_a_layer_that_a_file_holds_twice_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "maps.safetensors"
+    save_file({f"layers.{layer}.attention": DENSE[None] for layer in ("0", "00", "1")}, path)
+    with pytest.raises(InputError, match=r"layers.0.attention and layers.00.attention are both"):
+        build(f"{path}:0.0", None, RNG)
+    build(f"{path}:1.0", None, RNG)

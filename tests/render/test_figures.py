@@ -131,9 +131,9 @@ def sweep(lengths: list[int], widths: list[float]) -> Report:
     laws = [
         Row("aic_above_best", 0.0, "1", keys={"fit": "a", "law": "log"}),
         Row("aic_above_best", 9.0, "1", keys={"fit": "a", "law": "power"}),
-        Row("offset", 1.0, "features", keys={"fit": "a", "law": "log"}),
+        Row("law_at_one_token", 1.0, "features", keys={"fit": "a", "law": "log"}),
         Row("slope", 2.0, "features", keys={"fit": "a", "law": "log"}),
-        Row("factor", 7.0, "features", keys={"fit": "a", "law": "power"}),
+        Row("law_at_one_token", 7.0, "features", keys={"fit": "a", "law": "power"}),
     ]
     views = (View("Smallest width found", "length", ("d_min",), across="fit"),)
     return Report("approximate sweep", "…", (*rows, *laws), {}, {}, views=views)

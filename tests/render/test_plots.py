@@ -173,3 +173,12 @@ def test_a_number_without_a_place_is_a_level_that_curves_are_held_against(tmp_pa
         figure(report, tmp_path / f"{name}.svg")
     plain, levelled = ((tmp_path / f"{n}.svg").read_text() for n in ("plain", "levelled"))
     assert levelled.count("stroke-dasharray") == plain.count("stroke-dasharray") + 2  # and legend
+
+
+def test_the_marks_of_a_squeezed_axis_are_plain_numbers(tmp_path: Path) -> None:
+    """Curves over several decades: 10 and 100, as they are spoken, and no source text of a formula."""
+    rows = tuple(Row("order", 10.0**layer, "1", "SAN", layer) for layer in range(4))
+    figure(dataclasses.replace(LINE, rows=rows), tmp_path / "figure.svg")
+    written = re.findall(r"<!-- (.*?) -->", (tmp_path / "figure.svg").read_text())
+    assert {"10", "100", "1000"} <= set(written)
+    assert not any("mathdefault" in each for each in written)

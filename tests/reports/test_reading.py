@@ -14,7 +14,7 @@ from reports import HAND_MADE, reports
 from attncli.errors import InputError
 from attncli.records import SCHEMA_VERSION, Report
 from attncli.render import FORMATS
-from attncli.reports import from_json, read
+from attncli.reports import from_json, read, reading
 
 VERSION_1 = Path(__file__).with_name("schema_version_1.json")
 """Never to be made again: files like it lie in other people's pipelines."""
@@ -149,3 +149,9 @@ def test_a_whole_number_beyond_float_range_is_refused_not_rounded() -> None:
 
 def test_what_a_later_version_may_add_is_left_out() -> None:
     assert from_json(edited("extra", {"a": 1})) == read(str(VERSION_1))
+
+
+def test_a_file_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "MOST_BYTES", 1000)
+    with pytest.raises(InputError, match="/dev/zero: it is longer than any report"):
+        read("/dev/zero")

@@ -136,7 +136,7 @@ def test_a_spoiled_fit_no_longer_passes(tmp_path: Path) -> None:
 
 BROKEN = {
     "no module": (lambda held, meta: held.pop("w_q"), "no fitted module"),
-    "no x": (lambda held, meta: held.pop("x.0"), "no fitted module"),
+    "no x": (lambda held, meta: held.pop("x.0"), "names 2 fitted patterns of 2 but holds 1"),
     "part missing": (lambda held, meta: held.pop("target.1.col"), "incomplete"),
     "other shape": (lambda held, meta: held.update({"w_k": held["w_k"][:, 1:]}), "do not fit together"),
     "complex w_q": (lambda held, meta: held.update({"w_q": (held["w_q"] + 1j).astype(np.complex64)}), "w_q holds C64, which is not read"),

@@ -10,6 +10,7 @@ import torch
 from commands import attn
 from hypothesis import given
 from hypothesis import strategies as st
+from page_numbers import Numbers
 from small_checkpoints import model_of
 from transformers import AutoModel
 
@@ -120,8 +121,6 @@ def test_there_is_always_room(layers: int, heads: int, tokens: int, top: int | N
 
 
 def page_of(folder: Path, options: list[str]) -> Any:
-    from render.page.test_page_text import Numbers
-
     out = folder / "r.html"
     done = attn("inspect-model", str(folder), "--token-ids", "3,1,4,1,5", *options, "-o", str(out))
     assert done.code == 0, done.err
@@ -160,8 +159,6 @@ def test_saved_maps_and_a_decoder_have_them_too(tmp_path: Path) -> None:
     assert {name.rsplit(" ", 1)[0] for name in found} == {"encoder self", "decoder self", "decoder cross"}  # fmt: skip
     out = tmp_path / "again.html"
     assert attn("inspect-model", str(tmp_path / "maps.safetensors"), "-o", str(out)).code == 0
-    from render.page.test_page_text import Numbers
-
     again = maps_in(Numbers(out.read_text()))
     assert set(again) == set(found)
     for name, cells in again.items():

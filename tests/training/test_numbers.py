@@ -179,3 +179,10 @@ def test_position_ids_alone_separate_nothing() -> None:
     found = Dense(model, ids, position_ids=positions, attention_mask=torch.ones_like(ids)).numbers()
     compare(monitor.report, {key: value for key, value in found.items() if key[2] is not None}, 2e-5)  # fmt: skip
     monitor.close()
+
+
+def test_a_probe_of_ones_own_is_not_needed() -> None:
+    """Random tokens where there is no tokenizer, no more than the model has positions for."""
+    monitor = attn.Monitor(llama())
+    assert monitor.report is not None
+    assert monitor.report.input["texts"] == [{"name": "random tokens, seed 0", "tokens": 64}]

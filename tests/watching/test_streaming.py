@@ -1,5 +1,6 @@
 """Attention handed on in strips: equal to hand-written maps, whatever the strip; nothing passes that is not the model's."""
 
+import math
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +19,7 @@ from attncli.watching import Site, Strip, prove, streaming
 from attncli.watching import masks as masks_module
 from attncli.watching.interface import precise, visible_keys
 from attncli.watching.masks import RowwiseMask, rowwise_mask
+from attncli.watching.softmax_calls import unmasked
 from attncli.watching.softmax_inputs import LastSoftmax
 
 torch.set_num_threads(1)
@@ -411,3 +413,19 @@ def maps_of_call(model: Model, call: Callable[[Any], Tensor], expected: Tensor) 
     with torch.no_grad(), streaming(model, lambda _, strip: maps.append(strip.weights), ONE_ROW):
         assert torch.allclose(call(model), expected, atol=1e-6)
     return torch.cat(maps, dim=2)
+
+
+def test_scores_of_any_size_are_told_from_masks() -> None:
+    """What masks add is known by its size, but not beside scores that are as large themselves."""
+    scores = torch.tensor([[3.0, -2.0, 900.0], [0.5, 7.0, -400.0], [1.0, 2.0, 3.0]])[None]
+    for hiding in (-1e4, -1e9, torch.finfo(torch.float32).min, -math.inf):
+        found = unmasked(scores + torch.full((3, 3), hiding).triu(1))
+        assert found is not None
+        assert found[0, 0].equal(torch.ones(3, 3).tril().bool())
+    assert unmasked(scores) is None
+    for size in (1e4, 1e9, 1e19):
+        assert unmasked(scores * size) is None
+        hidden = (scores * size).masked_fill(torch.ones(3, 3).triu(1).bool(), -math.inf)
+        found = unmasked(hidden)
+        assert found is not None
+        assert found[0, 0].equal(torch.ones(3, 3).tril().bool())

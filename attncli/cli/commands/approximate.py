@@ -6,6 +6,8 @@ from attncli.cli.answering import command_of
 EXAMPLES = """
 attn approximate                                             one random pattern, the narrowest module
 attn approximate --pattern window:3 --pattern global:2+window:3 --length 128 -o fit.safetensors
+attn approximate --decide --pattern window:3 --length 64
+attn approximate --decide --pattern window:3 --length 64 --width 2
 attn approximate --verify fit.safetensors
 attn approximate --pattern random:k=2 --method auto,cyclic,jl --dtype float32
 attn approximate --pattern previous --sweep length=64:1024 --seeds 3

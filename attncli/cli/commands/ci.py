@@ -74,11 +74,11 @@ def ci(
     import tempfile
 
     from attncli import gates
-    from attncli.api.provenance import with_provenance
     from attncli.cli.config.check_runs import result
     from attncli.cli.config.named_checks import checks_of
     from attncli.cli.config.settings import current_file
     from attncli.cli.writer import prepare, write
+    from attncli.reports.provenance import with_provenance
     from attncli.writing.whole_files import require_folder
 
     conditions = prepare(output)

@@ -58,9 +58,9 @@ def compare(
     Reports need no model.
     """
     from attncli.api import network_sources as sources
-    from attncli.api.provenance import with_provenance
     from attncli.cli.writer import emit, prepare
     from attncli.gates import require_share
+    from attncli.reports.provenance import with_provenance
     from attncli.studies.reports.differences import compare as study
 
     conditions = prepare(output)

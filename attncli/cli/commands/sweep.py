@@ -73,10 +73,10 @@ def sweep(
     """
     from attncli import gates
     from attncli.api.progress import progress_bar
-    from attncli.api.provenance import with_provenance
     from attncli.cli.config.fingerprint import options_of
     from attncli.cli.config.sweep_items import models, steps
     from attncli.cli.writer import prepare, write
+    from attncli.reports.provenance import with_provenance
     from attncli.studies.reports.model_sweep import Item, model_sweep
     from attncli.writing.whole_files import require_folder
 

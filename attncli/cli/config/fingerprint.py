@@ -13,13 +13,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from attncli.api.provenance import LIBRARIES
 from attncli.cli.arguments import with_plot_target
 from attncli.cli.root import root
 from attncli.errors import AttnError
 from attncli.models.files.weight_files import NOT_WEIGHTS
 from attncli.models.inputs.id_lists import FILE
 from attncli.models.sources import located
+from attncli.reports.provenance import LIBRARIES
 
 SOURCE = "source"
 WITHOUT_EFFECT = ("format", "output", "plot", "quiet", "no_progress", "processes")

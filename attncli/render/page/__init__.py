@@ -4,6 +4,8 @@ document   the page put together, and the rules that keep everything from outsid
 prose      the answer, findings, verdicts and provenance as HTML
 tables     the views of a report as HTML tables
 pictures   which picture each view gets, and the curves
+both_reports  two reports as curves
+law_lines  fitted laws as curves
 tiles      maps in 8 bits
 columns    rows as columns of bytes
 packed     columns and what describes them, compressed into text

@@ -13,6 +13,7 @@ from attncli.records import FOUND_KEYS, Report, View
 from attncli.render._cells import grids
 from attncli.render.page import pictures, prose
 from attncli.render.page.assets import script, style
+from attncli.render.page.both_reports import BOTH, compared, grid_of
 from attncli.render.page.columns import columns
 from attncli.render.page.packed import Store
 from attncli.render.page.tables import plain, table_of, tag
@@ -77,6 +78,9 @@ def body(report: Report) -> Iterator[str]:
 def sections(report: Report) -> Iterator[str]:
     """Numbers and tables of the views that are not said in words above."""
     for index, view in enumerate(pictures.views_of(report)):
+        if view is BOTH:
+            yield section(index, table_of(grid_of(next(compared(report)))))
+            continue
         for grid in grids(dataclasses.replace(report, views=(view,))):
             if not view.findings:
                 yield section(index, table_of(grid))

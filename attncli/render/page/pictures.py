@@ -1,11 +1,13 @@
 """Which picture each view of a report gets, and curves and boxes ready to be drawn."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from attncli.records import UNCERTAINTY, Report, Row, Scalar, View
 from attncli.render._cells import distinct, shown
+from attncli.render.page.both_reports import BOTH, NEW, OLD, compared, named
+from attncli.render.page.law_lines import laws_of
 from attncli.render.plots.boxes import ACROSS, boxes
 from attncli.visible import visible
 
@@ -35,11 +37,14 @@ class Panel:
     """Places of numbers that were lost, with the reason."""
     bound: str | None = None
     """The metric of the same axes that this one stays below."""
+    beside: list[dict[str, Any]] = field(default_factory=list)
+    """Fitted laws, or the curves of an older report, each with the name of its series."""
 
 
 def views_of(report: Report) -> list[View]:
     """The report's own, and what no other shows: numbers of whole layers, the sides of a comparison."""
-    return [*report.views, *after_layers(report)]
+    both = [BOTH] if next(compared(report), None) else []
+    return [*report.views, *both, *after_layers(report)]
 
 
 def after_layers(report: Report) -> Iterator[View]:
@@ -54,6 +59,8 @@ def kind_of(report: Report, view: View) -> str:
     rows = [row for row in report.rows if shown(row, view)]
     if view.findings:
         return SAID
+    if view is BOTH:
+        return CURVES
     of_heads = any(row.head is not None and row.layer is not None for row in rows)
     if of_heads and (view.across == "head" or view.down == "layer.head"):
         return HEADS
@@ -69,6 +76,8 @@ def kind_of(report: Report, view: View) -> str:
 
 def curves_of(report: Report, view: View) -> list[Panel]:
     """A panel for each metric of the view, then of the others that have the very same axes."""
+    if view is BOTH:
+        return [panel_of_both(report, found) for found in compared(report)]
     panels = [panel_of(report, view, metric) for metric in view.metrics]
     if view.across is not None:
         panels += [panel_of(report, view, metric) for metric in alongside(report, view)]
@@ -102,6 +111,7 @@ def panel_of(report: Report, view: View, metric: str) -> Panel:
                 gaps.setdefault(x, visible(row.note or ""))
             continue
         series.setdefault(name_of(row, view, several), []).append(point(x, row))
+    laws = laws_of(report, metric, [point[0] for points in series.values() for point in points])
     return Panel(
         metric,
         next((row.unit for row in rows), ""),
@@ -110,7 +120,15 @@ def panel_of(report: Report, view: View, metric: str) -> Panel:
         [{"name": name, "points": sorted_by_place(points)} for name, points in series.items()],
         list(levels(report, own)),
         sorted([x, note] for x, note in gaps.items()),
+        beside=list(laws),
     )
+
+
+def panel_of_both(report: Report, found: dict[str, Any]) -> Panel:
+    metric, axis = visible(found["metric"]), visible(found["axis"])
+    unit = next((row.unit for row in report.rows if row.keys.get("measured") == metric), "")
+    old = named(found[OLD], ", old")
+    return Panel(metric, unit, axis, metric, named(found[NEW]), [], [], beside=old)
 
 
 def shown_rows(report: Report, view: View) -> list[Row]:

@@ -30,7 +30,7 @@ def verdicts(report: Report) -> str:
         return ""
     ordered = sorted(report.verdicts, key=lambda verdict: not verdict.failed)
     failed = sum(verdict.failed for verdict in ordered)
-    summary = f"{failed} of {len(ordered)} gates failed" if failed else f"{len(ordered)} passed"
+    summary = f"{failed} of {len(ordered)} failed" if failed else f"all {len(ordered)} passed"
     lines = "".join(
         tag(
             "li",

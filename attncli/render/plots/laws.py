@@ -10,7 +10,7 @@ from attncli.records import Report
 STEPS = 64
 """Points of a curve."""
 CONSTANT, LOG, POWER = "constant", "log", "power"
-BEHIND, OFFSET, SLOPE, FACTOR, EXPONENT = "aic_above_best", "offset", "slope", "factor", "exponent"
+BEHIND, AT_ONE, SLOPE, EXPONENT = "aic_above_best", "law_at_one_token", "slope", "exponent"
 """The metrics that a fitted law is made of: how far it is behind the best, then its parameters."""
 
 
@@ -44,7 +44,7 @@ def best_law(report: Report, axis: str, place: str) -> LawCurve | None:
         return None
     kind = str(best[0].keys["law"])
     values = {row.metric: row.value for row in own if row.keys["law"] == kind}
-    wanted = {CONSTANT: (OFFSET,), LOG: (OFFSET, SLOPE), POWER: (FACTOR, EXPONENT)}.get(kind, ())
+    wanted = {CONSTANT: (AT_ONE,), LOG: (AT_ONE, SLOPE), POWER: (AT_ONE, EXPONENT)}.get(kind, ())
     found = [value for name in wanted if (value := values.get(name)) is not None]
     if not found or len(found) < len(wanted):
         return None

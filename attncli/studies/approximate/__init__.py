@@ -1,6 +1,7 @@
 """Can one fixed module show these patterns, and how wide must it be?
 
 module_fits     one module for all patterns
+decide          yes with a module, no with a proof
 solutions       every method on every pattern, and the narrowest
 fit_rows        fits as rows
 fit_pictures    target, achieved map, error

@@ -6,12 +6,16 @@ from dataclasses import replace
 import numpy as np
 from scipy.sparse import csr_array
 
+from attncli.fits._line import tolerances
 from attncli.fits._search import AUTO, Attempt, try_width
 from attncli.fits._types import FitRequest
 from attncli.maths.digits import number
+from attncli.maths.least_widths import least_logits
+from attncli.maths.line.asked import necessary
+from attncli.maths.line.decided import MOST_TOKENS, decided
 from attncli.maths.rounding import DTYPES
 from attncli.maths.widths import fixed_keys_limit
-from attncli.records import Definition, Finding, Report, Row, Scalar, View
+from attncli.records import NOT_APPLICABLE, Definition, Finding, Report, Row, Scalar, View
 from attncli.studies import Progress, no_progress
 from attncli.studies.approximate.fit_rows import FIT_METRICS, most_keys
 from attncli.studies.approximate.unmet import unmet_verdicts
@@ -20,11 +24,13 @@ TIGHTENING = 0.7
 """Each success is followed by a search under this share of its logit scale."""
 ROUNDS = 8
 NOTHING = "nothing found"
+IMPOSSIBLE = NOT_APPLICABLE + "width 1 is proved impossible"
 GENEROUS = 1e15
 """The first budget: finite, so that methods look for small logits from the start."""
 
 FRONTIER_METRICS = {
-    "logit_scale": Definition("logit", "The smallest verified logit scale found at this width; a search proves no lower limit."),
+    "logit_scale": Definition("logit", "The smallest verified logit scale found at this width."),
+    "logits_proved": Definition("logit", "No module of this width has smaller logits, in exact arithmetic: exactly so at width 1, by gaps and ranks at others; null: width 1 is impossible.", "proved least"),
     "total_variation": FIT_METRICS["total_variation"],
     "fixed_keys_d": FIT_METRICS["fixed_keys_d"],
     "probes": FIT_METRICS["probes"],
@@ -44,13 +50,14 @@ def frontier(
     rows: list[Row] = []
     found: list[Finding] = []
     total = len(dtypes) * len(widths)
+    proved = {d: proved_logits(target, request.at(d)) for d in widths}
     for dtype in dtypes:
         reached: dict[int, float] = {}
         for index, d in enumerate(widths):
             progress(len(found) * len(widths) + index, total, "widths")
             wanted = replace(request.at(d), dtype=dtype)
             best, probes, why = quietest(target, wanted, seeds)
-            rows += frontier_rows(target, wanted, best, probes, why)
+            rows += frontier_rows(target, wanted, best, probes, why, proved[d])
             if best is not None and best.evidence is not None:
                 reached[d] = best.evidence.logit_scale
         found.append(Finding(dtype, in_words(reached, widths)))
@@ -65,15 +72,34 @@ def frontier(
         source={"kind": "patterns", "request": request.described()},
         input={"patterns": [pattern], "widths": list(widths), "length": target.shape[0]},
         seeds=tuple(seeds),
-        views=(View("Smallest logit scale found", "d", ("logit_scale",), across="dtype"),),
+        views=(
+            View("Smallest logit scale found", "d", ("logit_scale",), across="dtype"),
+            View("No smaller ones do (proved)", "d", ("logits_proved",), across="dtype"),
+        ),
         findings=tuple(found),
-        warnings=("the frontier is what was found: smaller logits are not proved impossible.",),
+        warnings=(
+            "the frontier is what was found: between it and what is proved nothing is known.",
+        ),
         verdicts=unmet_verdicts(
             (f"{pattern} in {finding.about}", finding.text)
             for finding in found
             if finding.text.startswith(NOTHING)
         ),
     )
+
+
+def proved_logits(target: csr_array, request: FitRequest) -> float | None:
+    """What no module of this width is below; None where there is none of width 1."""
+    length, d = target.shape[0], request.d
+    if length > MOST_TOKENS:
+        return 0.0
+    limits = tolerances(request)
+    asked = necessary(target, request.causal, limits)
+    least = least_logits(asked, d, limits.variation)
+    if d > 1:
+        return least
+    answer = decided(asked, np.inf)
+    return None if answer.possible is False else max(least, answer.least)
 
 
 def quietest(
@@ -98,7 +124,10 @@ def any_method(
 ) -> tuple[Attempt | None, int, str]:
     """The first method that meets the request, the modules tried, and the last reason against."""
     probes, reason = 0, "no method applies"
-    for method in AUTO if request.d == 1 else AUTO[1:]:
+    for method in (
+        *AUTO[1:],
+        AUTO[0],
+    ):  # one number a key serves every width, rarely with the smallest logits
         attempt = try_width(method, target, request, seeds)
         probes += attempt.probes
         if attempt.met:
@@ -109,9 +138,16 @@ def any_method(
 
 
 def frontier_rows(
-    target: csr_array, request: FitRequest, best: Attempt | None, probes: int, why: str
+    target: csr_array,
+    request: FitRequest,
+    best: Attempt | None,
+    probes: int,
+    why: str,
+    proved: float | None,
 ) -> Iterator[Row]:
     keys: dict[str, Scalar] = {"d": request.d, "dtype": request.dtype}
+    note = None if proved is not None else IMPOSSIBLE
+    yield Row("logits_proved", proved, "logit", note=note, keys=dict(keys))
     if best is None or best.evidence is None:
         yield Row("logit_scale", None, "logit", note=why, keys=keys)
     else:

@@ -62,8 +62,7 @@ def solve(
 ) -> Solution:
     """Fit every pattern by every method (`auto` among them), at `request.d` or at the smallest width found."""
     for pattern, target in targets.items():
-        tokens = target.shape[0]
-        require_finishable(len(methods) * tokens**2 * VERIFICATIONS, pattern, "lower `length`")
+        require_days([target.shape[0]], len(methods), pattern, "lower `length`")
     total = len(targets) * len(methods)
     solved: list[SolvedPattern] = []
     for pattern, target in targets.items():
@@ -85,6 +84,12 @@ def solve(
     d = max((one.chosen.fit.d for one in solved if one.chosen.fit), default=request.d)
     wide = tuple(at_common_width(one, methods, request.at(d), seeds) for one in solved)
     return share(wide, request, search, tuple(seeds))
+
+
+def require_days(lengths: Sequence[int], fits: int, what: str, advice: str) -> None:
+    """Refuse so many fits at every length where they would take more than days."""
+    pairs = fits * sum(length**2 for length in lengths) * VERIFICATIONS
+    require_finishable(pairs, what, advice)
 
 
 def attempt_one(
@@ -121,11 +126,15 @@ def at_common_width(
     best = best_of(found)
     if not best.met or best.logits >= own.logits:
         return one
-    kept = replace(best, probes=own.probes + best.probes, seeds=max(own.seeds, best.seeds))
-    shared = replace(kept, tried=own.tried, least=own.fit.d)
-    others = {a.method: a for a in one.attempts if a.method not in (own.method, best.method)}
-    attempts = (*others.values(), shared)
-    return replace(one, attempts=attempts, chosen=shared, seconds=one.seconds[: len(attempts)])
+    before = {attempt.method: attempt for attempt in one.attempts}
+    same = before.get(best.method, own)
+    least = same.fit.d if same.met and same.fit is not None else own.fit.d
+    probes, tried = own.probes + best.probes, max(own.seeds, best.seeds)
+    shared = replace(best, probes=probes, seeds=tried, tried=own.tried, least=least)
+    gone = {best.method} if own.method in methods else {best.method, own.method}
+    attempts = (*(each for name, each in before.items() if name not in gone), shared)
+    seconds = (*one.seconds, 0.0)[: len(attempts)]
+    return replace(one, attempts=attempts, chosen=shared, seconds=seconds)
 
 
 def share(

@@ -9,6 +9,7 @@ from scipy.sparse import csr_array
 from attncli.fits._search import find_width, narrowest
 from attncli.fits._types import FitRequest
 from attncli.maths.growth import FEWEST_LENGTHS, Law, fit_laws
+from attncli.maths.laws import RATES
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
 from attncli.studies import Progress, no_progress
 from attncli.studies.approximate.fit_rows import FIT_METRICS
@@ -20,9 +21,11 @@ GROWTH_METRICS = {name: FIT_METRICS[name] for name in ("d_min", "logit_scale", "
         "1",
         "AIC of a law (constant, a + b ln n, c n^e) minus that of the best: e^(-half of it) is its credibility.",
     ),
+    "law_at_one_token": Definition(
+        "features",
+        "What a law says at n = 1: the constant, a of a + b ln n, c of c n^e; with slope or exponent it is the whole law.",
+    ),
     "slope": Definition("features", "b of d = a + b ln n; the spread is its standard error."),
-    "offset": Definition("features", "a of d = a + b ln n, or the constant."),
-    "factor": Definition("features", "c of d = c n^e."),
     "exponent": Definition("1", "e of d = c n^e; the spread is its standard error."),
 }
 
@@ -133,26 +136,29 @@ def law_rows(label: str, laws: Sequence[Law]) -> Iterator[Row]:
     for law in laws:
         keys: dict[str, Scalar] = {"fit": label, "law": law.name}
         yield Row("aic_above_best", law.aic - laws[0].aic, "1", keys=keys)
-        first = "factor" if law.name == "power" else "offset"
-        yield Row(first, law.parameters[0], GROWTH_METRICS[first].unit, keys=keys)
-        name = {"log": "slope", "power": "exponent"}.get(law.name)
+        yield Row("law_at_one_token", law.parameters[0], "features", keys=keys)
+        name = RATES.get(law.name)
         if name:
             unit = GROWTH_METRICS[name].unit
             yield Row(name, law.parameters[1], unit, spread=law.slope_error, keys=keys)
 
 
-CLOSE = 2.0
-"""A law this little behind the best in AIC fits as well."""
 AS_WORDS = {"constant": "no growth", "log": "log n", "power": "a power of n"}
 
 
 def in_short(laws: Sequence[Law]) -> str:
-    """`width grows about as n^0.11; log n fits as well`: empty where no law is fitted."""
+    """`width grows about as n^0.11` where no other law fits as well, and only what is certain where one does."""
     if not laws:
         return ""
-    close = [AS_WORDS[law.name] for law in laws[1:] if law.aic - laws[0].aic < CLOSE]
-    fits = f"; {' and '.join(close)} fit{'s' if len(close) == 1 else ''} as well" if close else ""
-    return grows_as(laws[0]) + fits
+    close = [law for law in laws if law.rival]
+    if not close:
+        return grows_as(laws[0])
+    open_laws = [laws[0], *close]
+    names = " and ".join(AS_WORDS[law.name] for law in open_laws)
+    if any(law.name == "constant" for law in open_laws):
+        return f"whether the width grows is open: {names} fit as well"
+    way = "grows" if laws[0].parameters[1] > 0.0 else "falls"
+    return f"width {way}, and how is open: {names} fit as well"
 
 
 def grows_as(law: Law) -> str:

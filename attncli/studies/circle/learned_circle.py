@@ -1,6 +1,7 @@
 """`attn rank-collapse --task circle`: a layer taught to move two points along a circle, applied again and again."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from attncli.limits import require_memory
@@ -27,8 +28,9 @@ from attncli.tasks.circle.circle_network import (
 )
 from attncli.tasks.circle.design import DROPOUT, HEADS, Design
 from attncli.tasks.circle.experiment import LEARNING_RATE, Experiment
+from attncli.tasks.circle.first_circle import FirstCircle, taught_pairs
 from attncli.tasks.saving import SavedTraining
-from attncli.tasks.training import Tick, train
+from attncli.tasks.training import AfterStep, Tick, Watched, nobody, train
 
 PUBLISHED = (
     "as published the layer's own skip is never removed: 'skip' means that the network is given the sum of all "
@@ -52,12 +54,13 @@ def circle(
     metrics: Sequence[str],
     published: bool = False,
     saved_as: SavedAs = not_kept,
+    watched: Watched = nobody,
     progress: Progress = no_progress,
 ) -> Report:
     """Train every network of every seed, apply it to its own output, and say which of them collapse."""
     require_room(designs, len(experiment.seeds))
     wanted = list(dict.fromkeys([RESIDUAL, *metrics]))
-    runs = all_runs(designs, experiment, wanted, saved_as, progress)
+    runs = all_runs(designs, experiment, wanted, saved_as, watched, progress)
     widths = list(dict.fromkeys(width for width, _ in designs))
     return Report(
         study="rank-collapse circle",
@@ -84,6 +87,7 @@ def all_runs(
     experiment: Experiment,
     metrics: Sequence[str],
     saved_as: SavedAs,
+    watched: Watched,
     progress: Progress,
 ) -> Runs:
     """One training for all seeds of a width and a variant, then one recurrence for each of them."""
@@ -97,8 +101,9 @@ def all_runs(
 
     runs = {}
     for (width, variant), design in designs.items():
-        saved = saved_as(f"{variant}-width{width}")
-        runs[width, variant] = runs_of(design, experiment, metrics, saved, tick)
+        name = f"{variant}-width{width}"
+        seen = partial(watched, name)
+        runs[width, variant] = runs_of(design, experiment, metrics, saved_as(name), seen, tick)
     return runs
 
 
@@ -107,12 +112,14 @@ def runs_of(
     experiment: Experiment,
     metrics: Sequence[str],
     saved: SavedTraining | None,
+    watched: Callable[..., AfterStep],
     tick: Tick,
 ) -> list[CircleRun]:
     """Of one width and variant, a run for each seed."""
     network = CircleNetworks(design, experiment.seeds)
     loss_of_step = loss_of_steps(network, experiment.seeds)
-    train(network, loss_of_step, experiment.plan(design), saved, tick)
+    watch = partial(watched, FirstCircle(network), taught_pairs(network))
+    train(network, loss_of_step, experiment.plan(design), saved, tick, watch)
     losses = training_losses(network, experiment.seeds)
     return [
         follow(design, network.weights(index), loss, experiment.steps, metrics, tick)

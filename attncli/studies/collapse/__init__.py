@@ -5,5 +5,7 @@ size_sweep        synthetic networks over a size
 model_collapse    any model, its parts switched off
 model_arithmetic  which variants of a model can be computed exactly
 depth_words       what metrics of depth say in words
+theorem_rows      the theorem layer by layer
+model_theorem     the same of a trained model
 regimes           what all of them say in words
 """

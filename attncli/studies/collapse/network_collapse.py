@@ -14,6 +14,7 @@ from attncli.records import NOT_APPLICABLE, Definition, Report, Row, Scalar, Vie
 from attncli.studies import Progress, no_progress
 from attncli.studies.collapse.depth_words import depth_findings
 from attncli.studies.collapse.regimes import describe, explain, headline
+from attncli.studies.collapse.theorem_rows import THEOREM_METRICS, network_theorem
 from attncli.studies.state_meters import NO_STEP, definition_of, step_names
 from attncli.studies.statistics import NOTHING, summary_row
 from attncli.studies.trajectories import (
@@ -60,22 +61,24 @@ def rank_collapse(
     source: Mapping[str, Any],
     progress: Progress = no_progress,
     over: int = 1,
+    theorem: bool = False,
 ) -> Report:
     """All variants of networks that differ in their seed alone; `over`: blocks between the states that metrics compare."""
     spec = networks[0].spec
     require_days([spec], len(networks), len(variants))
     ensemble = measure(networks, variants, metrics, progress, over)
     findings = tuple(describe(ensemble, explain(ensemble, spec, variants)))
+    more = network_theorem(ensemble) if theorem else ([], [], [])
     return Report(
         study="rank-collapse",
         headline=headline(ensemble, findings),
-        rows=tuple(all_rows(ensemble, spec, variants, over=over)),
-        metrics=definitions(metrics),
+        rows=(*all_rows(ensemble, spec, variants, over=over), *more[0]),
+        metrics=definitions(metrics) | (dict(THEOREM_METRICS) if theorem else {}),
         source=describe_source(source, spec, variants),
         input={"tokens": spec.tokens},
         seeds=tuple(network.seed for network in networks),
-        views=(*curves(metrics, len(networks)), REGIMES, BY_VARIANT),
-        findings=(*findings, *depth_findings(ensemble)),
+        views=(*curves(metrics, len(networks)), REGIMES, BY_VARIANT, *more[1]),
+        findings=(*findings, *depth_findings(ensemble), *more[2]),
     )
 
 

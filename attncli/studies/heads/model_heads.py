@@ -297,9 +297,8 @@ def headline(
     name = identity.get("name") or identity.get("path") or identity.get("class")
     tokens = max(seen.tokens for seen in own.texts)
     hybrid = layers.headline() if layers is not None and chosen.whole else ""
-    size = (
-        f"{hybrid}; {tokens} tokens" if hybrid else f"{chosen.layers_in_words()}, {tokens} tokens"
-    )
+    length = f"{tokens} token{'s' * (tokens != 1)}"
+    size = f"{hybrid}; {length}" if hybrid else f"{chosen.layers_in_words()}, {length}"
     roles = Counter(head.played.role.name for head in heads if head.played is not None)
     played = ", ".join(f"{count} {role}" for role, count in roles.most_common())
     sick = [word for word in about if word in SICK]

@@ -33,7 +33,7 @@ from attncli.studies.statistics import summary_row
 from attncli.tasks.labelling import Examples, Sizes, Task
 from attncli.tasks.learning import Learned, learned, plan_of
 from attncli.tasks.saving import SavedTraining
-from attncli.tasks.training import one_thread
+from attncli.tasks.training import Watched, nobody, one_thread
 
 DRAWS = 5
 """Random sums of each kind, as published."""
@@ -63,6 +63,8 @@ class Questions:
     seeds: Sequence[int]
     saved_as: Callable[[str], SavedTraining | None] = lambda name: None
     """Where a training is kept."""
+    watched: Watched = nobody
+    """Who looks at the network while it is trained."""
 
 
 class Answers(NamedTuple):
@@ -121,7 +123,7 @@ def answers(asked: Questions, seed: int, tick: Callable[[int], None]) -> Answers
     """Train, then evaluate."""
     task, sizes = asked.task, asked.sizes
     plan = plan_of(asked.name, task, sizes, asked.steps, seed)
-    after = learned(task, sizes, plan, seed, asked.saved_as(f"seed{seed}"), tick)
+    after = learned(task, sizes, plan, seed, asked.saved_as(f"seed{seed}"), tick, asked.watched)
     stream = np.random.default_rng([seed, PATHS])
     draws = drawn(sizes.layers, sizes.heads, asked.numbers, DRAWS, stream)
     with one_thread(), torch.no_grad():

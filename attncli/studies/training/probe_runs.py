@@ -14,6 +14,7 @@ from transformers import PreTrainedModel
 
 from attncli.errors import UsageError
 from attncli.models.inputs.texts import WORDS, ModelInput, WantedInput, inputs_of, words
+from attncli.models.inputs.token_ranges import longest
 from attncli.models.inputs.tokenizing import Encoded, shown
 from attncli.models.loading.body import body_of
 from attncli.models.loading.load import Checkpoint
@@ -72,18 +73,24 @@ def probe_runs(
     trained: Unwrapped, probe: Probe, tokenizer: Any, metrics: Metrics, tokens: int | None
 ) -> ProbeRuns:
     """Made ready: the capture is proved on a short input, as for every other question."""
-    texts = texts_of(trained, probe, tokenizer, tokens or LONGEST)
-    subject, off = proved(trained, texts)
+    own = trained.of_transformers
+    most = LONGEST if own is None else min(LONGEST, longest(own) or LONGEST)
+    texts = texts_of(trained, probe, tokenizer, tokens or most)
+    subject, off = proved(trained, texts, bool(metrics.states))
     return ProbeRuns(trained, subject, tuple(texts), metrics, UniformNull(), off)
 
 
-def proved(trained: Unwrapped, texts: Sequence[ModelInput]) -> tuple[HeadSubject, bool]:
+def proved(
+    trained: Unwrapped, texts: Sequence[ModelInput], with_states: bool
+) -> tuple[HeadSubject, bool]:
     """The model's blocks and attention; a module of the caller's own is proved on the first text itself."""
     own, body = trained.of_transformers, cast(PreTrainedModel, trained.body)
     with resting(trained.model), own_precision(body), quiet():
         short = texts[0].kwargs if own is None else example_inputs(body_of(own), SHORT)
         proof = prove(body, short)
-        return HeadSubject(body, find_stacks(body, short), proof.shapes), bool(proof.whole_maps)
+        follows = own is not None or with_states
+        stacks = find_stacks(body, short) if follows else ()
+        return HeadSubject(body, stacks, proof.shapes), bool(proof.whole_maps)
 
 
 def texts_of(trained: Unwrapped, probe: Probe, tokenizer: Any, tokens: int) -> list[ModelInput]:

@@ -54,9 +54,14 @@ class CircleNetworks(nn.Module):
     def attention(self, hidden: Tensor, drop: Drop) -> Tensor:
         queries, keys, values = (self.per_head(name, hidden) for name in "qkv")
         logits = queries @ keys.transpose(-1, -2) / math.sqrt(queries.shape[-1])
-        mixed = drop(torch.softmax(logits, dim=-1)) @ values
+        mixed = self.mix(logits, values, drop)
         output = torch.einsum("shbtk,shkf->sbtf", mixed, self.get_parameter("w_o"))
         return output + self.get_parameter("b_o")[:, None, None]
+
+    def mix(self, logits: Tensor, values: Tensor, drop: Drop) -> Tensor:
+        """The values [s h b t k], weighed."""
+        mixed: Tensor = drop(torch.softmax(logits, dim=-1)) @ values
+        return mixed
 
     def per_head(self, name: str, hidden: Tensor) -> Tensor:
         projected = torch.einsum("sbtf,shfk->shbtk", hidden, self.get_parameter(f"w_{name}"))

@@ -14,6 +14,7 @@ import attncli
 from attncli.records import Report
 from attncli.render._cells import grids
 from attncli.render.html import html
+from attncli.render.page.both_reports import BOTH, compared, grid_of
 from attncli.render.page.pictures import BOXES, CURVES, HEADS, SAID, TABLE, WORDS, kind_of, views_of
 from attncli.reports import read
 
@@ -29,6 +30,7 @@ COMMANDS = {
     "paths by head": ("paths", *SMALL, "--by", "head"),
     "paths counted": ("paths", "--count", "--layers", "3", "--heads", "2"),
     "approximate": FIT,
+    "approximate decide": (*FIT, "--decide"),
     "approximate sweep": ("approximate", "--pattern", "previous", "--sweep", "length=4:8", "--seeds", "1", "--method", "cyclic"),
     "approximate scale growth": ("approximate", "--pattern", "previous", "--sweep", "length=4:8", "--frontier", "2,3", "--method", "cyclic", "--total-variation", "0.999"),
     "approximate verify": ("approximate", "--verify", "fit.safetensors"),
@@ -118,7 +120,9 @@ def test_every_view_of_every_study_is_in_its_page(
     for index, view in enumerate(views_of(report)):
         kind = kind_of(report, view)
         assert kind in (HEADS, CURVES, BOXES, WORDS, TABLE, SAID)
-        for grid in grids(replace(report, views=(view,))):
+        own = grids(replace(report, views=(view,)))
+        first = [grid_of(next(compared(report)))] if view is BOTH else own
+        for grid in first:
             assert (str(index) in shown) == (kind != SAID)
             if kind != SAID:
                 assert {*grid.header, *(cell for line in grid.lines for cell in line)} <= set(

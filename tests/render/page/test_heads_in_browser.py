@@ -1,6 +1,7 @@
 """The grid of heads as a user meets it: picked, pointed at, clicked on, walked through with keys, sent as an address."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from browser import Opened
@@ -10,6 +11,7 @@ from attncli.records import Report, Row
 from attncli.render.html import html
 from attncli.studies.reports.differences import compare
 
+EXAMPLE = Path(__file__).parents[3] / "examples" / "minilm.html"
 GRID = "#heads table.grid"
 
 
@@ -18,7 +20,7 @@ def cell(page: Any, name: str) -> Any:
 
 
 def shade(page: Any, name: str) -> float:
-    script = "cell => parseFloat(cell.style.getPropertyValue('--shade'))"
+    script = "cell => parseFloat(getComputedStyle(cell).getPropertyValue('--shade'))"
     return float(cell(page, name).evaluate(script))
 
 
@@ -97,7 +99,7 @@ def test_a_head_shows_its_map_and_where_each_token_looks(opened: Opened) -> None
     page.locator("#head .text button").nth(2).hover()
     assert page.locator("#head .asks .hint").inner_text() == "Where fox (token 2) looks."
     shades = page.locator("#head .text button").evaluate_all(
-        "all => all.map(each => parseFloat(each.style.getPropertyValue('--shade')))"
+        "all => all.map(each => parseFloat(getComputedStyle(each).getPropertyValue('--shade')))"
     )
     assert shades == [20.0, 0.0, 80.0]
     before = canvas.evaluate("each => each.toDataURL()")
@@ -213,3 +215,18 @@ def test_without_a_script_the_words_and_tables_are_there(opened: Opened) -> None
     assert "model: 4 attention layers." in page.inner_text("h1")
     assert page.locator("section.view td").count() >= 12
     assert "need JavaScript" in page.inner_text("body")
+
+
+def test_the_example_opens_as_it_was_made(opened: Opened) -> None:
+    """A trained model: the head that looks back at the same token."""
+    page = opened.page(EXAMPLE.read_text(), "#head=2.9&metric=duplicate_token")
+    assert "2.9 (0.5" in page.inner_text(".extremes")
+    words = page.locator("#head .text button").all_inner_texts()
+    assert words[2] == words[15] == "mary"
+    page.locator("#head .text button").nth(15).hover()
+    assert shade_of(page, 2) > 60.0
+
+
+def shade_of(page: Any, token: int) -> float:
+    script = "each => parseFloat(getComputedStyle(each).getPropertyValue('--shade'))"
+    return float(page.locator("#head .text button").nth(token).evaluate(script))

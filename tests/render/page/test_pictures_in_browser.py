@@ -11,6 +11,7 @@ from page_reports import HOSTILE, of_curves, of_heads, of_maps, of_tiles, of_wor
 from attncli.maths.digits import with_spread
 from attncli.records import Report, Row, View
 from attncli.render.html import html
+from attncli.studies.reports.differences import compare
 
 CHART = "section.view .chart svg"
 
@@ -74,10 +75,41 @@ def test_the_axis_is_linear_or_logarithmic_as_one_wishes(opened: Opened) -> None
 
 def test_a_bound_is_dashed_in_the_colour_of_its_curve(opened: Opened) -> None:
     page = opened.page(html(of_curves()))
-    assert page.locator(f"{CHART} .bound").count() == 0
+    assert page.locator(f"{CHART} .dashed").count() == 0
     page.locator("section.view select").select_option("log10_residual_norm")
-    assert page.locator(f"{CHART} path.bound").count() == 2
+    assert page.locator(f"{CHART} path.dashed").count() == 2
     assert "bound of SAN" in page.inner_text(".keys-of-lines")
+
+
+def test_a_fitted_law_is_drawn_through_its_points(opened: Opened) -> None:
+    """c n^e of the report's own numbers; hovering reads it at the lengths."""
+    lengths = (16, 32, 64, 128)
+    keys = {"fit": "a", "law": "power"}
+    rows = [Row("d_min", float(n**0.5), "features", keys={"length": n, "fit": "a"}) for n in lengths]  # fmt: skip
+    rows += [Row("aic_above_best", 0.0, "1", keys=keys), Row("law_at_one_token", 1.0, "features", keys=keys), Row("exponent", 0.5, "1", keys=keys)]  # fmt: skip
+    rows += [Row("aic_above_best", 3.0, "1", keys={"fit": "a", "law": "log"})]
+    view = View("Smallest width", "length", ("d_min",), across="fit")
+    page = opened.page(html(Report("approximate sweep", "d", tuple(rows), {}, {}, views=(view,))))
+    assert page.locator(f"{CHART} path.dashed").count() == 1
+    assert table(page)[0] == ["length", "a", "a: power law"]
+    assert [line[1:] for line in table(page)[1:]] == [["4", "4"], ["5.657", "5.657"], ["8", "8"], ["11.31", "11.31"]]  # fmt: skip
+
+
+def test_two_reports_of_curves_lie_on_each_other(opened: Opened) -> None:
+    old = of_curves()
+    moved = tuple(
+        replace(row, value=row.value - 1.0) if row.value is not None else row for row in old.rows
+    )
+    report = compare(old, replace(old, rows=moved), ("old.json", "new.json"), 20)
+    page = opened.page(html(report))
+    page.locator("section.view select").select_option("log10_residual")
+    chart = page.locator(CHART)
+    assert chart.locator("path.line").count() == chart.locator("path.dashed").count() == 3
+    lines = page.locator("section.view:has(.chart) .wide tr").evaluate_all(
+        "lines => lines.map(line => [...line.children].map(cell => cell.textContent))"
+    )
+    place = lines[0].index("SAN"), lines[0].index("SAN, old")
+    assert [lines[4][each] for each in place] == ["-28", "-27"]
 
 
 def test_a_curve_is_switched_off_and_on(opened: Opened) -> None:

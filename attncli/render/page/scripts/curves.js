@@ -26,9 +26,10 @@ function chartOf(panel, view, index) {
   const bound = view.panels.find((each) => each.metric === panel.bound);
   const state = { y: null, x: null, hidden: new Set() };
   const lines = linesOf(panel, bound);
-  const xs = [...new Set([...lines.flatMap((line) => line.points.map((point) => point[0])), ...panel.gaps.map((gap) => gap[0])])].sort((a, b) => a - b);
-  const ys = [...lines.flatMap((line) => (line.bound ? [] : line.points.map((point) => point[1]))), ...panel.levels.map((level) => level.value)];
+  const xs = placesOf(lines, panel.gaps);
+  const ys = [...lines.flatMap((line) => (line.kind === "bound" ? [] : line.points.map((point) => point[1]))), ...panel.levels.map((level) => level.value)];
   const [waysX, waysY] = [xs, ys].map((values) => fitting(...(extent(values) ?? [0, 1])));
+  waysX.splice(0, waysX.length, ...waysX.filter((way) => way !== "signed"));
   state.x = waysX.includes("log") && xs.length > 2 && xs.every((x, place) => place === 0 || x >= 1.7 * xs[place - 1]) ? "log" : "linear";
   state.y = waysY.includes("signed") && Math.max(...ys.map(Math.abs)) > 100 ? "signed" : "linear";
   const place = make("div", { class: "chart" });
@@ -45,16 +46,23 @@ function chartOf(panel, view, index) {
   return [make("div", { class: "controls" }, toggle("y", panel.measure, waysY), toggle("x", panel.axis, waysX)), legend, place];
 }
 
+/** Where there are numbers; bounds and laws add no places. */
+function placesOf(lines, gaps) {
+  const measured = lines.filter((line) => line.kind === "own" || line.kind === "old").flatMap((line) => line.points.map((point) => point[0]));
+  return [...new Set([...measured, ...gaps.map(([x]) => x)])].sort((a, b) => a - b);
+}
+
 function fitting(low, high) {
   return Object.keys(AXES).filter((way) => AXES[way].fits(low, high));
 }
 
-/** Every series as a line with its colour and mark; a bound is dashed, in the colour of what it bounds. */
+/** Every series as a line with its colour and mark; bounds, laws and older curves are dashed, in the colour of theirs. */
 function linesOf(panel, bound) {
   const style = (name) => panel.series.findIndex((each) => each.name === name);
-  const own = panel.series.map((series, place) => ({ ...series, place, bound: false }));
-  const bounds = (bound?.series ?? []).filter((each) => style(each.name) >= 0).map((series) => ({ ...series, name: `bound of ${series.name}`, place: style(series.name), bound: true }));
-  return [...own, ...bounds];
+  const own = panel.series.map((series, place) => ({ ...series, place, kind: "own" }));
+  const bounds = (bound?.series ?? []).filter((each) => style(each.name) >= 0).map((series) => ({ ...series, name: `bound of ${series.name}`, place: style(series.name), kind: "bound" }));
+  const beside = panel.beside.map((line) => ({ ...line, place: Math.max(0, style(line.of)) }));
+  return [...own, ...bounds, ...beside];
 }
 
 function legendOf(panel, lines, state, paint) {
@@ -71,7 +79,7 @@ function legendOf(panel, lines, state, paint) {
           paint();
         },
       }),
-      drawn("svg", { width: 26, height: 12, "aria-hidden": "true" }, drawn("line", { x1: 0, x2: 26, y1: 6, y2: 6, class: line.bound ? "bound" : "line" }), line.bound ? null : marker(line.place, 13, 6, false)),
+      drawn("svg", { width: 26, height: 12, "aria-hidden": "true" }, drawn("line", { x1: 0, x2: 26, y1: 6, y2: 6, class: line.kind === "own" ? "line" : "dashed" }), line.kind !== "own" ? null : marker(line.place, 13, 6, false)),
       ` ${line.name}`,
     ),
   );
@@ -101,7 +109,7 @@ function chartPicture(panel, lines, xs, state) {
 
 /** Where numbers lie on the picture. */
 function frameOf(panel, shown, xs, state) {
-  const inside = shown.filter((line) => !line.bound);
+  const inside = shown.filter((line) => line.kind !== "bound");
   const tops = (inside.length ? inside : shown).flatMap((line) => line.points.flatMap(([, value, spread]) => [value - (spread ?? 0), value + (spread ?? 0), value]));
   const values = [...tops, ...panel.levels.map((level) => level.value)].filter((value) => state.y !== "log" || value > 0);
   const ranges = { x: extent(xs) ?? [0, 1], y: extent(values) ?? [0, 1] };
@@ -148,9 +156,9 @@ function levelsOf(panel, frame) {
 /** A line through its points, its spread as a band; what lies outside the picture is left out. */
 function curveOf(line, frame) {
   const placed = line.points.map((point) => ({ point, x: frame.x(point[0]), y: frame.y(point[1]) })).filter(({ y }) => Number.isFinite(y));
-  const visible = line.bound ? placed.filter(({ y }) => frame.inside(y)) : placed;
+  const visible = line.kind === "bound" ? placed.filter(({ y }) => frame.inside(y)) : placed;
   const path = visible.map(({ x, y }, place) => `${place ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
-  const spread = line.bound ? [] : visible.filter(({ point }) => point[2]);
+  const spread = line.kind !== "own" ? [] : visible.filter(({ point }) => point[2]);
   const edge = ({ point, x }, side) => {
     const y = frame.y(point[1] + side * point[2]);
     return `${x.toFixed(1)} ${(Number.isFinite(y) ? Math.min(CHART.height - CHART.bottom, Math.max(CHART.top, y)) : CHART.height - CHART.bottom).toFixed(1)}`;
@@ -160,8 +168,9 @@ function curveOf(line, frame) {
     "g",
     { class: `series-${line.place % 8}`, "data-series": line.name },
     band && drawn("path", { class: "band", d: band }),
-    drawn("path", { class: line.bound ? "bound" : "line", d: path }),
-    line.bound ? null : visible.map(({ point, x, y }) => marker(line.place, x, y, isAtFloor(point))),
+    spread.map((each) => drawn("path", { class: "spread", d: `M${edge(each, 1)}L${edge(each, -1)}` })),
+    drawn("path", { class: line.kind === "own" ? "line" : "dashed", d: path }),
+    line.kind !== "own" ? null : visible.map(({ point, x, y }) => marker(line.place, x, y, isAtFloor(point))),
   );
 }
 
@@ -230,7 +239,7 @@ function valuesAt(line, x) {
 /** The panel's numbers: a line for each place, a column for each series. */
 function tableOfPanel(panel, view) {
   const lines = linesOf(panel, view.panels.find((each) => each.metric === panel.bound));
-  const xs = [...new Set(lines.flatMap((line) => line.points.map((point) => point[0])))].sort((a, b) => a - b);
+  const xs = placesOf(lines, []);
   const levels = panel.levels.map((level) => [level.name, ...lines.map((_, place) => (place ? "" : figure(level.value)))]);
   return plainTable(`${panel.metric} by ${panel.axis}`, [panel.axis, ...lines.map((line) => line.name)], [...xs.map((x) => [figure(x), ...lines.map((line) => valuesAt(line, x) ?? NOTHING)]), ...levels]);
 }

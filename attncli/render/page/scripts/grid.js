@@ -16,7 +16,8 @@ function mountHeads(report) {
     extremes: make("p", { class: "extremes" }),
     legend: make("div", { class: "legend" }),
     grids: make("div", { class: "grids" }),
-    head: make("aside", { id: "head", tabindex: "-1", hidden: true, "aria-live": "polite" }),
+    head: make("aside", { id: "head", "aria-label": "One head", hidden: true }),
+    opened: make("p", { class: "unseen", "aria-live": "polite" }),
   };
   const picker = selection("Metric", metricOptions(report, cube), state.metric, (metric) => setAddress({ metric }), { id: "metric", "aria-describedby": "meaning" });
   const title = cube.sides.length > 1 ? "Heads: both reports and what moved" : "Heads: layers down, heads across";
@@ -26,6 +27,7 @@ function mountHeads(report) {
     parts.meaning,
     parts.extremes,
     make("div", { class: "beside" }, parts.grids, parts.head),
+    parts.opened,
   );
   const tables = [...cube.places.values()].flatMap((place) => cube.sides.map((side) => gridTable(report, cube, place, side, state)));
   parts.grids.append(...tables.map((each) => each.holder));
@@ -42,6 +44,8 @@ function mountHeads(report) {
     state.head = headNamed(cube, inAddress("head"));
     paint();
     showHead(report, cube, state, parts.head);
+    const said = state.head ? `Head ${state.head.name} is shown below the grid.` : "";
+    if (parts.opened.textContent !== said) parts.opened.textContent = said;
   });
 }
 
@@ -88,7 +92,7 @@ function gridTable(report, cube, place, side, state) {
   );
   table.style.setProperty("--heads", heads.length);
   cells[0].cell.tabIndex = 0;
-  const grid = { place, side, table, caption, cells, holder: make("div", { class: "holder" }, table) };
+  const grid = { place, side, table, caption, cells, dense: heads.length > DENSE, holder: make("div", { class: "holder" }, table) };
   listenToGrid(report, cube, grid, heads.length, state);
   return grid;
 }
@@ -158,13 +162,20 @@ function paintTable(report, grid, rows, numbers, scale, isSigned, state) {
   grid.cells.forEach(({ cell }, index) => {
     const row = rows[index];
     const mark = state.metric === ROLE && grid.side === "" && row !== undefined ? cellOf(report, "mark", row) : null;
-    cell.textContent = mark ?? brief(numbers[index]);
-    shade(cell, numbers[index] === null ? null : scale.of(numbers[index]), isSigned);
-    cell.classList.toggle("role", mark !== null);
+    const number = numbers[index];
     const chosen = state.head?.name === cell.dataset.name;
-    cell.classList.toggle("chosen", chosen);
-    cell.setAttribute("aria-selected", chosen);
+    const more = `${mark === null ? "" : "role"} ${chosen ? "chosen" : ""}`.trim();
+    write(grid, cell, mark, brief(number));
+    shade(cell, number === null ? null : scale.of(number), isSigned, more);
+    if ((cell.getAttribute("aria-selected") === "true") !== chosen) cell.setAttribute("aria-selected", chosen);
   });
+}
+
+/** In small cells figures are for those who hear them. */
+function write(grid, cell, mark, figures) {
+  const text = mark ?? (grid.dense ? "" : figures);
+  if (cell.textContent !== text) cell.textContent = text;
+  if (grid.dense) cell.setAttribute("aria-label", mark ?? (figures || NOTHING));
 }
 
 function shadeBar(scale, isSigned) {

@@ -16,7 +16,7 @@ function showHead(report, cube, state, aside) {
     ...profilesOfHead(report, cube, at),
     againstLayer(report, cube, at),
   );
-  if (was !== undefined) aside.scrollIntoView({ block: "nearest" });
+  if (was !== undefined && aside.getBoundingClientRect().top > 0.7 * innerHeight) aside.scrollIntoView({ block: "nearest" });
 }
 
 function mapOfHead(report, at) {
@@ -39,7 +39,7 @@ function pairsOfHead(report, cube, at) {
     figure(cellOf(report, "value", row)),
     figure(cellOf(report, "uniform", row)),
   ]);
-  return [make("div", { class: "pairs" }, plainTable("Its strongest pairs, each key once", ["query ← key", "positions", "weight", "even attention"], lines))];
+  return [make("div", { class: "pairs wide", tabindex: "0" }, plainTable("Its strongest pairs, each key once", ["query ← key", "positions", "weight", "even attention"], lines))];
 }
 
 function finerRows(report, cube, at) {

@@ -115,8 +115,7 @@ function strongest(panel, map, name, shown) {
   text.append(...words.flatMap((word) => [word, " "]));
   const look = (query) => {
     words.forEach((word, key) => {
-      shade(word, panel.full ? panel.at(query, key) / panel.full : 0);
-      word.classList.toggle("asking", isSame && key === query);
+      shade(word, panel.full ? panel.at(query, key) / panel.full : 0, false, isSame && key === query ? "asking" : "");
     });
     said.textContent = `Where ${name.query(query)} (token ${query}) looks.`;
   };

@@ -17,6 +17,16 @@ function mountViews(report) {
     section.querySelector("details").open = !picture && view.kind !== "heads";
     section.classList.toggle("bare", !picture && view.kind !== "heads");
   }
+  foldTablesOfHeads(report);
+}
+
+/** Where many metrics have tables of heads, they are folded away together: the grid shows any of them. */
+function foldTablesOfHeads(report) {
+  const sections = [...document.querySelectorAll("section.view")].filter((section) => report.views[section.dataset.view].kind === "heads");
+  if (sections.length < 3) return;
+  const all = make("details", {}, make("summary", {}, `${sections.length} tables of heads`));
+  sections[0].before(all);
+  all.append(...sections);
 }
 
 /** Heads that a finding names become links to them, with the metric that it speaks of. */
@@ -46,6 +56,7 @@ function followLinks() {
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
     setAddress({ head: link.dataset.head, metric: link.dataset.metric });
-    document.getElementById("head")?.scrollIntoView({ block: "nearest" });
+    const section = document.getElementById("heads");
+    if (!section.contains(link) && section.getBoundingClientRect().top > 0.5 * innerHeight) section.scrollIntoView({ block: "start" });
   });
 }

@@ -1,0 +1,33 @@
+"""The tensors of a model that is loaded, read as those of its files are."""
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attncli.errors import NotFinite
+from attncli.models.files.stored_tensors import Array, Tensors
+from attncli.stored.headers import TensorPlace
+
+
+class HeldTensors(Tensors):
+    """`state`: tensors by their names, of which only methods are used."""
+
+    def __init__(self, name: str, state: Mapping[str, Any]) -> None:
+        self.folder = Path(name)
+        self.state = state
+        self.places = {
+            key: TensorPlace(self.folder, str(t.dtype), tuple(t.shape), 0, 0)
+            for key, t in state.items()
+        }
+        self.read_from = set()
+        self.name = cache(self.find)
+
+    def read(self, name: str, part: tuple[slice, ...]) -> Array:
+        self.read_from.add(name)
+        result: Array = np.array(self.state[name][part].detach().cpu().double().numpy())
+        if not np.isfinite(result).all():
+            raise NotFinite(f"{self.folder}: tensor {name} holds a number that is not finite.")
+        return result

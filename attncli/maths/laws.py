@@ -1,0 +1,14 @@
+"""Laws of growth as numbers, for whoever draws them: no numpy, as reports are read without it."""
+
+import math
+
+CONSTANT, LOG, POWER = "constant", "log", "power"
+RATES = {LOG: "slope", POWER: "exponent"}
+"""The metric of a report that holds each law's second number."""
+
+
+def law_at(law: str, start: float, rate: float, n: float) -> float:
+    """c, a + b ln n or c n^e, by their value at n = 1 and by b or e."""
+    if law == LOG:
+        return start + rate * math.log(n)
+    return start * n**rate if law == POWER else start

@@ -1,0 +1,69 @@
+"""Two reports side by side as curves: the new one drawn through, the old one dashed."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from attncli.maths.digits import number
+from attncli.records import FOUND_KEYS, Report, Row, View
+from attncli.render._cells import NOTHING, Grid
+from attncli.visible import visible
+
+OLD, NEW = "old", "new"
+BOTH = View("Both reports: the new one drawn through, the old one dashed", "layer", (OLD, NEW))
+OF_CHANGES = frozenset({"measured", "number", "among"})
+"""Keys that a comparison adds to the places of the numbers."""
+
+Curve = dict[str, list[list[Any]]]
+"""Points [x, value] by the name of their series."""
+
+
+def compared(report: Report) -> Iterator[dict[str, Any]]:
+    """Of every metric that has numbers of whole layers, or over another axis: its axis and the curves of both sides."""
+    found: dict[tuple[str, str], dict[str, Curve]] = {}
+    for row in report.rows:
+        place = place_of(row)
+        if place is None or row.metric not in (OLD, NEW) or row.value is None:
+            continue
+        axis, x = place
+        metric = str(row.keys["measured"])
+        sides = found.setdefault((metric, axis), {OLD: {}, NEW: {}})
+        sides[row.metric].setdefault(row.variant or metric, []).append([x, row.value])
+    for (metric, axis), sides in found.items():
+        if len({point[0] for curve in sides[NEW].values() for point in curve}) > 1:
+            yield {"metric": metric, "axis": axis, **sides}
+
+
+def place_of(row: Row) -> tuple[str, float] | None:
+    """The one axis that the number stands on, beside its variant; None where there is none, or more."""
+    if "measured" not in row.keys or row.head is not None:
+        return None
+    keys = {name: x for name, x in row.keys.items() if name not in FOUND_KEYS | OF_CHANGES}
+    axes = {**({} if row.layer is None else {"layer": row.layer}), **keys}
+    if len(axes) != 1:
+        return None
+    ((axis, x),) = axes.items()
+    return (axis, x) if isinstance(x, int | float) else None
+
+
+def named(curves: Curve, suffix: str = "") -> list[dict[str, Any]]:
+    return [
+        {
+            "of": visible(name),
+            "kind": OLD,
+            "name": visible(name) + suffix,
+            "points": sorted(points),
+        }
+        for name, points in curves.items()
+    ]
+
+
+def grid_of(found: dict[str, Any]) -> Grid:
+    """The numbers of one metric as a table."""
+    lines = [*named(found[NEW], ", new"), *named(found[OLD], ", old")]
+    at = [dict(line["points"]) for line in lines]
+    cells = [
+        (str(x), *(number(points[x]) if x in points else NOTHING for points in at))
+        for x in sorted({x for points in at for x in points})
+    ]
+    header = (found["axis"], *(line["name"] for line in lines))
+    return Grid(f"{found['metric']}: {BOTH.title}", header, tuple(cells))

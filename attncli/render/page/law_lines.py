@@ -1,0 +1,40 @@
+"""Fitted laws as lines: of each fit the most credible one."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from attncli.maths.laws import CONSTANT, RATES, law_at
+from attncli.records import Report
+from attncli.visible import visible
+
+OF = "d_min"
+"""The metric that laws are fitted to."""
+POINTS = 48
+
+
+def laws_of(report: Report, metric: str, lengths: list[float]) -> Iterator[dict[str, Any]]:
+    """Through the range of the lengths; each says of which series it is."""
+    if metric != OF or len(lengths) < 2:
+        return
+    low, high = math.log(min(lengths)), math.log(max(lengths))
+    between = [math.exp(low + (high - low) * step / (POINTS - 1)) for step in range(POINTS)]
+    places = sorted({*between[1:-1], *lengths})
+    for row in report.rows:
+        if row.metric != "aic_above_best" or row.value != 0.0:
+            continue
+        fit, law = str(row.keys["fit"]), str(row.keys["law"])
+        start, rate = (
+            number(report, name, fit, law) for name in ("law_at_one_token", RATES.get(law, ""))
+        )
+        if start is not None and (rate is not None or law == CONSTANT):
+            points = [[n, law_at(law, start, rate or 0.0, n)] for n in places]
+            name = visible(f"{fit}: {law} law")
+            yield {"of": visible(fit), "kind": "law", "name": name, "points": points}
+
+
+def number(report: Report, metric: str, fit: str, law: str) -> float | None:
+    for row in report.rows:
+        if row.metric == metric and row.keys.get("fit") == fit and row.keys.get("law") == law:
+            return row.value
+    return None

@@ -1,0 +1,50 @@
+"""`--task … --watch-training N`: the trainings that attn makes itself, watched as any other."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from commands import attn
+
+from attncli.networks.variants import VARIANTS
+from attncli.reports import read
+from attncli.tasks.circle.circle_network import CircleNetworks, unchanged
+from attncli.tasks.circle.design import Design
+from attncli.tasks.circle.first_circle import FirstCircle, taught_pairs
+
+CIRCLE = ("rank-collapse", "--task", "circle", "--width", "8", "--variants", "SAN", "--seeds", "2", "--train-steps", "6", "--recurrence", "2")  # fmt: skip
+SORT = ("paths", "--task", "sort", "--layers", "1", "--heads", "2", "--width", "8", "--seeds", "1", "--train-steps", "6", "--paths-per-sum", "2")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("line", "name"), [(CIRCLE, "circle-SAN-width8-attn"), (SORT, "sort-seed0-attn")]
+)
+def test_a_watched_training_is_the_same_training(line: tuple[str, ...], name: str, tmp_path: Path) -> None:  # fmt: skip
+    plain = attn(*line, "--format", "json")
+    kept = attn(*line, "--format", "json", "--save-training", str(tmp_path), "--watch-training", "2")  # fmt: skip
+    assert kept.code == 0, kept.err
+    assert json.loads(kept.out)["rows"] == json.loads(plain.out)["rows"]
+    history = sorted((tmp_path / name).iterdir())
+    assert [path.name for path in history] == [f"step-{step:06d}.json" for step in (0, 2, 4, 6)]
+    report = read(str(history[-1]))
+    assert {row.metric for row in report.rows} >= {"max_logit", "qk_clip", "min_entropy", "entropy_collapse", "max_logit_growth"}  # fmt: skip
+    assert all(row.value is not None for row in report.rows if row.metric == "max_logit")
+
+
+def test_the_first_network_is_seen_as_it_is() -> None:
+    networks = CircleNetworks(Design(8, VARIANTS["transformer"]), [3, 4])
+    view, given = FirstCircle(networks), taught_pairs(networks)
+    with torch.no_grad():
+        own = view(**given)
+        every = networks(given["pairs"].expand(2, -1, -1, -1), unchanged)
+    assert torch.allclose(own, every[0], rtol=1e-6, atol=1e-7)
+    assert not torch.allclose(own, every[1], atol=1e-3)
+    assert "mix" not in vars(networks)
+
+
+def test_reports_need_a_place() -> None:
+    outcome = attn(*CIRCLE, "--watch-training", "2")
+    assert outcome.code == 2
+    assert "--watch-training keeps its reports beside the trainings: say --save-training too." in outcome.err  # fmt: skip
+    assert attn(*CIRCLE, "--watch-training", "0", "--save-training", "x").code == 2

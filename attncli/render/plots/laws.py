@@ -1,33 +1,36 @@
 """Laws that were fitted to points, drawn as curves."""
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from attncli.maths.digits import number
+from attncli.maths.laws import CONSTANT, LOG, RATES, law_at
 from attncli.records import Report
 
 STEPS = 64
 """Points of a curve."""
-CONSTANT, LOG, POWER = "constant", "log", "power"
-BEHIND, AT_ONE, SLOPE, EXPONENT = "aic_above_best", "law_at_one_token", "slope", "exponent"
-"""The metrics that a fitted law is made of: how far it is behind the best, then its parameters."""
+BEHIND, AT_ONE = "aic_above_best", "law_at_one_token"
+"""How far a law is behind the best, and its value at n = 1."""
 
 
 class LawCurve(NamedTuple):
     """One law."""
 
-    text: str
-    """`d = 2.6 n^0.11`"""
     kind: str
-    parameters: tuple[float, ...]
+    start: float
+    rate: float
+
+    @property
+    def text(self) -> str:
+        """`2.6 n^0.11`"""
+        if self.kind == CONSTANT:
+            return number(self.start)
+        if self.kind == LOG:
+            return f"{self.start:.2g} {'−' if self.rate < 0.0 else '+'} {abs(self.rate):.2g} ln n"
+        return f"{self.start:.2g} n^{self.rate:.2g}"
 
     def value(self, x: float) -> float:
-        if self.kind == POWER:
-            factor, exponent = self.parameters
-            return factor * float(x**exponent)
-        offset, slope = (*self.parameters, 0.0)[:2]
-        return offset + (slope * math.log(x) if slope else 0.0)
+        return law_at(self.kind, self.start, self.rate, x)
 
     def points(self, low: float, high: float) -> Iterator[tuple[float, float]]:
         """Evenly apart in log x."""
@@ -39,22 +42,9 @@ class LawCurve(NamedTuple):
 def best_law(report: Report, axis: str, place: str) -> LawCurve | None:
     """The law that fits the points of this place best, where all its parameters are reported."""
     own = [row for row in report.rows if "law" in row.keys and str(row.axis(axis)) == place]
-    best = [row for row in own if row.metric == BEHIND and row.value == 0.0]
-    if not best:
+    kinds = [str(row.keys["law"]) for row in own if row.metric == BEHIND and row.value == 0.0]
+    values = {row.metric: row.value for row in own if row.keys["law"] in kinds[:1]}
+    start, rate = values.get(AT_ONE), values.get(RATES.get(kinds[0], "")) if kinds else None
+    if start is None or (rate is None and kinds[0] != CONSTANT):
         return None
-    kind = str(best[0].keys["law"])
-    values = {row.metric: row.value for row in own if row.keys["law"] == kind}
-    wanted = {CONSTANT: (AT_ONE,), LOG: (AT_ONE, SLOPE), POWER: (AT_ONE, EXPONENT)}.get(kind, ())
-    found = [value for name in wanted if (value := values.get(name)) is not None]
-    if not found or len(found) < len(wanted):
-        return None
-    return LawCurve(in_words(kind, found), kind, tuple(found))
-
-
-def in_words(kind: str, parameters: Sequence[float]) -> str:
-    if kind == POWER:
-        return f"{parameters[0]:.2g} n^{parameters[1]:.2g}"
-    if kind == LOG:
-        sign = "+" if parameters[1] >= 0.0 else "−"
-        return f"{parameters[0]:.2g} {sign} {abs(parameters[1]):.2g} ln n"
-    return number(parameters[0])
+    return LawCurve(kinds[0], start, rate or 0.0)

@@ -56,6 +56,7 @@ PUBLIC = {
     "paths": "attncli.api.paths",
     "generate_network": "attncli.api.generate",
     "generate_maps": "attncli.api.generate",
+    "sweep": "attncli.api.sweep",
     "measure": "attncli.api.measured",
     "Monitor": "attncli.training.monitor",
     "read": "attncli.api.saved_reports",

@@ -1,5 +1,6 @@
 """What the machine can hold, asked before the work begins."""
 
+import os
 from pathlib import Path
 
 from attncli.errors import LimitError
@@ -7,6 +8,8 @@ from attncli.errors import LimitError
 MEMINFO = Path("/proc/meminfo")
 
 
+MEMORY = "ATTN_MEMORY"
+"""The environment variable that says how many bytes a worker may take, where several share a machine."""
 MOST_DIGITS = 18
 """Of a whole number in words: what has more fits no machine word, and Python refuses thousands of them."""
 
@@ -17,7 +20,12 @@ def whole_number(text: str) -> int | None:
 
 
 def available_memory() -> int | None:
-    """Bytes that can be used without swapping; None where the system does not say."""
+    """Bytes that can be used without swapping, or this worker's share of them; None where the system does not say."""
+    free, share = free_memory(), whole_number(os.environ.get(MEMORY, ""))
+    return share if free is None else free if share is None else min(free, share)
+
+
+def free_memory() -> int | None:
     try:
         lines = MEMINFO.read_text().splitlines()
     except OSError:

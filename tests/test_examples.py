@@ -45,6 +45,8 @@ def test_every_example_is_run_here() -> None:
         "minilm.png",
         "pre-commit",
         "regression.sh",
+        "sweep-engines.py",
+        "sweep-items.sh",
         "train_and_watch.py",
     }
 

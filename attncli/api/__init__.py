@@ -12,6 +12,10 @@ approximate
 generate
 measured              maps that the caller has
 saved_reports         finished reports: read, compared
+sweep                 many models: the question of `attn sweep`
+sweep_items           which ones, and where their reports lie
+sweep_runs            the runs, on an engine
+fingerprint           all that decides a run's numbers, as one digest
 rehearsal             where the work begins
 progress              a bar on a terminal
 network_sources       from options to networks; what each question takes

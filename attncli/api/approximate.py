@@ -73,7 +73,7 @@ def approximate(
     ] = None,
     verify: Annotated[
         Path | None,
-        Option(metavar="FILE", usual=True, help="Measure a saved fit again, and nothing else."),
+        Option(metavar="FILE", help="Measure a saved fit again, and nothing else."),
     ] = None,
     decide: Annotated[
         bool,

@@ -12,6 +12,7 @@ from attncli.api.network_sources import refuse_other_files
 from attncli.api.question import How
 from attncli.errors import UsageError
 from attncli.fits import MOST_WIDTH, FitRequest
+from attncli.fits._manner import compared_at_a_width, one_wide
 from attncli.fits._module_files import SavedFit, metadata, read_fits, tensors
 from attncli.heads.head import Head, read_head
 from attncli.options.pattern_options import DrawOptions, PatternOptions, SearchOptions
@@ -34,9 +35,6 @@ from attncli.writing.tensor_files import save_tensors
 
 RealInputs = Callable[..., Report]
 """From the report of free inputs to one with those of real tokens beside them."""
-
-SCALE_METHODS = ("cyclic", "certificate:keys=spread", "learned")
-"""Tried where the logit scale is asked for; the smallest counts."""
 
 
 def solved(
@@ -166,7 +164,8 @@ def varied(
     seeds, first = run.all_seeds(), patterns.chosen[0]
     lengths = [int(n) for n in parse_sweep(sweep, {"length": int})[1]] if sweep else []
     widths = frontier_widths(frontier) if frontier else []
-    methods = search.methods if search.method or not widths else list(SCALE_METHODS)
+    own = [name for name in compared_at_a_width() if not one_wide(name)]
+    methods = search.methods if search.method or not widths else own
     fits = len(patterns.chosen) * len(methods) * len(seeds) * max(1, len(widths))
     require_days(lengths, fits, "`sweep`", "sweep to a smaller one")
 

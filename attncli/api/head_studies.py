@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from attncli.records import Report, Scalar
-    from attncli.watching.map_files import MapFile
 
 Study = Callable[..., "Report"]
 """Called with the progress."""
@@ -138,7 +137,7 @@ def study_of(
 def maps_study(asked: Asked, heads: HeadOptions, others: Sequence[str], say: Say) -> Study:
     """What runs no model takes no options of models."""
     from attncli.api.map_sources import map_file
-    from attncli.studies.heads.saved_maps import inspect_maps, names_in
+    from attncli.studies.heads.saved_maps import inspect_maps, names_in, small_maps_of
 
     given = {
         "with_random_init": asked.with_random_init,
@@ -159,7 +158,7 @@ def maps_study(asked: Asked, heads: HeadOptions, others: Sequence[str], say: Say
     file = map_file(asked.source, asked.batch, asked.labels)
     heads_there = {saved.site: saved.heads for saved in file.maps}
     refuse_absent(heads_there, plan)
-    small = maps_of_file(file, plan, heads, asked.for_page)
+    small = small_maps_of(file, plan) if asked.for_page else None
     if not asked.draws_maps:
         return partial(inspect_maps, file, plan, small=small)
     kept = KeptMaps(plan.layers, plan.keeps, numbers=heads_there)
@@ -171,23 +170,6 @@ def maps_study(asked: Asked, heads: HeadOptions, others: Sequence[str], say: Say
         return replace(report, pictures=tuple(kept.pictures(names_in(file))))
 
     return with_maps
-
-
-def maps_of_file(
-    file: "MapFile", plan: HeadPlan, heads: HeadOptions, for_page: bool
-) -> SmallMaps | None:
-    """For a page; the numbers of heads stand in the file."""
-    if not for_page:
-        return None
-    shapes = {saved.site: Shape(*saved.shape) for saved in file.maps}
-    numbers = {saved.site: saved.heads for saved in file.maps}
-
-    def chosen(site: Site) -> list[int]:
-        own = enumerate(numbers[site])
-        return [place for place, number in own if plan.keeps(site.layer, number)]
-
-    side = side_of(shapes, chosen, True, heads.top)
-    return None if side is None else SmallMaps(side, chosen)
 
 
 def model_study(

@@ -29,7 +29,7 @@ def measure(
     from attncli.stored.held import HeldArrays, as_array, named_arrays
     from attncli.studies.heads.head_metrics import choose
     from attncli.studies.heads.model_heads import HeadPlan
-    from attncli.studies.heads.saved_maps import inspect_maps
+    from attncli.studies.heads.saved_maps import inspect_maps, small_maps_of
     from attncli.watching.foreign_maps import SHAPES, OwnMaps
     from attncli.watching.map_files import MapFile
 
@@ -41,4 +41,6 @@ def measure(
         )
     arrays = {name: as_array(each, f"`maps` {name}") for name, each in named_arrays(maps)}
     file = MapFile(HERE, OwnMaps(HeldArrays(HERE, arrays, {}), batch), labels)
-    return answer(with_provenance(inspect_maps(file, HeadPlan(chosen)), ["attncli.measure(…)"]))
+    plan = HeadPlan(chosen)
+    report = inspect_maps(file, plan, small=small_maps_of(file, plan))
+    return answer(with_provenance(report, ["attncli.measure(…)"]))

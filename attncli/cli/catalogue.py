@@ -23,6 +23,7 @@ REGISTRIES: Mapping[str, Registry] = {
     "methods": Registry("method", "attncli.fits"),
     "tasks": Registry("task", "attncli.tasks.labelling"),
     "formats": Registry("format", "attncli.render"),
+    "engines": Registry("engine", "attncli.processes.engines"),
 }
 VARIANT_LIST = "variants"
 ARCHITECTURES = "architectures"

@@ -22,7 +22,7 @@ from attncli.errors import UsageError
 
 NAMES_WIDTH = 34
 WIDEST = 110
-MANY = 20
+MANY = 16
 """Options from which on the short help leaves some out."""
 FIRST_EXAMPLES = 5
 HELP_ALL = "--help-all"

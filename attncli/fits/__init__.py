@@ -2,14 +2,12 @@
 
 A fit is the module softmax(x w_q w_k^T x^T) with w_q = [I_d; 0], w_k = [0; I_d], fixed by d alone, so that modules of
 one width share their weights and only x knows the pattern. A method returns the best module it has at width d, or says
-why it cannot make one; whether a module is good enough is decided by `verify` alone, after rounding.
+why it cannot make one; whether a module is good enough is decided by `verify` alone, after rounding. What searches need to know of a method it says in `@method(…)`.
 """
 
+from attncli.fits._manner import FITS, method
 from attncli.fits._types import MOST_WIDTH, Cannot, Fit, FitRequest, FittedModule
 from attncli.fits._verify import Evidence, verify
-from attncli.registry import Registry
-
-FITS = Registry("method", "attncli.fits")
 
 __all__ = [
     "FITS",
@@ -19,5 +17,6 @@ __all__ = [
     "Fit",
     "FitRequest",
     "FittedModule",
+    "method",
     "verify",
 ]

@@ -9,16 +9,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.fits import FITS
+from attncli.fits._manner import (
+    FITS,
+    compared_at_a_width,
+    manner,
+    one_wide,
+    tried_by_auto,
+    widths,
+)
 from attncli.fits._types import Cannot, Fit, FitRequest, FittedModule
 from attncli.fits._verify import Evidence, Progress, silent, verify
 from attncli.registry import call_spec
 from attncli.threads import one_blas_thread
 
-AUTO = ("line", "cyclic", "learned", "convex", "certificate")
-"""What `auto` tries; the later two only where the earlier ones find nothing."""
-AT_WIDTH = ("line", "cyclic", "certificate:keys=spread", "learned")
-"""What it compares at a given width, for the smallest logits; the last two of AUTO only where none of these will do."""
 TIGHTER = 0.5
 """Of the logits of a learned module: what it is asked for once more."""
 DENSE_LIMIT = 8192
@@ -119,7 +122,7 @@ def find_width(
     Success is not strictly monotone in d, so it is the smallest *found*. Widths up to `impossible` are left out.
     """
     tried: dict[int, Attempt] = {}
-    ladder = [d for d in widths(method, target, widest) if impossible < d <= widest]
+    ladder = [d for d in ladder_of(method, target, widest) if impossible < d <= widest]
     if not ladder:
         return Attempt(method, None, None, False, 0, 0, beyond(method, target, widest, impossible))
 
@@ -138,10 +141,10 @@ def find_width(
 
 def beyond(method: str, target: csr_array, widest: int, impossible: int) -> str:
     """Why a method has no width to try."""
-    first = min(widths(method, target, widest))
+    first = min(ladder_of(method, target, widest))
     if first <= impossible:
         return f"{method} has d = {first} alone, and d = {impossible} is proved impossible"
-    return f"{method} needs d = {first}, above `widest={widest!r}`"
+    return f"{method} needs d = {first}, above the widest that is tried, {widest}"
 
 
 def bracket(
@@ -155,19 +158,9 @@ def bracket(
     return low, None
 
 
-def widths(method: str, target: csr_array, widest: int) -> Iterator[int]:
-    """Where a search starts, and its steps: known for `cyclic`, near k ln n for fixed keys, doubling from 2 else."""
-    most = int(np.diff(target.indptr).max())
-    name = method.partition(":")[0]
-    if name in ("cyclic", "line"):
-        yield 2 * most if name == "cyclic" else 1
-        return
-    fixed = name in ("convex", "certificate")
-    d = max(2, round(2.0 * most * np.log(target.shape[0]))) if fixed else 2
-    while d < widest:
-        yield d
-        d = max(d + 1, round(1.5 * d)) if fixed else 2 * d
-    yield widest
+def ladder_of(method: str, target: csr_array, widest: int) -> Iterator[int]:
+    """The widths that a search tries."""
+    return widths(method, int(np.diff(target.indptr).max()), target.shape[0], widest)
 
 
 def summed_up(method: str, tried: dict[int, Attempt], found: int | None) -> Attempt:
@@ -196,15 +189,15 @@ def narrowest(
     Width 1 is decided first: found, it ends the search; proved impossible, it is left out of it.
     """
     attempts: list[Attempt] = []
-    for method in AUTO:
+    for method in tried_by_auto():
         done = any(attempt.met for attempt in attempts)
-        if done and method in AUTO[3:]:
+        if done and manner(method).last:
             break
         attempt = find_width(method, target, request, seeds, widest, watch, impossible)
         attempts.append(attempt)
         if attempt.met and attempt.fit is not None and attempt.fit.d == 1:
             break
-        if method == "line" and attempt.proved:
+        if one_wide(method) and attempt.proved:
             impossible = max(impossible, 1)
     return quieter(best_of(attempts), target, request, seeds)
 
@@ -213,8 +206,10 @@ def cheapest(
     target: csr_array, request: FitRequest, seeds: Sequence[int], watch: Progress = silent
 ) -> Attempt:
     """`auto` at a given width: of the methods that meet the request the one with the smallest logits."""
-    attempts = [try_width(method, target, request, seeds, watch) for method in AT_WIDTH]
-    for method in AUTO[3:]:
+    attempts = [
+        try_width(method, target, request, seeds, watch) for method in compared_at_a_width()
+    ]
+    for method in tried_by_auto(last=True):
         if not any(attempt.met for attempt in attempts):
             attempts.append(try_width(method, target, request, seeds, watch))
     return quieter(best_of(attempts), target, request, seeds)

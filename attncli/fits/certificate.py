@@ -8,6 +8,7 @@ from scipy.sparse import csr_array
 
 from attncli.fits._codes import code
 from attncli.fits._levels import quiet
+from attncli.fits._manner import method
 from attncli.fits._types import Cannot, Fit, FitRequest, module
 from attncli.fits._verify import row_blocks
 from attncli.maths.rounding import Floats, rounded
@@ -25,6 +26,7 @@ class Interpolants(NamedTuple):
     shape: Array
 
 
+@method(auto=4, last=True, fixed_keys=True, at_width=(2, "certificate:keys=spread"), for_heads=2)
 def certificate(
     target: csr_array, request: FitRequest, rng: np.random.Generator, *, keys: str = "gaussian"
 ) -> Fit:

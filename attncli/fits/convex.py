@@ -5,12 +5,14 @@ from scipy.sparse import csr_array
 
 from attncli.fits._best_queries import best_queries
 from attncli.fits._codes import code
+from attncli.fits._manner import method
 from attncli.fits._types import Cannot, Fit, FitRequest, module
 from attncli.maths.rounding import rounded
 
 LIMIT = 8192
 
 
+@method(auto=3, last=True, fixed_keys=True, for_heads=1)
 def convex(
     target: csr_array, request: FitRequest, rng: np.random.Generator, *, keys: str = "gaussian"
 ) -> Fit:

@@ -8,6 +8,7 @@ from scipy.sparse import csr_array
 
 from attncli.fits._codes import circle
 from attncli.fits._levels import quiet
+from attncli.fits._manner import method
 from attncli.fits._types import Cannot, Fit, FitRequest, module, widened
 from attncli.fits._verify import row_blocks
 from attncli.maths.rounding import MANTISSA_BITS
@@ -21,6 +22,7 @@ MARGIN = 0.01
 LIMIT = 16384
 
 
+@method(auto=1, needs=lambda most: 2 * most, at_width=(1, "cyclic"), for_heads=3)
 def cyclic(target: csr_array, request: FitRequest, rng: np.random.Generator) -> Fit:
     """Keys on the trigonometric moment curve: d = 2k for every length, exact ratios, at a logit scale ~ n^2k.
 

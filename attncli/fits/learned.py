@@ -9,6 +9,7 @@ from scipy.sparse import csr_array
 from attncli.errors import UsageError
 from attncli.fits._best_queries import best_queries
 from attncli.fits._losses import descend, likelihood, margin, setting
+from attncli.fits._manner import method
 from attncli.fits._starts import arranged, spectral_start
 from attncli.fits._types import Cannot, Fit, FitRequest, FittedModule, module
 from attncli.fits._verify import verify
@@ -26,6 +27,7 @@ LAVISH, FRUGAL = (1e-4,), (3e-2, 3e-3, 1e-4)
 SHARPENING_STEPS = 60
 
 
+@method(auto=2, at_width=(3, "learned"), for_heads=0)
 def learned(
     target: csr_array, request: FitRequest, rng: np.random.Generator, *, spread: float = 1.0
 ) -> Fit:

@@ -4,9 +4,11 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from attncli.fits._line import width_one
+from attncli.fits._manner import method
 from attncli.fits._types import Cannot, Fit, FitRequest
 
 
+@method(auto=0, needs=lambda most: 1, at_width=(0, "line"))
 def line(target: csr_array, request: FitRequest, rng: np.random.Generator) -> Fit:
     """Width 1, decided: a row's support is the upper or the lower end of one order of the keys, or it is impossible.
 

@@ -19,7 +19,7 @@ from attncli.maths.softmax import (
 from attncli.maths.split import Split, SplitParts, normalised, together, with_bias
 from attncli.networks.positions import rotated, visible_rows
 from attncli.networks.spec import NORM_EPSILON, NetworkSpec
-from attncli.networks.variants import Switches
+from attncli.networks.variants import FOR_MODELS_ONLY, Switches, require_known
 from attncli.networks.weights import Layer
 
 APART = -10
@@ -28,11 +28,15 @@ APART = -10
 SAFE = -20
 """log2 of the relative residual above which a plain result still has ten digits."""
 
+KNOWN = ("skip", "mlp", "mlp_skip", "remove_outlier", *FOR_MODELS_ONLY)
+"""Switches that a synthetic block reads, or that are none of its own."""
+
 SubBlock = Callable[[Split], SplitParts]
 
 
 def block(state: Split, layer: Layer, spec: NetworkSpec, switches: Switches) -> Split:
     """Attention, then the MLP, each with its skip and norm where the variant has them."""
+    require_known(switches, KNOWN, "a synthetic block")
     attend = partial(attention, layer=layer, spec=spec, switches=switches)
     state = sub_block(state, attend, switches.skip, spec)
     if switches.mlp:

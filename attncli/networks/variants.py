@@ -4,10 +4,13 @@ The paper's figure has four; its `SAN+MLP` keeps the MLP's own skip. The other c
 every column of a report says exactly what was removed.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 
 from attncli.errors import UsageError, unknown_name
+
+OF_MODELS = {"of": "models"}
+"""Marks a switch that synthetic networks do not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +24,11 @@ class Switches:
     """The MLP's skip; meaningless without an MLP."""
     remove_outlier: bool = False
     """Attention acts as A - 11^T/n instead of A."""
-    norms: bool = True
+    norms: bool = field(default=True, metadata=OF_MODELS)
     """The norms of a block, not those on queries and keys; of a trained model only, synthetic ones have a choice of norm."""
-    mlp_norm: bool = False
+    mlp_norm: bool = field(default=False, metadata=OF_MODELS)
     """With the MLP off, the norm after its skip stays; of a trained model only."""
-    as_published: bool = False
+    as_published: bool = field(default=False, metadata=OF_MODELS)
     """With the MLP off, ALBERT keeps LN(gelu(y) + y), as the published code does; of a trained model only."""
 
 
@@ -50,11 +53,18 @@ NORMLESS_SUFFIX = "-norms"
 MLP_NORM_SUFFIX = "+mlpnorm"
 """`SAN+mlpnorm`: the MLP is off, the norm after it is not."""
 
-FOR_MODELS_ONLY = ("norms", "mlp_norm", "as_published")
+FOR_MODELS_ONLY = tuple(each.name for each in fields(Switches) if each.metadata == OF_MODELS)
 """Switches that synthetic networks do not have."""
 
 OUTLIER_SUFFIX = "-outlier"
 """`SAN-outlier`: the same variant with the outlier of attention, 11^T/n, removed."""
+
+
+def require_known(switches: Switches, known: Collection[str], reader: str) -> None:
+    """Whoever acts on switches says which it knows: a new one that it has never heard of is no silent default."""
+    for each in fields(Switches):
+        if each.name not in known and getattr(switches, each.name) != each.default:
+            raise NotImplementedError(f"{reader} does not know the switch '{each.name}'")
 
 
 def by_names(names: Iterable[str]) -> dict[str, Switches]:

@@ -9,5 +9,6 @@ head_options     which layers and heads
 path_options     what is asked of paths
 pattern_options  patterns, methods, precision
 task_options     trainings
+sweep_options    which models, on which engine
 size_ranges      the grammar of ranges: `tokens=16:1024`
 """

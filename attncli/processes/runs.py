@@ -38,26 +38,31 @@ class Stopped(AttnError):
 
 
 def run_to_file(arguments: Sequence[str], path: Path) -> ProcessRun:
-    """Run a command line that writes its report there, whole or not at all."""
-    output = ("--format", "json", "--output", str(path), "--no-progress")
+    """Run a command line that writes its report there, whole or not at all, in a process of its own."""
     done = subprocess.run(
-        [
-            sys.executable,
-            "-P",
-            "-m",
-            "attncli",
-            *arguments,
-            *output,
-        ],  # nothing of this folder is imported
+        [sys.executable, "-P", "-m", "attncli", *arguments, *output_words(path)],  # nothing of this folder is imported
         env=without_launch(os.environ),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         encoding="utf-8",
         errors="replace",
         check=False,
-    )
-    if done.returncode < 0:
-        number = -done.returncode
-        return ProcessRun(KILLED + number, f"killed by {signal.Signals(number).name}")
-    last = done.stderr.strip().splitlines()[-1:] or ["no reason was given"]
-    return ProcessRun(done.returncode, last[0].removeprefix("attn: "))
+    )  # fmt: skip
+    return ended(done.returncode, done.stderr)
+
+
+def output_words(path: Path) -> tuple[str, ...]:
+    return ("--format", "json", "--output", str(path), "--no-progress")
+
+
+def ended(code: int, said: str = "") -> ProcessRun:
+    """How a process has ended, by its code as the system gives it."""
+    if code < 0:
+        return ProcessRun(KILLED - code, f"killed by {signal.Signals(-code).name}")
+    return ProcessRun(code, last_sentence(said))
+
+
+def last_sentence(said: str) -> str:
+    """The reason, where it failed."""
+    last = said.strip().splitlines()[-1:] or ["no reason was given"]
+    return last[0].removeprefix("attn: ")

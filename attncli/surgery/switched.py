@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from attncli.errors import InputError, UsageError
-from attncli.networks.variants import Switches
+from attncli.networks.variants import Switches, require_known
 from attncli.surgery.anatomy import Anatomy, lineages, path_of
 from attncli.surgery.block_run import BlockRun
 from attncli.surgery.code_places import CodePlace
@@ -23,6 +23,10 @@ Within = Callable[[BlockRun, str, torch.Tensor], None]
 """within(run, "attention", stream): the stream between two sub-blocks of a block, norms after the first included."""
 
 
+KNOWN = ("skip", "mlp", "mlp_skip", "remove_outlier", "norms", "mlp_norm", "as_published")
+"""Switches that are read here, or refused."""
+
+
 @contextmanager
 def switched(
     model: nn.Module, anatomy: Anatomy, switches: Switches, within: Within | None = None
@@ -31,6 +35,7 @@ def switched(
 
     A branch that is dropped is still computed. A block that takes another path than when it was examined is refused.
     """
+    require_known(switches, KNOWN, "a model's block")
     if switches.remove_outlier:
         raise UsageError(
             "the outlier of attention can be removed from synthetic networks only.",

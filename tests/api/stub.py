@@ -22,6 +22,7 @@ from attncli.api.answers import Answer as Answer
 from attncli.api.measured import measure as measure
 from attncli.api.saved_reports import compare as compare
 from attncli.api.saved_reports import read as read
+from attncli.api.sweep import sweep as sweep
 from attncli.errors import AttnError as AttnError
 from attncli.records import Report as Report
 from attncli.training.monitor import Monitor as Monitor

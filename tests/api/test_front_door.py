@@ -364,7 +364,10 @@ def test_python_in_the_documents_names_what_there_is() -> None:
     asked = 0
     for call in calls:
         if isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == "attn":
-            known = inspect.signature(getattr(attn, call.func.attr)).parameters
-            assert {keyword.arg for keyword in call.keywords} <= set(known), ast.unparse(call)
+            known = set(inspect.signature(getattr(attn, call.func.attr)).parameters)
+            if call.func.attr == "sweep" and call.args:  # takes those of its command, too
+                swept = ast.literal_eval(call.args[0]).replace("-", "_")
+                known |= set(inspect.signature(getattr(attn, swept)).parameters)
+            assert {keyword.arg for keyword in call.keywords} <= known, ast.unparse(call)
             asked += 1
     assert asked > 5

@@ -1,7 +1,7 @@
 """Cost of `attn approximate`, measured in one run: against tuned Adam, at narrow width, in memory, and in length.
 
     python tests/bench/approximate.py            all parts
-    python tests/bench/approximate.py adam long  some of: adam, narrow, long, window, growth, paper
+    python tests/bench/approximate.py adam long  some of: adam, rate, narrow, long, window, growth, line, orders, paper
 
 Set OPENBLAS_NUM_THREADS=1 for steady CPU times; CPU seconds are compared, so threads do not flatter either side.
 """
@@ -9,11 +9,13 @@ Set OPENBLAS_NUM_THREADS=1 for steady CPU times; CPU seconds are compared, so th
 import resource
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from attncli.fits import FitRequest, FittedModule
+from attncli.fits._line import width_one
 from attncli.fits._search import Attempt, find_width, narrowest, try_width
 from attncli.fits._verify import verify
 from attncli.patterns import build
@@ -205,6 +207,107 @@ def papers_width(target: csr_array, factors: str, projection: str, seed: int) ->
     return f"{method}: {found}, {time.process_time() - began:.0f} s"
 
 
+TEN = (
+    ("random:k=8", 128, 10),
+    ("random:k=4,weights=dirichlet", 128, 7),
+    ("random:k=2", 128, 4),
+    ("window:3", 64, 3),
+    ("window:5", 128, 6),
+    ("strided:8", 64, 2),
+    ("tree", 128, 4),
+    ("hub", 96, 5),
+    ("bigbird", 64, 8),
+    ("permutation", 128, 3),
+)
+"""Patterns, their lengths, and narrow widths at which they fit."""
+
+
+def success_rates() -> None:
+    """Ten patterns at fixed width, total variation 0.01, three seeds: who arrives within the CPU time that `learned` took.
+
+    Adam begins again, at both rates in turn, until that time is over; its last run may end after it, and is counted apart.
+    """
+    print("Rate: ten patterns, fixed width, worst row's total variation ≤ 0.01, equal CPU time")
+    warm = build("window", 64, np.random.default_rng(0))
+    adam(warm, 4, 0.1, 0.5, 0), ours(warm, FitRequest(d=4, **VARIATION_ONLY), 0)
+    arrived = np.zeros(3, dtype=int)
+    for name, length, d in TEN:
+        request = FitRequest(d=d, dtype="float32", **VARIATION_ONLY)
+        counts = np.zeros(3, dtype=int)
+        for seed in SEEDS:
+            target = build(name, length, np.random.default_rng(seed))
+            seconds, attempt = ours(target, request, seed)
+            in_time, late = restarted_adam(target, d, seconds, seed)
+            counts += attempt.met, in_time, in_time or late
+        arrived += counts
+        print(
+            f"  {name}, n = {length}, d = {d}: learned {counts[0]}, Adam {counts[1]}, late {counts[2]} of {len(SEEDS)}"
+        )
+    runs = len(TEN) * len(SEEDS)
+    print(
+        f"  of {runs}: learned {arrived[0]}, Adam {arrived[1]} in that time, {arrived[2]} with its last run ended"
+    )
+
+
+def restarted_adam(target: csr_array, d: int, seconds: float, seed: int) -> tuple[bool, bool]:
+    """Whether a run arrived before the time was over, and whether the last one did after it."""
+    spent, run = 0.0, 0
+    while spent < seconds:
+        took, worst, _ = adam(target, d, RATES[run % len(RATES)], 0.01, 100 * seed + run)
+        spent, run = spent + took, run + 1
+        if worst <= 0.01:
+            return spent <= seconds, True
+    return False, False
+
+
+def line() -> None:
+    """Width 1 at n = 2048: CPU seconds of the decision, its proof, and the verified module."""
+    upper = np.triu(np.ones((2048, 2048)))
+    nested = csr_array(upper / upper.sum(axis=1, keepdims=True))
+    rng = np.random.default_rng(0)
+    cases = {
+        "nested rows": (nested, False),
+        "block:1024": (build("block:1024", 2048, rng), False),
+        "previous --causal": (build("previous", 2048, rng, True), True),
+        "window:3": (build("window:3", 2048, rng), False),
+        "random:k=4": (build("random:k=4,weights=dirichlet", 2048, rng), False),
+    }
+    print("Line: n = 2048, float32 (wanted: at most 20 s)")
+    for name, (target, causal) in cases.items():
+        began = time.process_time()
+        found = width_one(target, FitRequest(d=1, causal=causal, dtype="float32"))
+        spent = time.process_time() - began
+        logits = "" if found.evidence is None else f", logits to {found.evidence.logit_scale:.4g}"
+        print(
+            f"  {name}: {found.answer.possible} ({found.answer.reason}){logits}, {spent:.1f} s CPU",
+            flush=True,
+        )
+
+
+def orders() -> None:
+    """Width 1 against brute force over all signs: 2,000 random patterns of 5 and of 6 keys, and 2,000 of any tolerances."""
+    import random
+
+    sys.path.insert(0, str(Path(__file__).parents[1] / "maths"))
+    from test_line import agree, any_case, brute_force, decide, rows_of, supports
+
+    for n in (5, 6):
+        for seed in range(2000):
+            draw = random.Random(seed)
+            agree(rows_of(tuple(draw.choice(supports(n)) for _ in range(n))))
+        print(
+            f"Orders: 2,000 patterns of {n} keys agree with brute force, every no with a proof",
+            flush=True,
+        )
+    open_cases = 0
+    for seed in range(2000):
+        weights, asked, causal = any_case(np.random.default_rng(seed))
+        answer = decide(weights, asked, causal=causal)
+        open_cases += answer.possible is None
+        assert answer.possible in (None, brute_force(weights, asked, causal))
+    print(f"Orders: 2,000 of any tolerances, weights and masks agree, {open_cases} not decided")
+
+
 def peak() -> float:
     """Peak resident memory of this process in GiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
@@ -217,6 +320,9 @@ PARTS = {
     "narrow": narrow,
     "growth": growth,
     "paper": paper,
+    "rate": success_rates,
+    "line": line,
+    "orders": orders,
 }
 
 if __name__ == "__main__":

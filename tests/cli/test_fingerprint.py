@@ -12,10 +12,11 @@ import typer.main
 from commands import attn
 from small_checkpoints import saved
 
+from attncli.api import fingerprint as module
+from attncli.api.fingerprint import WITHOUT_EFFECT, WRITTEN, fingerprint
 from attncli.cli.app import app
-from attncli.cli.config import fingerprint as module
-from attncli.cli.config.fingerprint import WITHOUT_EFFECT, WRITTEN, fingerprint, options_of
 from attncli.cli.config.foreign_code import SWITCHES
+from attncli.cli.config.option_values import options_of
 from attncli.processes.runs import OF_MODELS
 
 ROOT: Any = typer.main.get_command(app)

@@ -17,8 +17,10 @@ import commands
 import pytest
 from commands import ATTN, PLAIN, attn, files_in
 
-from attncli.cli.config.sweep_items import finished, models, report_path, steps
+from attncli.api.sweep_items import finished, models, report_name, steps
 from attncli.errors import InputError, UsageError
+from attncli.processes.engines import local
+from attncli.processes.runs import ProcessRun
 
 SIZES = ("--layers", "2", "--tokens", "5", "--width", "8", "--heads", "2")
 
@@ -50,7 +52,7 @@ def test_a_table_with_a_trend_and_one_report_per_item(runs: Path) -> None:
     assert [line.split()[0] for line in table[2:]] == ["100", "900", "1000"]
     assert "● SAN" in outcome.out
     assert len(files_in(runs / "out")) == 3
-    saved = [finished(path) for path in (runs / "out").iterdir()]
+    saved = [finished(str(path)) for path in (runs / "out").iterdir()]
     values = sorted(row.value or 0 for report in saved if report for row in report.rows if row.metric == "log10_residual" and row.layer == 2)  # fmt: skip
     swept = json.loads(attn(*SWEEP, "--format", "json").out)
     assert sorted(row["value"] for row in swept["rows"]) == values
@@ -60,10 +62,12 @@ def test_a_table_with_a_trend_and_one_report_per_item(runs: Path) -> None:
 def test_a_finished_item_is_never_run_again(runs: Path) -> None:
     before = attn(*SWEEP).out
     network(runs, 2000)
-    with mock.patch("subprocess.run", wraps=subprocess.run) as run:
+    with mock.patch.object(
+        local.Worker, "take", autospec=True, side_effect=local.Worker.take
+    ) as take:
         after = attn(*SWEEP).out
-    (call,) = run.call_args_list
-    assert "net-2000.safetensors" in call.args[0]
+    (call,) = take.call_args_list
+    assert "net-2000.safetensors" in call.args[1].words
     assert before.split("\n\n")[1].splitlines()[2] in after.splitlines()
 
 
@@ -91,7 +95,7 @@ def test_a_half_written_report_does_not_count(runs: Path) -> None:
     victim.write_bytes(victim.read_bytes()[:500])
     (runs / "out" / f".{victim.name}.abc.json").write_text("{")
     assert attn(*SWEEP).out == whole
-    assert finished(victim) is not None
+    assert finished(str(victim)) is not None
     assert len(files_in(runs / "out")) == 3
 
 
@@ -175,10 +179,10 @@ def test_a_text_that_changed_makes_another_report(tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
     text.write_text("one")
     options = {"text_file": str(text), "metric": None}
-    first = report_path(tmp_path, "rank-collapse", options, "org/name")
-    assert first == report_path(tmp_path, "rank-collapse", options, "org/name")
+    first = report_name("rank-collapse", options, "org/name")
+    assert first == report_name("rank-collapse", options, "org/name")
     text.write_text("other")
-    assert first != report_path(tmp_path, "rank-collapse", options, "org/name")
+    assert first != report_name("rank-collapse", options, "org/name")
 
 
 WAYS = ("environment", "config", "pyproject", "command line")
@@ -234,7 +238,7 @@ def test_what_every_item_would_write_over_is_refused(runs: Path) -> None:
 
 
 def test_options_that_no_item_has_are_refused_before_any_is_run(runs: Path) -> None:
-    with mock.patch("subprocess.run") as run:
+    with mock.patch.object(local, "Worker") as run:
         outcome = attn(*SWEEP, "--laers", "3")
     assert (outcome.code, outcome.out) == (2, "")
     assert "--layers" in outcome.err
@@ -242,17 +246,15 @@ def test_options_that_no_item_has_are_refused_before_any_is_run(runs: Path) -> N
 
 
 def test_a_report_of_files_that_changed_meanwhile_is_not_kept(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
-    from attncli.processes import runs as running
+    whole = local.Worker.outcome
 
-    whole = running.run_to_file
-
-    def slow(command: list[str], path: Path) -> running.ProcessRun:
-        done = whole(command, path)
-        if "900" in command[1]:
+    def slow(worker: local.Worker) -> ProcessRun:
+        done = whole(worker)
+        if worker.place == 1:
             shutil.copy("net-100.safetensors", "net-900.safetensors")
         return done
 
-    monkeypatch.setattr(running, "run_to_file", slow)
+    monkeypatch.setattr(local.Worker, "outcome", slow)
     outcome = attn(*SWEEP)
     assert outcome.code == 3
     assert "net-900.safetensors  (its files changed while it was measured" in outcome.out
@@ -300,7 +302,7 @@ def test_kill_9_at_twenty_moments_loses_nothing_but_the_item_in_hand(runs: Path)
         wait_for_group(process.pid)
         now = {path.name: path.stat().st_mtime_ns for path in out.glob("[!.]*")} if out.is_dir() else {}  # fmt: skip
         assert done.items() <= now.items(), "a finished item was lost or run again"
-        assert all(finished(out / name) for name in now), "a corrupt file"
+        assert all(finished(str(out / name)) for name in now), "a corrupt file"
         done = now
     assert len(done) > 3
     resumed = attn(*SWEEP)

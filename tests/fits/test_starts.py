@@ -5,7 +5,8 @@ import pytest
 from scipy.sparse import csr_array
 
 from attncli.fits import FitRequest
-from attncli.fits._search import AT_WIDTH, cheapest, find_width, narrowest, try_width
+from attncli.fits._manner import compared_at_a_width
+from attncli.fits._search import cheapest, find_width, narrowest, try_width
 from attncli.fits._starts import own_order, spectral_start
 from attncli.patterns import build
 from attncli.studies.approximate.solutions import solve
@@ -83,9 +84,9 @@ def test_at_one_width_the_smallest_logits_count() -> None:
     target = pattern("permutation", 96)
     request = FitRequest(d=4, dtype="float32")
     found = cheapest(target, request, [0])
-    each = [try_width(method, target, request, [0]) for method in AT_WIDTH]
+    each = [try_width(method, target, request, [0]) for method in compared_at_a_width()]
     assert found.logits == min(attempt.logits for attempt in each if attempt.met)
-    assert found.logits < 0.1 * each[AT_WIDTH.index("cyclic")].logits
+    assert found.logits < 0.1 * each[compared_at_a_width().index("cyclic")].logits
 
 
 def test_patterns_of_one_module_get_their_own_method_at_its_width() -> None:

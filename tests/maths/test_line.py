@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.sparse import csr_array
@@ -122,25 +122,30 @@ def test_all_patterns_of_four_keys() -> None:
 
 @pytest.mark.parametrize(("n", "count"), [(5, 20), (6, 8)])
 def test_random_patterns(n: int, count: int) -> None:
-    """`python tests/bench/approximate.py line` goes through 2,000 of each."""
+    """`python tests/bench/approximate.py orders` goes through 2,000 of each."""
     for seed in range(count):
         rng = random.Random(seed)
         agree(rows_of(tuple(rng.choice(supports(n)) for _ in range(n))))
 
 
-@settings(max_examples=25, deadline=None)
-@given(
-    st.floats(0.01, 3.0), st.floats(0.01, 0.9), st.integers(0, 10**6), st.booleans(), st.booleans()
-)
-def test_any_tolerances_any_weights_any_mask(
-    ratio: float, off: float, seed: int, even: bool, causal: bool
-) -> None:
-    rng = np.random.default_rng(seed)
+def any_case(
+    rng: np.random.Generator, ratio: float | None = None, off: float | None = None
+) -> tuple[np.ndarray, Tolerances, bool]:
+    """Rows of four keys with any supports and weights, masked or not, and tolerances."""
     weights = rows_of(tuple(supports(4)[k] for k in rng.integers(15, size=4)))
+    causal, even = rng.random(2) < 0.5
     weights = np.tril(weights) + np.diag(np.tril(weights).sum(axis=1) == 0) if causal else weights
     weights *= 1.0 if even else rng.uniform(0.2, 1.0, size=weights.shape)
     weights /= weights.sum(axis=1, keepdims=True)
-    asked = wanted(ratio, off)
+    drawn = float(rng.uniform(0.01, 3.0)), float(rng.uniform(0.01, 0.9))
+    return weights, wanted(ratio or drawn[0], off or drawn[1]), bool(causal)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.floats(0.01, 3.0), st.floats(0.01, 0.9), st.integers(0, 10**6))
+@example(2.0, 0.25, 180)  # two gaps that each want to be the larger, and grow slowly
+def test_any_tolerances_any_weights_any_mask(ratio: float, off: float, seed: int) -> None:
+    weights, asked, causal = any_case(np.random.default_rng(seed), ratio, off)
     answer = decide(weights, asked, causal=causal)
     if answer.possible is not None:  # at the edge itself nothing is said
         assert answer.possible is brute_force(weights, asked, causal)

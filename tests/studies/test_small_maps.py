@@ -170,3 +170,13 @@ def test_in_python_maps_come_with_pictures(tmp_path: Path) -> None:
     with_maps = attncli.inspect_model(str(tmp_path), token_ids=["3,1,4"], pictures=True)
     assert {tile.head for tile in with_maps.tiles} == {"0.0", "0.1", "1.0", "1.1"}
     assert attncli.inspect_model(str(tmp_path), token_ids=["3,1,4"]).tiles == ()
+
+
+def test_maps_of_the_callers_own_are_in_their_page(tmp_path: Path) -> None:
+    maps = torch.rand(2, 3, 5, 5, generator=torch.Generator().manual_seed(0)).softmax(dim=-1)
+    attncli.measure(maps, labels=list("abcde")).save(tmp_path / "own.html")
+    found = Numbers((tmp_path / "own.html").read_text())
+    assert {tuple(each["keys"]) for each in found.header["maps"]} == {tuple("abcde")}
+    for name, cells in maps_in(found).items():
+        layer, head = map(int, name.split("."))
+        assert np.abs(cells - maps[layer, head].numpy()).max() <= 0.51 / STEPS

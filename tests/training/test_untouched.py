@@ -7,6 +7,7 @@ import torch
 from training_runs import MODELS, PROBE, all_of, assert_same, batch, llama, train
 
 import attncli as attn
+from attncli.models.random.random_models import build
 from attncli.studies.heads.head_runs import Observer
 
 METRICS = {"probe": ["max_logit", "min_entropy", "sink", "stable_rank", "max_activation"], "batch": ["max_logit", "entropy_collapse", "sink"]}  # fmt: skip
@@ -93,3 +94,19 @@ def test_an_evaluation_in_between_is_not_taken_for_the_step() -> None:
         model(**batch(0))
     assert monitor.step() == {}
     monitor.close()
+
+
+@pytest.mark.parametrize("way", ["monitor", "question"])
+def test_a_model_that_takes_other_parts_for_short_texts_is_given_its_own_back(way: str) -> None:
+    """BigBird turns itself into full attention, and stays so."""
+    sizes = {"layers": 1, "width": 32, "heads": 2, "block_size": 4, "num_random_blocks": 1}
+    model: Any = build("big_bird", {**sizes, "max_position_embeddings": 512}, seed=0).train()
+    parts = [type(module) for module in model.modules()]
+    assert "BigBirdBlockSparseAttention" in {each.__name__ for each in parts}
+    if way == "monitor":
+        attn.Monitor(model, probe=[[5, 6, 7, 8, 9]], metrics="entropy")
+    else:
+        attn.inspect_model(model, metric="entropy", token_ids="5,6,7,8,9")
+    assert [type(module) for module in model.modules()] == parts
+    assert model.attention_type == "block_sparse"
+    assert all(module.training for module in model.modules())

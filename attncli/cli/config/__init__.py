@@ -1,13 +1,12 @@
 """Options that are not on the command line, and runs of attn by attn.
 
-config_file   attn.toml, or [tool.attn] of a pyproject.toml
-settings      what it and the environment set
-defaults      which of that applies to a run
-foreign_code  what counts on the command line alone
-named_checks  the checks that `attn ci` runs
-baselines     what a report is held against
-check_runs    one of them
-acceptance    its report made the baseline
-fingerprint   all that decides a run's numbers, as one digest
-sweep_items   what a sweep goes over
+config_file    attn.toml, or [tool.attn] of a pyproject.toml
+settings       what it and the environment set
+defaults       which of that applies to a run
+foreign_code   what counts on the command line alone
+named_checks   the checks that `attn ci` runs
+baselines      what a report is held against
+check_runs     one of them
+acceptance     its report made the baseline
+option_values  what a command line comes to
 """

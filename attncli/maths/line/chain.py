@@ -55,7 +55,7 @@ class LeastGaps(NamedTuple):
     gaps: Array
     """Infinite where they leave float range."""
     circular: bool
-    """Whether they grow without end: two gaps each want to be the larger."""
+    """Whether they do not settle because two gaps each want to be the larger."""
     logits: float
     """R / 2: the least logit scale."""
 
@@ -89,15 +89,18 @@ def least_gaps(chain: Chain) -> LeastGaps:
     up = chain.sign > 0
     np.maximum.at(rising, chain.cut[up], chain.steep[up])
     np.maximum.at(falling, chain.cut[~up], chain.steep[~up])
-    gaps = need.copy()
+    gaps, settled = need.copy(), False
     with np.errstate(over="ignore", invalid="ignore"):
         for _ in range(SWEEPS):
             before = gaps.copy()
             swept(gaps[::-1], rising[::-1])
             swept(gaps, falling)
-            if (gaps <= before * (1.0 + CLOSE)).all() or not gaps.max() < FAR:
+            settled = bool((gaps <= before * (1.0 + CLOSE)).all())
+            if settled or not gaps.max() < FAR:
                 break
-    return LeastGaps(gaps, against_each_other(rising, falling, gaps), 0.5 * float(gaps.sum()))
+    return LeastGaps(
+        gaps, not settled and against_each_other(rising, falling), 0.5 * float(gaps.sum())
+    )
 
 
 def swept(gaps: Array, steep: Array) -> None:
@@ -109,11 +112,12 @@ def swept(gaps: Array, steep: Array) -> None:
         total += gaps[place]
 
 
-def against_each_other(rising: Array, falling: Array, gaps: Array) -> bool:
-    """Whether gaps left float range although no order of them explains it."""
-    first_rising = int(np.argmax(rising > 0.0)) if rising.any() else len(gaps)
-    last_falling = len(gaps) - 1 - int(np.argmax(falling[::-1] > 0.0)) if falling.any() else -1
-    return last_falling > first_rising and not gaps.max() < FAR
+def against_each_other(rising: Array, falling: Array) -> bool:
+    """Whether some support that ends upwards holds the gap of one that ends downwards, and the reverse."""
+    if not (rising.any() and falling.any()):
+        return False
+    last_falling = len(falling) - 1 - int(np.argmax(falling[::-1] > 0.0))
+    return last_falling > int(np.argmax(rising > 0.0))
 
 
 def places(chain: Chain, least: LeastGaps) -> tuple[Array, Array]:

@@ -2,6 +2,7 @@
 
 import errno
 from pathlib import Path
+from typing import Any
 
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import (
@@ -88,3 +89,33 @@ def snapshot(
                 f"the disk is full while {name} is downloaded: free some space."
             ) from None
         raise InputError(f"{name} cannot be fetched: {str(error).splitlines()[0]}") from None
+
+
+def is_cached(name: str) -> bool:
+    """Whether any file of the model lies in the cache."""
+    return any(repository.repo_id == name for repository in scanned())
+
+
+def remove_from_cache(name: str) -> None:
+    """Every revision of the model that the cache holds."""
+    from huggingface_hub import scan_cache_dir
+
+    commits = [
+        revision.commit_hash
+        for repository in scanned()
+        if repository.repo_id == name
+        for revision in repository.revisions
+    ]
+    if commits:
+        scan_cache_dir().delete_revisions(*commits).execute()
+
+
+def scanned() -> list[Any]:
+    """The models in the cache; none where there is no cache yet."""
+    from huggingface_hub import scan_cache_dir
+    from huggingface_hub.errors import CacheNotFound
+
+    try:
+        return [found for found in scan_cache_dir().repos if found.repo_type == "model"]
+    except CacheNotFound:
+        return []

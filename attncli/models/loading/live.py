@@ -82,12 +82,26 @@ def left_as_it_was(model: nn.Module) -> Iterator[None]:
         for tensor in tensors_of(model):
             stack.callback(put_back, tensor, tensor.data, tensor.grad, tensor.requires_grad)
             tensor.grad = None  # a gradient must have the type of its tensor at every moment
+        stack.enter_context(modules_as_they_were(model))
         for module in model.modules():
-            stack.callback(setattr, module, "training", module.training)
             config = getattr(module, "config", None)
             if config is not None:
                 stack.callback(restore, config, dict(vars(config)))
         yield
+
+
+@contextmanager
+def modules_as_they_were(model: nn.Module) -> Iterator[None]:
+    """Attributes, mode and parts of every module: some take other parts where a text is short (BigBird), or note how long
+    the longest was."""
+    before = [(module, dict(vars(module)), dict(module._modules)) for module in model.modules()]
+    try:
+        yield
+    finally:
+        for module, attributes, parts in before:
+            restore(module, attributes)
+            module._modules.clear()
+            module._modules.update(parts)
 
 
 def put_back(
@@ -99,7 +113,7 @@ def put_back(
 
 
 def restore(config: Any, attributes: dict[str, Any]) -> None:
-    """The config's own attributes as they were, none more and none less."""
+    """Own attributes as they were, none more and none less."""
     vars(config).clear()
     vars(config).update(attributes)
 

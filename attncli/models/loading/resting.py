@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule
 
-from attncli.models.loading.live import cuda_devices, restore
+from attncli.models.loading.live import cuda_devices, modules_as_they_were, restore
 from attncli.models.loading.load import KEPT
 
 Kept = dict[str, tuple[Tensor, int, Tensor]]
@@ -25,8 +25,8 @@ def resting(model: nn.Module) -> Iterator[None]:
     """Evaluation mode, no gradients, no autocast, no compiled code, no cache."""
     with ExitStack() as stack:
         stack.enter_context(torch.random.fork_rng(cuda_devices(model)))
+        stack.enter_context(modules_as_they_were(model))
         for module in model.modules():
-            stack.callback(setattr, module, "training", module.training)
             module.training = False
             buffers = {name: each for name, each in module._buffers.items() if each is not None}
             if buffers:

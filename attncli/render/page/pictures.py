@@ -61,6 +61,8 @@ def kind_of(report: Report, view: View) -> str:
         return SAID
     if view is BOTH:
         return CURVES
+    if view.pair:  # what is worth reading there are the words
+        return TABLE
     of_heads = any(row.head is not None and row.layer is not None for row in rows)
     if of_heads and (view.across == "head" or view.down == "layer.head"):
         return HEADS

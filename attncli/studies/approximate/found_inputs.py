@@ -7,6 +7,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from attncli.errors import InputError, UsageError
+from attncli.fits._manner import tried_for_heads
 from attncli.fits._module_files import SavedFit, StoredModule
 from attncli.fits._search import Attempt, best_of, try_width
 from attncli.fits._types import FitRequest
@@ -23,8 +24,6 @@ from attncli.heads.inputs_for_scores import (
 from attncli.maths.rounding import DTYPES, Floats
 from attncli.studies import Progress, no_progress
 
-METHODS = ("learned", "convex", "certificate", "cyclic")
-"""What `auto` tries, in this order: small logits first, since rounding grows with them and the width is given."""
 QUIET = 1e15
 """A logit budget that refuses nothing but makes methods look for small logits from the start."""
 
@@ -85,7 +84,11 @@ def wanted_fit(
     """Queries and keys in float64, by the first method that meets the request, else the nearest."""
     budget = min(request.logit_budget, QUIET)
     request = replace(request, dtype="float64", logit_budget=budget)
-    names = [name for method in methods for name in (METHODS if method == "auto" else (method,))]
+    names = [
+        name
+        for method in methods
+        for name in (tried_for_heads() if method == "auto" else (method,))
+    ]
     attempts: list[Attempt] = []
     for name in names:
         attempts.append(try_width(name, target, request, seeds))

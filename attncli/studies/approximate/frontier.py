@@ -7,7 +7,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from attncli.fits._line import tolerances
-from attncli.fits._search import AUTO, Attempt, try_width
+from attncli.fits._manner import one_wide, tried_by_auto
+from attncli.fits._search import Attempt, try_width
 from attncli.fits._types import FitRequest
 from attncli.maths.digits import number
 from attncli.maths.least_widths import least_logits
@@ -124,10 +125,8 @@ def any_method(
 ) -> tuple[Attempt | None, int, str]:
     """The first method that meets the request, the modules tried, and the last reason against."""
     probes, reason = 0, "no method applies"
-    for method in (
-        *AUTO[1:],
-        AUTO[0],
-    ):  # one number a key serves every width, rarely with the smallest logits
+    # one number a key serves every width, rarely with the smallest logits: last
+    for method in sorted(tried_by_auto(), key=one_wide):
         attempt = try_width(method, target, request, seeds)
         probes += attempt.probes
         if attempt.met:

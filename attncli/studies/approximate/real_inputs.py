@@ -88,7 +88,7 @@ def with_real_inputs(
         shown.append(by_tokens(checkpoint, subject, head, one, tables[length], seeds, progress))
     name = f"{head.described['folder']}:{head.described['layer']}.{head.described['head']}"
     first = tables[found[0].target.shape[0]]
-    drawn = (f"{len(first.ids):,} of {first.of:,} tokens were tried: a shorter `length` leaves room for more.",)  # fmt: skip
+    drawn = (f"{len(first.ids):,} of {first.of:,} tokens were tried: a shorter length leaves room for more.",)  # fmt: skip
     return replace(
         report,
         headline=f"{name} by the model's own embeddings: {'; '.join(one.in_words() for one in shown)}.",

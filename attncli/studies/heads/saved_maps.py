@@ -17,11 +17,11 @@ from attncli.studies.heads.head_rows import Observed, head_rows, site_keys, unse
 from attncli.studies.heads.head_runs import Look, Observer, Seen, Wanted
 from attncli.studies.heads.head_views import ranked, views
 from attncli.studies.heads.model_heads import HeadPlan, census, headline
-from attncli.studies.heads.small_maps import SmallMaps
+from attncli.studies.heads.small_maps import SmallMaps, side_of
 from attncli.studies.heads.token_names import TokenNames
 from attncli.studies.heads.token_pairs import pair_rows, strongest_in_words
 from attncli.studies.heads.uniform_null import UniformNull
-from attncli.watching import Site, Strip, in_rounds
+from attncli.watching import Shape, Site, Strip, in_rounds
 from attncli.watching.float64 import in_float64
 from attncli.watching.map_files import MapFile, SavedMap
 
@@ -79,6 +79,21 @@ def inspect_maps(
         warnings=(*warned(plan, beyond), *odd_maps(file), *unsettled_spectra([seen])),
         tiles=() if small is None else tuple(small.tiles(named, keys, numbers, kept_rows)),
     )
+
+
+def small_maps_of(file: MapFile, plan: HeadPlan) -> SmallMaps | None:
+    """For a page; the numbers of heads stand in the file."""
+    shapes = {saved.site: Shape(*saved.shape) for saved in file.maps}
+    numbers = {saved.site: saved.heads for saved in file.maps}
+
+    def chosen(site: Site) -> list[int]:
+        if plan.layers is not None and site.layer not in plan.layers:
+            return []
+        own = enumerate(numbers[site])
+        return [place for place, number in own if plan.keeps(site.layer, number)]
+
+    side = side_of(shapes, chosen, True, plan.ranking.top if plan.ranking else None)
+    return None if side is None else SmallMaps(side, chosen)
 
 
 def chosen_in(file: MapFile, plan: HeadPlan, beyond: Beyond) -> Chosen:

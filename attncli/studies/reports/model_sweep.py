@@ -63,7 +63,7 @@ def model_sweep(items: Sequence[Item], shown: ShownNumber) -> Report:
             View("What happened", "item", (), findings="found"),
         ),
         findings=(*trends, *(Finding(item.name, about(item, items)) for item in items)),
-        warnings=tuple(duplicates(items)),
+        warnings=(*duplicates(items), *told_once(items)),
         verdicts=tuple(verdicts(items)),
     )
 
@@ -188,6 +188,17 @@ def duplicates(items: Sequence[Item]) -> Iterator[str]:
         twin = first_with_same_weights(item, items)
         if twin is not None:
             yield f"{item.name} has the same weights as {twin.name}"
+
+
+def told_once(items: Sequence[Item]) -> Iterator[str]:
+    """What the items' reports warn of, each sentence once, with the first item that it is about."""
+    about: dict[str, list[str]] = {}
+    for item in items:
+        for warning in item.report.warnings if item.report else ():
+            about.setdefault(warning, []).append(item.name)
+    for warning, names in about.items():
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        yield f"{names[0]}{more}: {warning}"
 
 
 def verdicts(items: Sequence[Item]) -> Iterator[Verdict]:

@@ -51,6 +51,8 @@ class ProbeRuns:
     null: UniformNull
     off_interface: bool
     """Whether some of its attention is not on transformers' attention interface."""
+    settles: bool
+    """Whether it takes other parts for short texts in its first pass (BigBird), which must be over before it is watched."""
 
     def look(self) -> list[Seen]:
         """What the model shows now."""
@@ -62,6 +64,8 @@ class ProbeRuns:
         wanted = Wanted(self.metrics.heads, self.metrics.states)
         body, stacks = self.subject.body, self.subject.stacks
         with quiet():
+            if self.settles:
+                body(**kwargs)
             return look(body, stacks, kwargs, wanted, self.null, name, unheard, proved=self.subject.shapes)  # fmt: skip
 
 
@@ -76,21 +80,26 @@ def probe_runs(
     own = trained.of_transformers
     most = LONGEST if own is None else min(LONGEST, longest(own) or LONGEST)
     texts = texts_of(trained, probe, tokenizer, tokens or most)
-    subject, off = proved(trained, texts, bool(metrics.states))
-    return ProbeRuns(trained, subject, tuple(texts), metrics, UniformNull(), off)
+    subject, off, settles = proved(trained, texts, bool(metrics.states))
+    return ProbeRuns(trained, subject, tuple(texts), metrics, UniformNull(), off, settles)
 
 
 def proved(
     trained: Unwrapped, texts: Sequence[ModelInput], with_states: bool
-) -> tuple[HeadSubject, bool]:
-    """The model's blocks and attention; a module of the caller's own is proved on the first text itself."""
+) -> tuple[HeadSubject, bool, bool]:
+    """The model's blocks and attention, whether some is off the interface, and whether the model settles in a first pass.
+
+    A module of the caller's own is proved on the first text itself.
+    """
     own, body = trained.of_transformers, cast(PreTrainedModel, trained.body)
     with resting(trained.model), own_precision(body), quiet():
         short = texts[0].kwargs if own is None else example_inputs(body_of(own), SHORT)
+        before = list(map(id, body.modules()))
         proof = prove(body, short)
         follows = own is not None or with_states
         stacks = find_stacks(body, short) if follows else ()
-        return HeadSubject(body, stacks, proof.shapes), bool(proof.whole_maps)
+        subject = HeadSubject(body, stacks, proof.shapes)
+        return subject, bool(proof.whole_maps), before != list(map(id, body.modules()))
 
 
 def texts_of(trained: Unwrapped, probe: Probe, tokenizer: Any, tokens: int) -> list[ModelInput]:

@@ -14,12 +14,16 @@ from dataclasses import dataclass, replace
 
 from attncli.errors import UsageError
 from attncli.networks.spec import NetworkSpec
-from attncli.networks.variants import VARIANTS, Switches
+from attncli.networks.variants import VARIANTS, Switches, require_known
 
 HEADS = 2
 NORM_EPSILON = 1e-12
 DROPOUT = 0.1
 """As released."""
+
+
+KNOWN = ("skip", "mlp", "mlp_skip")
+"""Switches that these networks have."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,7 @@ class Design:
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
+        require_known(self.switches, KNOWN, "a network of the circle")
         if self.width < HEADS or self.width % HEADS:
             raise UsageError(
                 f"`width={self.width!r}` must be a positive multiple of the {HEADS} heads."

@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from browser import Opened
 from page_reports import HOSTILE, of_curves, of_heads, of_maps, of_tiles, of_words
 
@@ -222,6 +223,7 @@ AA = """() => {
 }"""
 
 
+@pytest.mark.slow
 def test_every_text_can_be_read_by_day_by_night_and_on_paper(opened: Opened) -> None:
     """Contrast AA of every text on its ground, and of every shade that a cell can have."""
     for report in (of_tiles(), of_curves(), of_words()):
@@ -233,6 +235,7 @@ def test_every_text_can_be_read_by_day_by_night_and_on_paper(opened: Opened) -> 
             assert page.evaluate(AA) == []
 
 
+@pytest.mark.slow
 def test_every_control_has_a_name_and_every_picture_a_table(opened: Opened) -> None:
     for report in (of_tiles(), of_curves(), of_words(), of_maps()):
         page = opened.page(html(report), "#head=0.1&metric=sink")
@@ -244,6 +247,7 @@ def test_every_control_has_a_name_and_every_picture_a_table(opened: Opened) -> N
         assert page.locator("svg, canvas").evaluate_all(bare) == 0
 
 
+@pytest.mark.slow
 def test_a_narrow_window_scrolls_no_way_but_down(opened: Opened) -> None:
     for report in (of_heads(6, 12), of_curves(), of_words(), of_maps()):
         page = opened.page(html(report), "#head=1.1", viewport={"width": 400, "height": 800})

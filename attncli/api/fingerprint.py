@@ -13,8 +13,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from attncli.cli.arguments import with_plot_target
-from attncli.cli.root import root
 from attncli.errors import AttnError
 from attncli.models.files.weight_files import NOT_WEIGHTS
 from attncli.models.inputs.id_lists import FILE
@@ -31,19 +29,6 @@ WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".ckpt")
 Options = Mapping[str, Any]
 
 
-def options_of(words: Sequence[str]) -> dict[str, Any]:
-    """Every option of a command line with its value: given there, set in the environment or a file, or the default."""
-    from attncli.cli.config.settings import default_map
-
-    whole = root()
-    name, *rest = words
-    defaults = default_map(whole).get(name, {})
-    context = whole.commands[name].make_context(
-        f"attn {name}", with_plot_target(rest), default_map=defaults
-    )
-    return dict(context.params)
-
-
 def fingerprint(command: str, options: Options, but: Sequence[str] = ()) -> str:
     """The digest. `but`: endings of files in the SOURCE's folder that are accounted for elsewhere."""
     deciding = {name: shown(value) for name, value in options.items() if name not in WITHOUT_EFFECT}
@@ -53,6 +38,9 @@ def fingerprint(command: str, options: Options, but: Sequence[str] = ()) -> str:
 
 
 def shown(value: Any) -> Any:
+    """Nothing given is nothing, whether the option would hold one value or several."""
+    if value is None or value in ([], ()):
+        return repr(None)
     return [shown(each) for each in value] if isinstance(value, list | tuple) else repr(value)
 
 

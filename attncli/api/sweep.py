@@ -1,0 +1,261 @@
+"""The question of `attn sweep`: how a number moves over many models."""
+
+import importlib
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from attncli import gates
+from attncli.api.answers import Answer, answer
+from attncli.api.fingerprint import SOURCE, WRITTEN, Options
+from attncli.api.question import call_in_words, converted, parts_of, watched
+from attncli.api.sweep_items import ENDING, finished, models, reports_in, steps
+from attncli.api.sweep_runs import Judged, SweepPlan, run_all
+from attncli.errors import InputError, UsageError, unknown_name
+from attncli.gates import Condition
+from attncli.options.declared import Option
+from attncli.options.groups import flat_parameters, group_parameters
+from attncli.options.shared import OutputOptions
+from attncli.options.sweep_options import DEFAULT_FOLDER, EngineOptions, ItemOptions
+from attncli.processes.engines import Engine, opened
+from attncli.processes.launch import launch
+from attncli.processes.runs import OF_MODELS
+from attncli.records import Report
+from attncli.reports import read
+from attncli.reports.provenance import with_provenance
+from attncli.stored.addresses import file_system, is_address
+from attncli.studies import Progress
+from attncli.studies.reports.model_sweep import Item, ShownNumber, model_sweep
+from attncli.writing.whole_files import require_folder
+
+Names = str | PathLike[str] | Iterable[str | PathLike[str]]
+NOT_THERE = "there is no report of it"
+
+
+class Swept(NamedTuple):
+    """The table, and the exit codes of the items that failed."""
+
+    report: Report
+    codes: list[int]
+
+
+def sweep(
+    command: str | None = None,
+    model: Names = (),
+    *,
+    glob: Names = (),
+    revisions: str | None = None,
+    models_file: str | PathLike[str] | None = None,
+    into: str | PathLike[str] = DEFAULT_FOLDER,
+    show: str | None = None,
+    collect: str | PathLike[str] | None = None,
+    engine: str | None = None,
+    engine_options: Names | Mapping[str, object] = (),
+    evict: bool = False,
+    progress: bool | Progress | None = None,
+    **options: Any,
+) -> Answer:
+    """How does a number move over many models, such as the checkpoints of a training run?
+
+    `attn.sweep("rank-collapse", ["./a", "./b"], engine="local:2", variants="SAN")`: the command, the models, and the
+    command's own options as keywords. Keywords alone count: no configuration file, no environment.
+    """
+    pairs = engine_options.items() if isinstance(engine_options, Mapping) else ()
+    written = [f"{name}={value}" for name, value in pairs] or listed(engine_options)
+    items = ItemOptions(
+        listed(model),
+        listed(glob),
+        revisions,
+        None if models_file is None else os.fspath(models_file),
+        os.fspath(into),
+        show,
+        None if collect is None else os.fspath(collect),
+    )
+    words, values = keywords_of(command, options) if command is not None else ((), {})
+    asked = SweepQuestion(command, words, lambda name: values, items, EngineOptions(engine, written, evict), NO_CONFIGURATION)  # fmt: skip
+    with watched(progress) as watch:
+        found = swept(asked, (), watch)
+    said = call_in_words("sweep", {"model": items.model, **options}, (command,))
+    return answer(with_provenance(found.report, said))
+
+
+NO_CONFIGURATION = {"ATTN_CONFIG": os.devnull}
+"""Settings of runs for which only their own words count."""
+
+
+class SweepQuestion(NamedTuple):
+    """What was asked, from Python or at a terminal."""
+
+    command: str | None
+    words: Sequence[str]
+    values: Callable[[str], Options]
+    """Every option of the command with its value, given a model."""
+    items: ItemOptions
+    run: EngineOptions
+    settings: Mapping[str, str]
+
+
+def listed(names: Any) -> list[str]:
+    one = isinstance(names, str | PathLike)
+    return [str(os.fspath(name)) for name in ([names] if one else names)]
+
+
+def keywords_of(command: str, given: Mapping[str, Any]) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """The command's options as words for those who run it, and all of their values."""
+    require_command(command)
+    asked = question_of(command)
+    known = {each.name: each for each in flat_parameters(asked) if each.name != SOURCE}
+    for name in given:
+        if name not in known:
+            raise unknown_name(f"keyword of {command}", name, known)
+    own = {name: converted(known[name], value) for name, value in given.items()}
+    words = [word for name, value in own.items() for word in typed(known[name], value)]
+    rest = {each.name: each.default for each in (*known.values(), *group_parameters(OutputOptions))}
+    return tuple(words), {**rest, **own}
+
+
+def question_of(command: str) -> Callable[..., Any]:
+    name = command.replace("-", "_")
+    module = importlib.import_module(f"attncli.api.{name}")
+    asked: Callable[..., Any] = getattr(module, name).asked
+    return asked
+
+
+def typed(parameter: Any, value: Any) -> list[str]:
+    """An option as the command line spells it."""
+    _, said = parts_of(parameter)
+    flags = next((one.flags for one in said if isinstance(one, Option)), ())
+    names = next(iter(flags), "--" + parameter.name.replace("_", "-")).split("/")
+    if isinstance(value, bool):
+        return [names[0]] if value else names[1:2]
+    if value is None:
+        return []
+    return [f"{names[0]}={each}" for each in (value if isinstance(value, list) else [value])]
+
+
+def require_command(command: str) -> None:
+    if command not in OF_MODELS:
+        raise unknown_name("command to sweep", command, OF_MODELS)
+
+
+def planned(asked: SweepQuestion) -> SweepPlan:
+    """What is to be run, with all refused that can be before it is."""
+    if asked.command is None:
+        raise UsageError(f"there is no COMMAND to run on the models: it is one of {', '.join(OF_MODELS)}.")  # fmt: skip
+    require_command(asked.command)
+    items = asked.items
+    names = models(items.model, items.glob, items.revisions, items.models_file)
+    options = asked.values(names[0])
+    for name in WRITTEN:
+        if options.get(name) is not None:
+            raise UsageError(f"`{name}={str(options[name])!r}` would be written by every item: leave it out.")  # fmt: skip
+    words, into = tuple(asked.words), items.collect or items.into
+    return SweepPlan(asked.command, words, options, names, into, asked.settings, asked.run.evict)
+
+
+def swept(asked: SweepQuestion, conditions: Sequence[Condition], progress: Progress) -> Swept:
+    """Run what is missing, and put the reports side by side."""
+    shown = None if asked.items.show is None else shown_number(asked.items.show)
+    if shown is not None:
+        gates.refuse_unmeasured(conditions, [shown.metric])
+    if asked.items.collect is not None:
+        judged = collected(asked, asked.items.collect)
+    elif asked.command is None:
+        judged = as_they_lie(asked.items, conditions, shown)
+    else:
+        plan = planned(asked)
+        gates.refuse_unmatched(conditions, {"item": plan.names, "step": plan.steps})
+        judged = run_all(plan, engine_of(asked.run, plan.into), progress, partial(refuse_gates, conditions, shown))  # fmt: skip
+    items = [item for item, _ in judged]
+    report = model_sweep(items, shown or default_shown(items))
+    return Swept(report, [code for _, code in judged if code])
+
+
+def engine_of(run: EngineOptions, into: str) -> Engine:
+    """The engine, and the place for the reports, both refused before any run."""
+    default = "torchrun" if launch().several else "local"
+    engine = opened(run.engine or default, run.engine_options)
+    if launch().several and run.engine not in (None, "torchrun"):
+        raise UsageError(f"`engine={run.engine!r}` has processes of its own: start it without torchrun.")  # fmt: skip
+    if is_address(into):
+        file_system(into)
+    else:
+        require_folder(Path(into))
+    return engine
+
+
+def refuse_gates(conditions: Sequence[Condition], shown: ShownNumber | None, item: Item) -> None:
+    """What the first report shows of the gates is said before the second is made."""
+    if item.report is not None:
+        alone = model_sweep([item], shown or default_shown([item]))
+        gates.refuse_unmeasured(conditions, {row.metric for row in alone.rows})
+        series = [row.variant for row in alone.rows if row.variant is not None]
+        gates.refuse_unmatched(conditions, {"variant": series} if series else {})
+
+
+def collected(asked: SweepQuestion, folder: str) -> list[Judged]:
+    """The reports of a folder, run by nobody here; with models only theirs."""
+    if asked.command is not None:
+        plan = planned(asked)
+        found = [(name, finished(plan.report_of(name))) for name in plan.names]
+    else:
+        reports = [(place, finished(place)) for place in reports_in(folder)]
+        found = [(named(report, place), report) for place, report in reports if report is not None]
+        found = [(name, report) for name, report in found if report and report.study != "sweep"]
+        if not found:
+            raise InputError(f"there is no report in {folder}: give the folder that `into` names.")
+    numbers = steps([name for name, _ in found])
+    return [
+        (Item(name, step, report, "" if report else NOT_THERE), 0 if report else InputError.exit_code)
+        for (name, report), step in zip(found, numbers, strict=True)
+    ]  # fmt: skip
+
+
+def as_they_lie(
+    items: ItemOptions, conditions: Sequence[Condition], shown: ShownNumber | None
+) -> list[Judged]:
+    """Finished reports by their names, such as the history of a training; one that cannot be read is told."""
+    names = models(items.model, items.glob, items.revisions, items.models_file)
+    unfinished = [name for name in names if not name.endswith(ENDING)]
+    if unfinished:
+        raise UsageError(
+            f"{unfinished[0]} is no finished report: say what is run on it, as in `sweep('inspect-model', model={unfinished[0]!r})`."
+        )
+    gates.refuse_unmatched(conditions, {"item": names, "step": steps(names)})
+    judged = []
+    for name, step in zip(names, steps(names), strict=True):
+        try:
+            item, code = Item(name, step, read(name)), 0
+        except InputError as error:
+            item, code = Item(name, step, None, str(error)), error.exit_code
+        refuse_gates(conditions, shown, item)
+        judged.append((item, code))
+    return judged
+
+
+def named(report: Report, place: str) -> str:
+    """The item as its command named it, else its file."""
+    words = report.command[2:3]
+    return words[0] if words and not words[0].startswith("-") else place
+
+
+def shown_number(text: str) -> ShownNumber:
+    selection, aggregate = gates.parse_subject(text)
+    if aggregate not in gates.AGGREGATES:
+        raise UsageError(f"`show={text!r}`: a table needs one number: min(), max() or mean().")
+    choose = partial(gates.select, wanted=selection)
+    combine = gates.AGGREGATES[aggregate]
+    return ShownNumber(selection.text, selection.metric, choose, aggregate, combine)
+
+
+def default_shown(items: Sequence[Item]) -> ShownNumber:
+    """Of the first report the first metric of its states, after the last layer; where it has none, its first metric."""
+    report: Report | None = next((item.report for item in items if item.report), None)
+    if report is None or not report.rows:
+        return shown_number("value")
+    numbers = [row for row in report.rows if row.value is not None] or list(report.rows)
+    states = [row for row in numbers if row.layer is not None and row.head is None]
+    return shown_number(f"{states[0].metric}[layer=-1]" if states else numbers[0].metric)

@@ -1,0 +1,19 @@
+"""What a command line comes to: every option of its command with its value."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from attncli.cli.arguments import with_plot_target
+from attncli.cli.config.settings import default_map
+from attncli.cli.root import root
+
+
+def options_of(words: Sequence[str]) -> dict[str, Any]:
+    """Given there, set in the environment or a file, or the default."""
+    whole = root()
+    name, *rest = words
+    defaults = default_map(whole).get(name, {})
+    context = whole.commands[name].make_context(
+        f"attn {name}", with_plot_target(rest), default_map=defaults
+    )
+    return dict(context.params)

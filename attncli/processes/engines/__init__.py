@@ -1,0 +1,69 @@
+"""Engines: what does many jobs at a time, one per file. An engine is opened before the work, which refuses what it cannot do.
+
+local         warm workers on this machine
+submitit      job arrays of Slurm, or processes here
+dask          a scheduler, or a cluster on this machine
+ray           a cluster, or one on this machine
+torchrun      the processes that torchrun has started
+_warm_worker  the program of a worker of `local`
+_futures      what the engines have in common that hand jobs to somebody else's scheduler
+
+To add one, add a file with a function of its name: `name(where, options)`, given what stands behind the colon and the
+`--engine-options`, returns what takes jobs and yields how each has ended, in the order in which they end. Closing it
+stops the workers.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+
+from attncli.errors import UsageError
+from attncli.processes.jobs import Job
+from attncli.processes.runs import ProcessRun
+from attncli.registry import Registry
+
+ENGINES = Registry("engine", "attncli.processes.engines")
+
+EngineOptions = Mapping[str, str | int | float]
+Outcomes = Generator[tuple[int, ProcessRun], None, None]
+"""The place of a job and how it has ended."""
+Engine = Callable[[Iterable[Job], int], Outcomes]
+"""Of jobs, taken as there is room for them, and how many there are at most."""
+
+
+def opened(text: str, options: Sequence[str]) -> Engine:
+    """The engine that `local:4` or `dask:tcp://host:8786` names."""
+    name, _, where = text.partition(":")
+    engine: Engine = ENGINES[name](where, parsed(options))
+    return engine
+
+
+def parsed(texts: Sequence[str]) -> dict[str, str | int | float]:
+    """`partition=a,timeout_min=60`, repeatable."""
+    found: dict[str, str | int | float] = {}
+    for part in (part.strip() for text in texts for part in text.split(",")):
+        name, equals, value = part.partition("=")
+        if not (name and equals and value):
+            raise UsageError(f"cannot read '{part}' of `engine_options`: write name=value,….")
+        if name in found:
+            raise UsageError(f"`engine_options` gives {name} twice: leave one out.")
+        found[name] = number_or_text(value)
+    return found
+
+
+def number_or_text(value: str) -> str | int | float:
+    for kind in (int, float):
+        try:
+            return kind(value)
+        except ValueError:
+            continue
+    return value
+
+
+def refuse_options(engine: str, options: EngineOptions, known: Sequence[str]) -> None:
+    for name in options:
+        if name not in known:
+            takes = f"takes {', '.join(known)}" if known else "takes none"
+            raise UsageError(f"{name} of `engine_options`: the engine '{engine}' {takes}.")
+
+
+def needs(engine: str, library: str, extra: str) -> UsageError:
+    return UsageError(f"`engine={engine!r}` needs {library}: pip install 'attncli[{extra}]'.")

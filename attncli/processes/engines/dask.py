@@ -1,0 +1,85 @@
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from attncli.errors import UsageError
+from attncli.processes.engines import Engine, EngineOptions, Outcomes, needs, refuse_options
+from attncli.processes.engines._futures import lost
+from attncli.processes.jobs import Job, made
+
+OWN = ("workers", "memory_limit")
+"""Of a cluster on this machine."""
+
+
+def dask(where: str, options: EngineOptions) -> Engine:
+    """A scheduler, as in dask:tcp://host:8786, or workers here; other --engine-options are resources of each item: gpu=.5."""
+    try:
+        import distributed
+    except ImportError:
+        raise needs("dask", "dask", "dask") from None
+    if where:
+        for name in OWN:
+            if name in options:
+                raise UsageError(f"{name} of `engine_options`: the workers of {where} are there already, leave it out.")  # fmt: skip
+    resources = {name: value for name, value in options.items() if name not in OWN}
+    for name, value in resources.items():
+        if isinstance(value, str):
+            refuse_options("dask", {name: value}, (*OWN, "and resources with numbers"))
+    return partial(run, distributed, where, options, resources)
+
+
+def run(
+    distributed: Any,
+    where: str,
+    options: EngineOptions,
+    resources: EngineOptions,
+    jobs: Iterable[Job],
+    total: int,
+) -> Outcomes:
+    """Every item is a task; one whose worker is lost is not tried on the others, which it would kill too."""
+    with client_of(distributed, where, options, resources, total) as client:
+        places = {
+            client.submit(made, job, pure=False, retries=0, resources=dict(resources) or None): job.place
+            for job in jobs
+        }  # fmt: skip
+        try:
+            for future in distributed.as_completed(list(places)):
+                error = future.exception() if future.status != "finished" else None
+                yield places[future], future.result() if error is None else lost(error)
+        finally:
+            client.cancel(list(places), force=True)
+
+
+@contextmanager
+def client_of(
+    distributed: Any, where: str, options: EngineOptions, resources: EngineOptions, total: int
+) -> Iterator[Any]:
+    """Of the scheduler that there is, or of one that lives as long as the sweep."""
+    import os
+
+    import dask as library
+
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    quiet = {"distributed.scheduler.allowed-failures": 0, "logging.distributed": "critical"}
+    with library.config.set(quiet):
+        if where:
+            try:
+                client = distributed.Client(where, timeout=10)
+            except (OSError, TimeoutError, ValueError) as error:
+                raise UsageError(f"`engine='dask'`: no scheduler answers at {where}: {error}.") from None  # fmt: skip
+            with client:
+                yield client
+            return
+        workers = int(options.get("workers", 0)) or min(total, os.cpu_count() or 1)
+        cluster = distributed.LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            memory_limit=options.get("memory_limit", "auto"),
+            resources=dict(resources),
+            dashboard_address=None,
+            silence_logs=logging.CRITICAL,
+        )
+        with cluster, distributed.Client(cluster) as client:
+            yield client

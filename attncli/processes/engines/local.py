@@ -1,0 +1,139 @@
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from functools import partial
+from selectors import EVENT_READ, DefaultSelector
+
+from attncli.errors import UsageError
+from attncli.limits import MEMORY, free_memory, whole_number
+from attncli.processes.engines import Engine, EngineOptions, Outcomes, refuse_options
+from attncli.processes.jobs import Job
+from attncli.processes.launch import without_launch
+from attncli.processes.runs import ProcessRun, ended
+
+WORKER = "attncli.processes.engines._warm_worker"
+PATIENCE = 5.0
+"""Seconds that a worker may take to end before it is killed."""
+
+
+def local(where: str, options: EngineOptions) -> Engine:
+    """Warm workers on this machine, one item at a time each, as in local:4; without a number one."""
+    refuse_options("local", options, ())
+    count = whole_number(where or "1")
+    if not count:
+        raise UsageError(f"`engine={f'local:{where}'!r}`: write how many workers, as in local:4.")
+    return partial(run, count)
+
+
+def run(count: int, jobs: Iterable[Job], total: int) -> Outcomes:
+    """Each job to the worker that is free first."""
+    workers = Workers(min(count, total))
+    try:
+        yield from workers.outcomes(iter(jobs))
+    finally:
+        workers.stop()
+
+
+class Worker:
+    """A process that does one job at a time."""
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-m", WORKER],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            encoding="utf-8",
+        )
+        self.place = -1
+
+    def take(self, job: Job) -> None:
+        assert self.process.stdin is not None
+        self.place = job.place
+        with suppress(BrokenPipeError):  # it has died; its silence will say so
+            print(json.dumps(job), file=self.process.stdin, flush=True)
+
+    def outcome(self) -> ProcessRun:
+        """How the job has ended; a worker that says nothing is gone."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        return ProcessRun(*json.loads(line)) if line else ended(self.process.wait())
+
+    @property
+    def lives(self) -> bool:
+        return self.process.poll() is None
+
+    def stop(self) -> None:
+        """At once, whatever it does."""
+        self.process.terminate()
+        try:
+            self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                with suppress(BrokenPipeError):
+                    stream.close()
+
+
+class Workers:
+    """So many of them; one that dies is replaced when the next job comes."""
+
+    def __init__(self, count: int) -> None:
+        self.environment = shared_between(count)
+        self.count = count
+        self.busy: list[Worker] = []
+        self.free: list[Worker] = []
+        self.selector = DefaultSelector()
+
+    def outcomes(self, jobs: Iterator[Job]) -> Outcomes:
+        """As they come; whoever is free has its next job before the last one is told."""
+        self.fill(jobs)
+        while self.busy:
+            for key, _ in self.selector.select():
+                worker: Worker = key.data
+                place, found = worker.place, worker.outcome()
+                self.rest(worker)
+                self.fill(jobs)
+                yield place, found
+
+    def fill(self, jobs: Iterator[Job]) -> None:
+        while len(self.busy) < self.count:
+            job = next(jobs, None)
+            if job is None:
+                return
+            worker = self.free.pop() if self.free else Worker(self.environment)
+            self.busy.append(worker)
+            self.selector.register(worker.process.stdout, EVENT_READ, worker)  # type: ignore[arg-type]
+            worker.take(job)
+
+    def rest(self, worker: Worker) -> None:
+        self.selector.unregister(worker.process.stdout)  # type: ignore[arg-type]
+        self.busy.remove(worker)
+        if worker.lives:
+            self.free.append(worker)
+        else:
+            worker.stop()
+
+    def stop(self) -> None:
+        self.selector.close()
+        for worker in (*self.busy, *self.free):
+            worker.stop()
+
+
+def shared_between(count: int) -> dict[str, str]:
+    """The environment of each worker: its part of the cores, and of the memory that is free now."""
+    environment = without_launch(os.environ)
+    if count > 1:
+        threads = max(1, (os.cpu_count() or 1) // count)
+        environment.setdefault("OMP_NUM_THREADS", str(threads))
+        free = free_memory()
+        if free is not None:
+            environment[MEMORY] = str(free // count)
+    return environment

@@ -1,0 +1,24 @@
+from collections.abc import Iterable
+from pathlib import Path
+
+from attncli.errors import UsageError
+from attncli.processes.engines import Engine, EngineOptions, Outcomes, refuse_options
+from attncli.processes.jobs import Job
+from attncli.processes.launch import launch
+from attncli.processes.runs import run_to_file
+
+
+def torchrun(where: str, options: EngineOptions) -> Engine:
+    """The processes that torchrun has started, every n-th item in each, and each item in a process of its own."""
+    refuse_options("torchrun", options, ())
+    if where or not launch().several:
+        raise UsageError(
+            "`engine='torchrun'` takes the processes that there are: torchrun --nproc-per-node N -m attncli sweep …"
+        )
+    return run
+
+
+def run(jobs: Iterable[Job], total: int) -> Outcomes:
+    """One after the other: the other processes have the others."""
+    for job in jobs:
+        yield job.place, run_to_file(job.words, Path(job.report))

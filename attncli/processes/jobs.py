@@ -1,0 +1,99 @@
+"""One run of attn as a value that can travel to another process or machine, and what a worker makes of it.
+
+A worker that has done one run has imported what the next one needs, so it runs attn in its own process, as
+`python -m attncli` does, with all that it says kept.
+"""
+
+import contextlib
+import io
+import os
+import runpy
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from attncli.errors import AttnError
+from attncli.limits import MEMORY
+from attncli.processes.launch import without_launch
+from attncli.processes.runs import ProcessRun, last_sentence, output_words
+from attncli.stored.addresses import is_address, put_whole
+
+SETTING = "ATTN_"
+"""How environment variables begin that set attn's options."""
+
+
+class Job(NamedTuple):
+    """One item."""
+
+    place: int
+    """Among all items."""
+    words: tuple[str, ...]
+    """The command line, without where its report goes."""
+    report: str
+    """The file for its report, or an fsspec address."""
+    folder: str
+    """Where relative names begin."""
+    settings: Mapping[str, str]
+    """Environment variables that set options; those of the worker itself do not count."""
+
+
+def made(job: Job) -> ProcessRun:
+    """Run the job in this process; its report is written whole or not at all."""
+    with surroundings(job):
+        if not is_address(job.report):
+            return in_this_process(job.words, Path(job.report))
+        with tempfile.TemporaryDirectory(prefix="attn-") as scratch:
+            path = Path(scratch) / "report.json"
+            run = in_this_process(job.words, path)
+            try:
+                if run.finished:
+                    put_whole(job.report, path.read_bytes())
+            except AttnError as error:
+                return ProcessRun(error.exit_code, str(error))
+            return run
+
+
+@contextlib.contextmanager
+def surroundings(job: Job) -> Iterator[None]:
+    """The folder and the settings of whoever asked, and no rank among other processes."""
+    before, here = dict(os.environ), Path.cwd()
+    plain = {name: value for name, value in without_launch(before).items() if not name.startswith(SETTING)}  # fmt: skip
+    kept = {name: value for name, value in before.items() if name == MEMORY}
+    os.environ.clear()
+    os.environ.update({**plain, **job.settings, **kept})
+    try:
+        with contextlib.suppress(
+            FileNotFoundError
+        ):  # on another machine, where all names are whole
+            os.chdir(job.folder)
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+        os.chdir(here)
+
+
+def settings_here(environment: Mapping[str, str]) -> dict[str, str]:
+    """What sets options of the runs that are started here."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if name.startswith(SETTING) and name != MEMORY
+    }
+
+
+def in_this_process(words: Sequence[str], path: Path) -> ProcessRun:
+    """As `python -m attncli` runs, but for the process."""
+    before, said = sys.argv, io.StringIO()
+    sys.argv = ["attn", *words, *output_words(path)]
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
+            runpy.run_module("attncli", run_name="__main__")
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else int(bool(ended.code))
+        return ProcessRun(code, last_sentence(said.getvalue()))
+    finally:
+        sys.argv = before
+    return ProcessRun(0, "")

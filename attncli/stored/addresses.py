@@ -1,0 +1,68 @@
+"""Files at an address such as s3://bucket/folder/name or memory://name, by fsspec: read, and written whole or not at all."""
+
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+from attncli.errors import InputError, UsageError
+
+MARK = "://"
+
+
+def is_address(text: str) -> bool:
+    return MARK in text
+
+
+def file_system(address: str) -> tuple[Any, str]:
+    """What speaks the address's protocol, and its path there."""
+    try:
+        import fsspec
+    except ImportError:
+        raise UsageError(f"{address} needs fsspec: pip install 'attncli[remote]'.") from None
+    try:
+        return fsspec.core.url_to_fs(address)  # type: ignore[no-any-return]
+    except (ImportError, ValueError) as error:
+        raise UsageError(f"{address} cannot be reached: {str(error).rstrip('.')}.") from None
+
+
+def bytes_at(address: str) -> bytes | None:
+    """None where there is no such file."""
+    system, path = file_system(address)
+    try:
+        return bytes(system.cat_file(path))
+    except FileNotFoundError:
+        return None
+    except Exception as error:  # every protocol has errors of its own
+        raise InputError(f"{address} cannot be read: {first_line(error)}") from None
+
+
+def put_whole(address: str, content: bytes) -> None:
+    """Under another name first, then moved: whoever reads meanwhile finds the old file or the new one."""
+    system, path = file_system(address)
+    parent, _, name = path.rpartition("/")
+    half = f"{parent}/.{name}.{uuid.uuid4().hex}" if parent else f".{name}.{uuid.uuid4().hex}"
+    try:
+        if parent:
+            system.makedirs(parent, exist_ok=True)
+        system.pipe_file(half, content)
+        system.mv(half, path)
+    except Exception as error:
+        raise InputError(f"{address} cannot be written: {first_line(error)}") from None
+
+
+def remove(address: str) -> None:
+    system, path = file_system(address)
+    system.rm_file(path)
+
+
+def files_under(address: str, ending: str) -> Iterator[str]:
+    """Addresses of the files there, not of those in folders below; names that begin with a dot are half-written."""
+    system, path = file_system(address)
+    for found in sorted(system.ls(path, detail=False) if system.exists(path) else ()):
+        name = str(found).rpartition("/")[2]
+        if name.endswith(ending) and not name.startswith("."):
+            yield f"{address.rstrip('/')}/{name}"
+
+
+def first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,351 @@
+"""Engines, for real: the same table on each, and kill -9 of a worker or of the driver loses at most the items in hand."""
+
+import importlib.util
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import ATTN, attn, files_in
+from processes import Process, environment, outcomes, started
+
+import attncli
+from attncli.errors import InputError, UsageError
+from attncli.processes.engines import ENGINES, opened, parsed
+from attncli.processes.jobs import Job, made
+
+LIBRARIES = {"local:2": "json", "submitit:local": "submitit", "dask": "distributed", "ray": "ray"}
+"""Engines, and what each of them needs."""
+OPTIONS = {"dask": ("--engine-options", "workers=2"), "ray": ("--engine-options", "num_cpus=.5")}
+SIZES = ("--layers", "2", "--tokens", "5", "--width", "8", "--heads", "2")
+SWEEP = ("sweep", "rank-collapse", "--glob", "net-*", "--variants", "SAN", "--into", "out", "--format", "csv")  # fmt: skip
+MARK = "ATTN_TEST_MARK"
+
+each_engine = pytest.mark.parametrize(
+    "engine",
+    [
+        pytest.param(
+            name,
+            marks=[
+                pytest.mark.slow,
+                pytest.mark.skipif(importlib.util.find_spec(library) is None, reason=f"needs {library}"),
+            ],
+        )
+        for name, library in LIBRARIES.items()
+    ],
+)  # fmt: skip
+
+HELD = """
+import os, threading
+from pathlib import Path
+
+def replace(old, new, real=os.replace):
+    held = Path("held")
+    if "net-2." in str(new) and os.environ.get("HOLD") and not held.exists():
+        half = Path(f"half-{os.getpid()}")
+        half.write_text(str(os.getpid()))
+        real(half, held)
+        threading.Event().wait()
+    real(old, new)
+
+os.replace = replace
+"""
+"""Whoever is about to finish net-2 says who it is, and stands still."""
+
+
+@pytest.fixture
+def nets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Three networks and one file that is none; every process that is started here reads HELD."""
+    monkeypatch.chdir(tmp_path)
+    for number in (1, 2, 3):
+        scale = ("--init-scale", f"1.{number}")
+        assert attn("generate", "network", *SIZES, *scale, "-o", f"net-{number}.safetensors").code == 0  # fmt: skip
+    Path("net-4.safetensors").write_text("broken")
+    Path("site").mkdir()
+    Path("site/sitecustomize.py").write_text(HELD)
+    return tmp_path
+
+
+def sweep(engine: str, folder: Path, **more: str) -> Process:
+    env = environment(**more)
+    env["PYTHONPATH"] = f"{folder / 'site'}{os.pathsep}{env['PYTHONPATH']}"
+    words = [*ATTN, *SWEEP, "--engine", engine, *OPTIONS.get(engine, ())]
+    return started(words, env, folder)
+
+
+def holder(folder: Path, process: Process) -> int:
+    """The process that stands still."""
+    while not (folder / "held").exists():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    return int((folder / "held").read_text())
+
+
+def marked(mark: str) -> Iterator[int]:
+    """Processes, zombies aside, that have inherited the mark."""
+    for file in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            alive = "\nState:\tZ" not in (file.parent / "status").read_text()
+            if alive and f"{MARK}={mark}".encode() in file.read_bytes():
+                yield int(file.parent.name)
+
+
+@each_engine
+def test_the_table_is_the_same_and_kills_lose_only_what_is_in_hand(nets: Path, engine: str) -> None:
+    """First the driver is killed, then a worker, then nobody; in the end nothing is left of any of them."""
+    mark = f"{os.getpid()}-{engine}"
+    driver = sweep(engine, nets, HOLD="1", **{MARK: mark})
+    worker = holder(nets, driver)
+    while len(list(nets.glob("out/net-[13]*.json"))) < 2:
+        assert driver.poll() is None, driver.communicate()
+        time.sleep(0.01)
+    driver.kill()
+    driver.wait()
+    with suppress(ProcessLookupError):
+        os.kill(worker, signal.SIGKILL)
+    outcomes([driver])
+    while list(marked(mark)):
+        time.sleep(0.01)
+    done = {path.name: path.stat().st_mtime_ns for path in nets.glob("out/[!.]*.json")}
+    assert not any("net-2" in name for name in done)
+
+    (nets / "held").unlink()
+    driver = sweep(engine, nets, HOLD="1")
+    os.kill(holder(nets, driver), signal.SIGKILL)
+    ((code, out, err),) = outcomes([driver])
+    assert code in (4, 137), err
+    lost, broken = (line for line in err.splitlines() if "FAIL" in line)
+    assert "net-2.safetensors" in lost
+    assert "lost" in lost or "killed by SIGKILL" in lost
+    assert "net-4.safetensors  (exit 3: net-4.safetensors cannot be read" in broken
+    assert len(out.splitlines()) == 5, "a null for each of the two"
+    now = {path.name: path.stat().st_mtime_ns for path in nets.glob("out/[!.]*.json")}
+    assert len(now) == 2
+    assert done.items() <= now.items(), "a finished item was run again"
+
+    ((code, out, err),) = outcomes([sweep(engine, nets)])
+    assert (code, err.count("\n")) == (3, 1)
+    after = {path.name: path.stat().st_mtime_ns for path in nets.glob("out/[!.]*.json")}
+    assert len(after) == 3
+    assert now.items() <= after.items(), "a finished item was run again"
+    os.rename("out", f"out-{engine}")
+    assert attn(*SWEEP, "--engine", "local").out == out
+    assert sorted(files_in(nets / "out")) == sorted(after)
+
+
+@pytest.mark.slow
+def test_ctrl_c_stops_the_workers(nets: Path) -> None:
+    mark = f"{os.getpid()}-interrupted"
+    driver = sweep("local:2", nets, HOLD="1", **{MARK: mark})
+    holder(nets, driver)
+    driver.send_signal(signal.SIGINT)
+    ((code, out, err),) = outcomes([driver])
+    assert (code, out, err) == (130, "", "attn: interrupted.\n")
+    assert not list(marked(mark))
+
+
+@pytest.mark.slow
+def test_two_drivers_in_one_folder_do_no_harm(nets: Path) -> None:
+    first, second = outcomes([sweep("local:2", nets), sweep("local:2", nets)])
+    assert first == second
+    assert first[0] == 3
+    assert len(files_in(nets / "out")) == 3
+
+
+def test_a_share_of_the_memory_is_all_that_a_worker_sees(monkeypatch: pytest.MonkeyPatch) -> None:
+    from attncli import limits
+    from attncli.processes.engines.local import shared_between
+
+    free = limits.free_memory()
+    assert free is not None
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert limits.MEMORY not in shared_between(1)
+    half = shared_between(2)
+    assert int(half[limits.MEMORY]) == pytest.approx(free / 2, rel=0.5)
+    assert int(half["OMP_NUM_THREADS"]) == max(1, (os.cpu_count() or 1) // 2)
+    monkeypatch.setenv(limits.MEMORY, "1000")
+    assert limits.available_memory() == 1000
+
+
+def job(folder: Path, *words: str, **settings: str) -> Job:
+    return Job(0, words, str(folder / "r.json"), str(folder), settings)
+
+
+def test_a_warm_run_is_a_run(nets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its folder and settings are those of whoever asked; afterwards this process is as it was."""
+    monkeypatch.setenv("ATTN_RANK_COLLAPSE_SEEDS", "7")
+    monkeypatch.setenv("RANK", "1")
+    before, here = dict(os.environ), os.getcwd()
+    os.chdir("/")
+    run = made(job(nets, "rank-collapse", "net-1.safetensors", ATTN_RANK_COLLAPSE_VARIANTS="SAN"))
+    assert (run.code, Path.cwd(), dict(os.environ)) == (0, Path("/"), before)
+    os.chdir(here)
+    found = attncli.read(nets / "r.json")
+    assert {row.variant for row in found.rows} == {"SAN"}
+    broken = made(job(nets, "rank-collapse", "net-4.safetensors"))
+    assert broken.code == 3
+    assert broken.sentence.startswith("net-4.safetensors cannot be read")
+    assert made(job(nets, "rank-collapse", "--laers", "3")).code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "said"),
+    [
+        ("locl", (), "did you mean 'local'"),
+        ("local:x", (), "write how many workers"),
+        ("local:0", (), "write how many workers"),
+        ("local", ("a=1",), "the engine 'local' takes none"),
+        ("torchrun", (), "takes the processes that there are"),
+        ("submitit:here", (), "write submitit, submitit:slurm or submitit:local"),
+        ("dask:tcp://x", ("workers=2",), "leave it out"),
+        ("ray", ("gpu=1",), "takes num_cpus, num_gpus, memory"),
+        ("ray", ("num_gpus=a",), "it must be a number"),
+        ("local", ("a",), "write name=value"),
+        ("local", ("a=1,a=2",), "gives a twice"),
+    ],
+)
+def test_what_an_engine_cannot_do_is_refused_before_the_work(
+    text: str, options: tuple[str, ...], said: str
+) -> None:
+    with pytest.raises(UsageError, match=said):
+        opened(text, options)
+
+
+def test_an_engine_without_its_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    import builtins
+
+    real = builtins.__import__
+
+    def missing(name: str, *rest: Any) -> Any:
+        if name in ("submitit", "distributed", "ray"):
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", missing)
+    for engine, extra in (("submitit", "slurm"), ("dask", "dask"), ("ray", "ray")):
+        with pytest.raises(UsageError, match=rf"pip install 'attncli\[{extra}\]'"):
+            opened(engine, ())
+
+
+def test_engines_are_listed_and_all_are_tested() -> None:
+    listed = attn("list", "engines").out
+    assert all(f"  {name} " in listed for name in ENGINES.names())
+    assert {name.partition(":")[0] for name in LIBRARIES} == set(ENGINES.names()) - {"torchrun"}
+    assert parsed(["partition=a,timeout_min=60", "gpu=.5"]) == {"partition": "a", "timeout_min": 60, "gpu": 0.5}  # fmt: skip
+
+
+def test_items_for_other_tools_and_their_reports_collected(nets: Path) -> None:
+    os.unlink("net-4.safetensors")
+    told = attn(*SWEEP[:-2], "--list-items", "--format", "jsonl")
+    items = [json.loads(line) for line in told.out.splitlines()]
+    assert [(item["item"], item["step"], item["done"]) for item in items] == [(f"net-{n}.safetensors", n, False) for n in (1, 2, 3)]  # fmt: skip
+    assert attn(*SWEEP[:-2], "--list-items").out.splitlines() == [item["line"] for item in items]
+    for item in items:
+        assert attn(*item["command"][1:]).code == 0
+    collected = attn("sweep", "--collect", "out", "--format", "csv")
+    swept = attn(*SWEEP)
+    assert (collected.code, collected.out) == (0, swept.out)
+    assert json.loads(attn(*SWEEP[:-2], "--list-items", "--format", "jsonl").out.splitlines()[0])[
+        "done"
+    ]
+    os.unlink(items[1]["report"])
+    some = attn(*SWEEP, "--collect", "out")
+    assert some.code == 3
+    assert "FAIL  net-2.safetensors  (there is no report of it)" in some.err
+    assert attn("sweep", "--collect", "nowhere").code == 3
+    assert attn(*SWEEP, "--list-items").code == 2
+
+
+def test_reports_at_an_address(nets: Path) -> None:
+    """By fsspec, here to files; what workers write is there whole or not at all."""
+    os.unlink("net-4.safetensors")
+    address = f"file://{nets}/far/away"
+    words = tuple(address if word == "out" else word for word in SWEEP)
+    there = attn(*words)
+    assert there.code == 0, there.err
+    assert len(files_in(nets / "far/away")) == 3
+    done = {path: path.stat().st_mtime_ns for path in (nets / "far/away").iterdir()}
+    assert (
+        attn(*words).out == there.out == attn("sweep", "--collect", address, "--format", "csv").out
+    )
+    assert done == {path: path.stat().st_mtime_ns for path in (nets / "far/away").iterdir()}
+    assert attn(*words, "--list-items").code == 2
+    unknown = attn(*(word.replace("file://", "nothing://") for word in words))
+    assert (unknown.code, "cannot be reached" in unknown.err) == (2, True)
+
+
+def test_addresses_hold_a_file_or_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    from fsspec.implementations.memory import MemoryFileSystem
+
+    from attncli.api.sweep_items import finished, reports_in
+    from attncli.stored.addresses import bytes_at, put_whole, remove
+
+    place = "memory://sweep/a/net-1.json"
+    assert bytes_at(place) is None
+    assert reports_in("memory://sweep/a") == []
+    put_whole(place, b"{}")
+    put_whole("memory://sweep/a/net-10.json", b"{}")
+    put_whole("memory://sweep/a/net-9.json", b"{}")
+    assert bytes_at(place) == b"{}"
+    assert finished(place) is None, "no whole report"
+    assert [name.rpartition("/")[2] for name in reports_in("memory://sweep/a")] == ["net-1.json", "net-9.json", "net-10.json"]  # fmt: skip
+
+    def fails(self: Any, *rest: Any, **more: Any) -> None:
+        raise OSError("the line is cut")
+
+    monkeypatch.setattr(MemoryFileSystem, "mv", fails)
+    with pytest.raises(InputError, match="the line is cut"):
+        put_whole(place, b"[]")
+    assert bytes_at(place) == b"{}"
+    assert len(reports_in("memory://sweep/a")) == 3
+    monkeypatch.undo()
+    remove(place)
+    assert bytes_at(place) is None
+
+
+def test_a_sweep_from_python_is_the_sweep_of_the_command(nets: Path) -> None:
+    os.unlink("net-4.safetensors")
+    wanted = attn(*SWEEP)
+    assert wanted.code == 0
+    done = {path: path.stat().st_mtime_ns for path in (nets / "out").iterdir()}
+    found = attncli.sweep("rank-collapse", glob="net-*", variants="SAN", into="out", engine="local")
+    assert found.text("csv") == wanted.out
+    assert done == {path: path.stat().st_mtime_ns for path in (nets / "out").iterdir()}, "the same digests"  # fmt: skip
+    assert attncli.sweep(collect="out").text("csv") == wanted.out
+    Path("pyproject.toml").write_text("[tool.attn.rank-collapse]\nmetric = ['stable_rank']\n")
+    measured = attncli.sweep("rank-collapse", "net-1.safetensors", variants=["SAN", "SAN+skip"])
+    assert {row.metric for row in measured.rows} == {"log10_residual"}, "keywords alone count"
+    with pytest.raises(UsageError, match="unknown keyword of rank-collapse 'varants'"):
+        attncli.sweep("rank-collapse", "net-1.safetensors", varants="SAN")
+    with pytest.raises(UsageError, match="unknown command to sweep"):
+        attncli.sweep("check", "net-1.safetensors")
+
+
+def test_models_in_a_file(nets: Path) -> None:
+    Path("names.txt").write_text("net-3.safetensors  # the last\n\n# none\nnet-1.safetensors\n")
+    words = ("sweep", "rank-collapse", "--models-file", "names.txt", "--list-items")
+    assert [line.split()[2] for line in attn(*words).out.splitlines()] == ["net-3.safetensors", "net-1.safetensors"]  # fmt: skip
+    missing = attn("sweep", "rank-collapse", "--models-file", "none.txt")
+    assert (missing.code, "--models-file none.txt cannot be read" in missing.err) == (2, True)
+
+
+def test_evicted_is_what_was_downloaded_for_this(
+    nets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Never what the cache held before, and nothing that is no model of the hub."""
+    from attncli.api import sweep_runs
+    from attncli.models.files import hub_cache
+
+    removed: list[str] = []
+    monkeypatch.setattr(hub_cache, "is_cached", lambda name: name == "org/held")
+    monkeypatch.setattr(hub_cache, "remove_from_cache", removed.append)
+    held: set[str] = set()
+    for name in ("org/held", "org/fresh@step1", "net-1.safetensors", "random:bert"):
+        sweep_runs.note_cached(name, held)
+        sweep_runs.evict(name, held)
+    assert removed == ["org/fresh"]

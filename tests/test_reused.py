@@ -1,0 +1,97 @@
+"""What other repositories take from this one: the composite action, the pre-commit hooks, the examples of sweeps."""
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from commands import attn
+
+ROOT = Path(__file__).parent.parent
+ACTION = ROOT / ".github" / "actions" / "attn" / "action.yml"
+HOOKS = ROOT / ".pre-commit-hooks.yaml"
+SIZES = ("--layers", "2", "--tokens", "5", "--width", "8", "--heads", "2")
+
+
+@pytest.fixture
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """An `attn` on the PATH that is this package, and a folder with a network."""
+    monkeypatch.chdir(tmp_path)
+    for name, call in (("attn", "-m attncli"), ("python", "")):
+        program = tmp_path / "bin" / name
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" {call} "$@"\n')
+        program.chmod(0o755)
+    for step in (1, 2):
+        scale = ("--init-scale", f"1.{step}", "-q", "-o", f"net-{step}.safetensors")
+        assert attn("generate", "network", *SIZES, *scale).code == 0
+    path = os.pathsep.join([str(tmp_path / "bin"), os.environ["PATH"]])
+    python = os.pathsep.join(path for path in sys.path if path)
+    return {**os.environ, "PATH": path, "PYTHONPATH": python, "GITHUB_OUTPUT": "outputs"}
+
+
+def action() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(ACTION.read_text())
+    return found
+
+
+def test_the_action_says_what_it_takes() -> None:
+    about = action()
+    assert about["runs"]["using"] == "composite"
+    used = ACTION.read_text()
+    assert all(f"inputs.{name}" in used for name in about["inputs"])
+    assert all(step.get("shell") == "bash" for step in about["runs"]["steps"] if "run" in step)
+    assert "${{" not in "".join(step.get("run", "") for step in about["runs"]["steps"]), "no input becomes code"  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("rank-collapse net-1.safetensors --variants SAN -q -o 'a report.json'", 0),
+        ("rank-collapse net-1.safetensors --variants SAN --fail-if 'log10_residual[layer=-1] < 9'", 1),
+        ("rank-collapse net-1.safetensors --laers 3", 2),
+        ("rank-collapse $(touch hacked)", 2),
+        ("check none.json", 3),
+    ],
+)  # fmt: skip
+def test_the_action_ends_as_attn_ends(environment: dict[str, str], line: str, code: int) -> None:
+    step = next(step for step in action()["runs"]["steps"] if step.get("id") == "run")
+    shell = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
+    done = subprocess.run(shell, env={**environment, "LINE": line}, capture_output=True, text=True, check=False)  # fmt: skip
+    assert done.returncode == code, done.stderr
+    assert Path("outputs").read_text() == f"exit-code={code}\n"
+    assert not Path("hacked").exists()
+    assert Path("a report.json").exists() == (code == 0)
+
+
+def test_the_hooks_run_commands_that_there_are(environment: dict[str, str]) -> None:
+    """As pre-commit runs them: the entry, then the args of whoever uses it."""
+    hooks = {hook["id"]: hook for hook in yaml.safe_load(HOOKS.read_text())}
+    assert set(hooks) == {"attn-ci", "attn-check"}
+    assert attn("rank-collapse", *SIZES, "--variants", "SAN", "-q", "-o", "r.json").code == 0
+    Path("attn.toml").write_text(
+        '[checks.saved]\nreport = "r.json"\nfail-if = ["log10_residual > 9"]\n'
+    )
+    for name, args, code in (
+        ("attn-ci", ["--config", "attn.toml"], 0),
+        ("attn-check", ["r.json", "--fail-if", "log10_residual < 9"], 1),
+    ):
+        entry = shlex.split(hooks[name]["entry"])
+        done = subprocess.run([*entry, *args], env=environment, capture_output=True, check=False)
+        assert done.returncode == code, done.stderr
+
+
+@pytest.mark.slow
+def test_the_examples_of_sweeps_make_one_table(environment: dict[str, str]) -> None:
+    by_items = subprocess.run(
+        [ROOT / "examples" / "sweep-items.sh", "items", "net-*"], env=environment, capture_output=True, text=True, check=True
+    )  # fmt: skip
+    by_engine = subprocess.run(
+        [sys.executable, ROOT / "examples" / "sweep-engines.py", "local:2", "net-*"], env=environment, capture_output=True, text=True, check=True
+    )  # fmt: skip
+    assert "(2 of 2 items)" in by_items.stdout
+    assert by_items.stdout.split() == by_engine.stdout.split()

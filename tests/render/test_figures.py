@@ -14,7 +14,7 @@ from attncli.records import Definition, Report, Row, View
 from attncli.render.plots.chart import charts, doubles, is_magnitude, needs_squeeze
 from attncli.render.plots.figure import figure
 from attncli.render.plots.labels import caption, label
-from attncli.render.plots.laws import best_law
+from attncli.render.plots.law_curves import best_law
 from attncli.render.plots.looks import looks
 
 SVG = "{http://www.w3.org/2000/svg}text"

@@ -9,7 +9,7 @@ from attncli.records import UNCERTAINTY, Report, Row, View
 from attncli.render._cells import stands_at
 from attncli.render.plots.boxes import ACROSS
 from attncli.render.plots.labels import label
-from attncli.render.plots.laws import LawCurve, best_law
+from attncli.render.plots.law_curves import LawCurve, best_law
 
 NO_CURVES = ("head", ACROSS)
 """What spreads a metric into a grid, or into boxes."""

@@ -253,7 +253,8 @@ class OutputOptions:
             return None
         if self.plot in (None, "terminal"):
             raise UsageError(
-                "`figure_size` is of a figure in a file: add --plot FILE.pdf.", idle=["figure_size"]
+                "`figure_size` is of a figure in a file: name one with `plot`.",
+                idle=["figure_size"],
             )
         found = INCHES.fullmatch(self.figure_size)
         size = (float(found[1]), float(found[2])) if found else (0.0, 0.0)

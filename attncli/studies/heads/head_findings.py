@@ -145,7 +145,8 @@ def chosen(
 ) -> tuple[list[PlayedHead], int]:
     """The heads above, strongest first, and how many have the number at all."""
     known = [head for head in heads if metric in head.numbers]
-    found = sorted(filter(above, known), key=lambda head: -head.numbers[metric])
+    # What rounding alone tells apart stays in the order of the heads, as it is in the maps that a run has saved.
+    found = sorted(filter(above, known), key=lambda head: -round(head.numbers[metric], 6))
     return found, len(known)
 
 

@@ -74,6 +74,20 @@ def test_the_axis_is_linear_or_logarithmic_as_one_wishes(opened: Opened) -> None
     assert abs(steps[-1] / steps[-2] - 3.0) < 0.1
 
 
+def test_points_stand_where_the_axis_says(opened: Opened) -> None:
+    """Values read off the picture with the help of its own ticks."""
+    page = opened.page(html(of_curves()))
+    page.get_by_label("linear").check(force=True)
+    script = "all => all.map(each => [each.textContent, each.getAttribute('y')])"
+    ticks = page.locator(f"{CHART} .tick.y").evaluate_all(script)
+    (low, bottom), (high, top) = (
+        (float(text), float(y) - 4.0) for text, y in (ticks[0], ticks[-1])
+    )
+    read = [low + (high - low) * (y - bottom) / (top - bottom) for y in heights(page)]
+    wanted = [-(3.0**layer) for layer in range(6)]
+    assert all(abs(a - b) < 0.5 for a, b in zip(read, wanted, strict=True))
+
+
 def test_a_bound_is_dashed_in_the_colour_of_its_curve(opened: Opened) -> None:
     page = opened.page(html(of_curves()))
     assert page.locator(f"{CHART} .dashed").count() == 0

@@ -20,6 +20,7 @@ from attncli.errors import InputError
 from attncli.maths.scaled import Array
 from attncli.maths.split import Split
 from attncli.models.inputs.texts import ModelInput
+from attncli.models.quiet import quiet
 from attncli.networks.variants import Switches
 from attncli.studies.known_digits import (
     BothPasses,
@@ -220,9 +221,12 @@ def attention_code(subject: CollapseSubject) -> AbstractContextManager[None]:
     return eager_everywhere(subject.body) if subject.eager_alone else nullcontext()
 
 
-def own_precision(body: nn.Module) -> AbstractContextManager[None]:
-    """A float64 model stays in float64, whatever its code casts to."""
-    return in_float64() if next(body.parameters()).dtype == torch.float64 else nullcontext()
+@contextmanager
+def own_precision(body: nn.Module) -> Iterator[None]:
+    """A float64 model stays in float64, whatever its code casts to; what it advises while it runs is not told."""
+    double = next(body.parameters()).dtype == torch.float64
+    with quiet(), in_float64() if double else nullcontext():
+        yield
 
 
 def run_text(

@@ -213,5 +213,4 @@ def described(runs: ProbeRuns, batch: BatchRuns | None) -> dict[str, Any]:
     """What is read, for the report."""
     if batch is not None:
         return {"measure": BATCH}
-    texts = [{"name": text.name, "tokens": text.tokens} for text in runs.texts]
-    return {"measure": PROBE, "texts": texts}
+    return {"measure": PROBE, "texts": [text.described() for text in runs.texts]}

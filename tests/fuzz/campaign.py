@@ -1,11 +1,13 @@
 """Thousands of broken inputs, each in a fork, and how they ended.
 
-    python tests/fuzz/campaign.py --cases 20000 --seed 0 [--only maps,fit] [--keep FOLDER]
+    python tests/fuzz/campaign.py --cases 20000 --seed 0 [--first 5000] [--only maps,fit] [--keep FOLDER]
 
-The same seed makes the same cases. What a fault leaves behind is kept in a folder of its own.
+The same seed makes the same cases. Ctrl-C ends it with the figures so far, and --first goes on from there. What a fault
+leaves behind is kept in a folder of its own.
 """
 
 import argparse
+import contextlib
 import multiprocessing
 import os
 import shutil
@@ -96,25 +98,37 @@ def campaign(plan: Plan, place: Path) -> Figures:
     made = material(place / "material")
     shares = [share for share, _ in MAKERS.values()]
     figures = Figures()
-    for number in plan.cases:
-        rng = Random(f"{plan.seed}/{number}")
-        kind = rng.choices(list(MAKERS), shares)[0]
-        if plan.only and kind not in plan.only:
-            continue
-        folder = place / str(number)
-        folder.mkdir()
-        case = MAKERS[kind][1](rng, made, folder)
-        ending = ended(case, folder, plan.patience)
-        figures.add(kind, number, case, ending)
-        if plan.verbose:
-            print(kind, number, ending.code, ending.err[:200].strip(), file=sys.stderr)
-        if ending.faults:
-            print(figures.faults[-1], file=sys.stderr, flush=True)
-        if ending.faults and plan.keep is not None:
-            shutil.copytree(folder, plan.keep / f"{kind}-{number}", dirs_exist_ok=True)
-        shutil.rmtree(folder)
-        shutil.rmtree(place / f"{number}.streams")
+    with contextlib.suppress(KeyboardInterrupt):
+        for number in plan.cases:
+            rng = Random(f"{plan.seed}/{number}")
+            kind = rng.choices(list(MAKERS), shares)[0]
+            if not plan.only or kind in plan.only:
+                one_case(plan, kind, number, rng, made, place, figures)
     return figures
+
+
+def one_case(
+    plan: Plan,
+    kind: str,
+    number: int,
+    rng: Random,
+    made: Material,
+    place: Path,
+    figures: Figures,
+) -> None:
+    folder = place / str(number)
+    folder.mkdir()
+    case = MAKERS[kind][1](rng, made, folder)
+    ending = ended(case, folder, plan.patience)
+    figures.add(kind, number, case, ending)
+    if plan.verbose:
+        print(kind, number, ending.code, ending.err[:200].strip(), file=sys.stderr)
+    if ending.faults:
+        print(figures.faults[-1], file=sys.stderr, flush=True)
+    if ending.faults and plan.keep is not None:
+        shutil.copytree(folder, plan.keep / f"{kind}-{number}", dirs_exist_ok=True)
+    shutil.rmtree(folder)
+    shutil.rmtree(place / f"{number}.streams")
 
 
 def alone(plan: Plan) -> Figures:
@@ -140,6 +154,7 @@ def shared(plan: Plan, workers: int) -> Figures:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=20_000)
+    parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="")
     parser.add_argument("--keep", type=Path)
@@ -149,7 +164,9 @@ def main() -> int:
     asked = parser.parse_args()
     began = time.monotonic()
     only = tuple(part for part in asked.only.split(",") if part)
-    plan = Plan(range(asked.cases), asked.seed, asked.patience, only, asked.keep, asked.verbose)
+    plan = Plan(
+        range(asked.first, asked.cases), asked.seed, asked.patience, only, asked.keep, asked.verbose
+    )
     figures = shared(plan, asked.workers) if asked.workers > 1 else alone(plan)
     print(*figures.lines(), f"{time.monotonic() - began:.0f} s", *figures.faults, sep="\n")
     return 1 if figures.faults else 0

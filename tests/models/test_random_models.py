@@ -147,6 +147,13 @@ def test_initialisation_is_the_classes_own() -> None:
     assert torch.equal(weights(ours), weights(theirs))
 
 
+@pytest.mark.parametrize("arch", ["lfm2", "lfm2_moe", "granitemoehybrid", "gpt_neo", "zamba"])
+def test_lists_of_kinds_of_layers_are_as_long_as_there_are_layers(arch: str) -> None:
+    config = build(arch, {"layers": 5}, seed=0).config
+    kinds = config.attention_layers if arch == "gpt_neo" else config.layer_types
+    assert config.num_hidden_layers == len(kinds) == 5
+
+
 def test_seeds() -> None:
     first, same, other = (build("gpt2", TINY, seed=seed) for seed in (0, 0, 1))
     assert torch.equal(weights(first), weights(same))

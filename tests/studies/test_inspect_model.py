@@ -1,6 +1,8 @@
 """`inspect-model`: equal to hand-written maps, true roles of heads that are built, nulls that are nulls."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -376,3 +378,16 @@ def test_the_report_is_strict_json(tmp_path: Path) -> None:
     document = json.loads(rendered(report_of(hand_built(), torch.arange(5, 25)[None])))
     assert document["study"] == "inspect-model"
     assert all(isinstance(row["uniform"], float) for row in document["rows"] if row["metric"] == "sink")  # fmt: skip
+
+
+ASKED = "import attncli; attncli.inspect_model('random:{}', token_ids=['3,4,5,6'])"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["jamba?tiny", "roformer?tiny&pad_token_id=3"])
+def test_what_transformers_advises_while_a_model_runs_is_not_told(model: str) -> None:
+    """Faster kernels for one, a mask of what may be padding for the other; once in a process."""
+    done = subprocess.run(
+        [sys.executable, "-c", ASKED.format(model)], capture_output=True, text=True, check=True
+    )
+    assert (done.stdout, done.stderr) == ("", "")

@@ -185,4 +185,5 @@ def test_a_probe_of_ones_own_is_not_needed() -> None:
     """Random tokens where there is no tokenizer, no more than the model has positions for."""
     monitor = attn.Monitor(llama())
     assert monitor.report is not None
-    assert monitor.report.input["texts"] == [{"name": "random tokens, seed 0", "tokens": 64}]
+    (read,) = monitor.report.input["texts"]
+    assert (read["name"], read["tokens"]) == ("random tokens, seed 0", 64)

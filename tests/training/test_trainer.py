@@ -200,6 +200,10 @@ def test_what_is_wrong_is_said_before_the_training() -> None:
             AttnCallback(**wrong)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="texts need a tokenizer"):
         attn.Monitor(llama(), probe=["a text"])
+    with pytest.raises(UsageError, match="`probe` holds no texts"):
+        attn.Monitor(llama(), probe=[])
+    with pytest.raises(UsageError, match="`model` must be a module in training, not 'gpt2'"):
+        attn.Monitor("gpt2")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="there are 0, 1"):
         attn.Monitor(llama(), probe=PROBE, stop_if="max_logit[layer=9] > 3")
     with pytest.raises(UsageError, match="AttnCallback is for transformers' Trainer"):

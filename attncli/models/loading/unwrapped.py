@@ -29,6 +29,8 @@ class Unwrapped(NamedTuple):
 
 def unwrapped(module: nn.Module) -> Unwrapped:
     """Through DDP, torch.compile and PEFT, in any order."""
+    if not isinstance(module, nn.Module):
+        raise UsageError(f"`model` must be a module in training, not {module!r:.80}.")
     stepped: nn.Module | None = None
     root: Any = None
     inner: Any = module

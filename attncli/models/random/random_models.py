@@ -81,7 +81,15 @@ def configured(arch: str, sizes: Mapping[str, Size]) -> tuple[PreTrainedConfig, 
     if sizes:
         given = resolved(config, sizes)
         refuse_endless(f"random:{arch}", given, LimitError)
-        config = with_sizes(config, given)
+        try:
+            config = with_sizes(config, given)
+        except AttnError:
+            raise
+        except (
+            Exception
+        ):  # a list of another length, say; what tiny ones do not go with either, is said then
+            note = f"{arch}'s own sizes do not go with these: what is not given is tiny instead."
+            return tiny(arch, sizes), True, note
         check_sizes(config)
     count = parameters_of(config)
     if count is not None and count <= LARGEST_DEFAULT:

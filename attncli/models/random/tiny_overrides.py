@@ -28,6 +28,11 @@ def turned_by_sections(share: float = 1.0) -> Overrides:
     return {"rope_parameters": rope}
 
 
+def in_turn(*kinds: str) -> Callable[[Units], list[str]]:
+    """The kinds of all layers, however many there are."""
+    return lambda units: [kinds[layer % len(kinds)] for layer in range(units.layers)]
+
+
 HEAD_WIDTH: Overrides = {"head_dim": lambda units: units.head_width}
 """The default is None, which the model's code cannot use."""
 DECODED_CHANNELS: Overrides = {"decoder_in_channels": lambda units: [units.width] * 3}
@@ -68,23 +73,23 @@ OVERRIDES: Mapping[str, Overrides] = {
     # hybrids whose kinds of layers follow from a period, not from a list
     "bamba": {"attn_layer_indices": [1]},
     "gpt_neo": {
-        "attention_types": lambda units: [
-            [[("global", "local")[layer % 2]], 1] for layer in range(units.layers)
-        ]
+        "attention_types": lambda units: [[[kind], 1] for kind in in_turn("global", "local")(units)]
     },
-    "granitemoehybrid": {"layer_types": ["linear_attention", "full_attention"]},
+    "granitemoehybrid": {"layer_types": in_turn("linear_attention", "full_attention")},
     "jamba": {
         "attn_layer_period": 2,
         "attn_layer_offset": 1,
         "expert_layer_period": 2,
         "expert_layer_offset": 1,
     },
-    "lfm2": {"layer_types": ["conv", "full_attention"]},
-    "lfm2_moe": {"layer_types": ["conv", "full_attention"]},
+    "lfm2": {"layer_types": in_turn("conv", "full_attention")},
+    "lfm2_moe": {"layer_types": in_turn("conv", "full_attention")},
     "recurrent_gemma": {"num_hidden_layers": 3, "attention_window_size": 4},
     "zamba": {
-        "num_hidden_layers": 4,
-        "layers_block_type": ["linear_attention", "hybrid"] * 2,
+        "num_hidden_layers": lambda units: max(4, units.layers),
+        "layers_block_type": lambda units: [
+            ("linear_attention", "hybrid")[layer % 2] for layer in range(max(4, units.layers))
+        ],
         "attention_hidden_size": lambda units: 2 * units.width,
         "attention_head_dim": lambda units: 2 * units.head_width,
     },
@@ -115,7 +120,7 @@ OVERRIDES: Mapping[str, Overrides] = {
         }
     },
     "chameleon": {"vocabulary_map": {"<image>": 120}},
-    "deepseek_ocr2_text": {"mlp_layer_types": ["dense", "sparse"], "num_experts_per_tok": 2},
+    "deepseek_ocr2_text": {"mlp_layer_types": in_turn("dense", "sparse"), "num_experts_per_tok": 2},
     "deepseek_v2": {"num_experts_per_tok": 2},
     "diffusion_gemma_text": {"num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": 64},
     "dots1": {"n_routed_experts": 4, "num_experts_per_tok": 2, "n_shared_experts": 1},

@@ -92,7 +92,7 @@ def proved(
     A module of the caller's own is proved on the first text itself.
     """
     own, body = trained.of_transformers, cast(PreTrainedModel, trained.body)
-    with resting(trained.model), own_precision(body), quiet():
+    with resting(trained.model), own_precision(body):
         short = texts[0].kwargs if own is None else example_inputs(body_of(own), SHORT)
         before = list(map(id, body.modules()))
         proof = prove(body, short)
@@ -113,6 +113,8 @@ def texts_of(trained: Unwrapped, probe: Probe, tokenizer: Any, tokens: int) -> l
             '{"input_ids": ids}: what the module reads is not known.'
         )
     checkpoint = Checkpoint(model, {}, None, tokenizer=tokenizer)
+    if probe is not None and not isinstance(probe, str) and len(probe) == 0:
+        raise UsageError("`probe` holds no texts: give texts, or token ids as [text, token].")
     if probe is None or isinstance(probe, str) or is_texts(probe):
         said = () if probe is None else (probe,) if isinstance(probe, str) else tuple(probe)
         if said and tokenizer is None:

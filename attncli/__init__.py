@@ -60,7 +60,7 @@ PUBLIC = {
     "measure": "attncli.api.measured",
     "Monitor": "attncli.training.monitor",
     "read": "attncli.api.saved_reports",
-    "compare": "attncli.api.saved_reports",
+    "compare": "attncli.api.compare",
     "Report": "attncli.records",
     "Answer": "attncli.api.answers",
     "AttnError": "attncli.errors",

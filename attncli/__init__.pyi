@@ -7,7 +7,6 @@ from typing import Any
 
 from attncli.api.answers import Answer as Answer
 from attncli.api.measured import measure as measure
-from attncli.api.saved_reports import compare as compare
 from attncli.api.saved_reports import read as read
 from attncli.api.sweep import sweep as sweep
 from attncli.errors import AttnError as AttnError
@@ -16,6 +15,18 @@ from attncli.training.monitor import Monitor as Monitor
 
 __version__: str
 PUBLIC: Mapping[str, str]
+
+def compare(
+    old: str | PathLike[str] | Report,
+    new: str | PathLike[str] | Report,
+    *,
+    top: int = 20,
+    by: str | int | None = None,
+    family_wise: float | None = None,
+    progress: bool | Callable[[int, int, str], None] | None = None,
+    pictures: bool = False,
+) -> Answer:
+    """What moved between two reports or models, and is it more than noise?"""
 
 def rank_collapse(
     source: Any = None,

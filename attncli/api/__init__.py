@@ -11,7 +11,8 @@ paths
 approximate
 generate
 measured              maps that the caller has
-saved_reports         finished reports: read, compared
+compare
+saved_reports         finished reports, read back
 sweep                 many models: the question of `attn sweep`
 sweep_items           which ones, and where their reports lie
 sweep_runs            the runs, on an engine

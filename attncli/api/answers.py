@@ -66,6 +66,17 @@ class Answer(Report):
         made = FORMATS[format](self)
         return plain(made, width) if not isinstance(made, str) else made
 
+    def plot(self, path: str | PathLike[str], size: tuple[float, float] | None = None) -> Path:
+        """Draw the figure that `--plot` draws; `size`: width and height in inches, else what its panels need."""
+        from attncli.render.plots.targets import require_figure
+
+        target = Path(path)
+        require_figure(target, str(target))
+        from attncli.render.plots.figure import figure
+
+        write_whole(target, lambda file: figure(self, file, size))
+        return target
+
     def __str__(self) -> str:
         return self.text()
 

@@ -40,6 +40,10 @@ MEASURING = "measuring"
 """What is being done once all is opened."""
 
 
+NO_CONFIGURATION = {"ATTN_CONFIG": os.devnull}
+"""Settings of runs that Python asks for: only their own words count."""
+
+
 def silent(sentence: str) -> None:
     """Nobody listens."""
 
@@ -63,6 +67,8 @@ class How:
     """Where the report will be written, so that nothing which is read is written over."""
     save_module: Path | None = None
     """Where a fitted module is written."""
+    settings: Mapping[str, str] | None = None
+    """What sets options of runs that are started for the answer; None: what sets those of this process."""
 
 
 def question(own: Sequence[str] = ()) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -92,6 +98,7 @@ def question(own: Sequence[str] = ()) -> Callable[[Callable[..., Any]], Callable
                     pictures=apart["pictures"],
                     maps=apart["pictures"],
                     save_module=None if module is None else Path(module),
+                    settings=NO_CONFIGURATION,
                 )
                 found = asked(**gathered(asked, options), how=how)
             if not isinstance(found, Report):
@@ -138,7 +145,9 @@ def parts_of(parameter: inspect.Parameter) -> tuple[Any, tuple[Any, ...]]:
 
 def converted(parameter: inspect.Parameter, value: Any) -> Any:
     """A value of Python's as the option holds it, refused by the parameter's name where it is none."""
-    kind, _ = parts_of(parameter)
+    kind, said = parts_of(parameter)
+    if isinstance(value, Report) and any(getattr(one, "takes_reports", False) for one in said):
+        return value
     kinds = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
     empty = value is None or (isinstance(value, tuple) and not value)
     if empty and (parameter.default is None or parameter.default == []):

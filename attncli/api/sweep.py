@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from attncli import gates
 from attncli.api.answers import Answer, answer
 from attncli.api.fingerprint import SOURCE, WRITTEN, Options
-from attncli.api.question import call_in_words, converted, parts_of, watched
+from attncli.api.question import NO_CONFIGURATION, call_in_words, converted, parts_of, watched
 from attncli.api.sweep_items import ENDING, finished, models, reports_in, steps
 from attncli.api.sweep_runs import Judged, SweepPlan, run_all
 from attncli.errors import InputError, UsageError, unknown_name
@@ -80,10 +80,6 @@ def sweep(
         found = swept(asked, (), watch)
     said = call_in_words("sweep", {"model": items.model, **options}, (command,))
     return answer(with_provenance(found.report, said))
-
-
-NO_CONFIGURATION = {"ATTN_CONFIG": os.devnull}
-"""Settings of runs for which only their own words count."""
 
 
 class SweepQuestion(NamedTuple):

@@ -11,6 +11,7 @@ from attncli.errors import InputError, UsageError
 from attncli.models.sources import parse, spelled
 from attncli.records import Report
 from attncli.stored.addresses import bytes_at, files_under, is_address, remove
+from attncli.writing.whole_files import remove_left
 
 LONGEST_NAME = 80
 ENDING = ".json"
@@ -134,7 +135,7 @@ def remove_leftovers(place: str) -> None:
         return
     path = Path(place)
     for leftover in path.parent.glob(f".{glob.escape(path.name)}.*"):
-        leftover.unlink(missing_ok=True)
+        remove_left(leftover)
 
 
 def reports_in(folder: str) -> list[str]:

@@ -15,6 +15,7 @@ from attncli.processes.launch import first
 from attncli.processes.saying import say
 from attncli.records import Report
 from attncli.render import FORMATS, endings, manner
+from attncli.render.plots.targets import FIGURES, require_figure
 from attncli.writing.tensor_names import TENSORS, require_tensor_file
 from attncli.writing.whole_files import (
     explained,
@@ -28,7 +29,8 @@ from attncli.writing.whole_files import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-FIGURES = (".png", ".svg", ".pdf")
+FULL_HEIGHT = 60
+"""Lines of a plot that nobody's screen bounds."""
 FULL_WIDTH = 10_000
 """Wider than any table: on a pipe nothing is cut or wrapped."""
 
@@ -52,7 +54,8 @@ def prepare(options: OutputOptions, *tensors: Path | None) -> list[gates.Conditi
             because=["format", "output"],
         )
     if options.plot not in (None, "terminal"):
-        require_figure(Path(options.plot))
+        require_figure(Path(options.plot), f"--plot {options.plot}")
+    options.inches()
     return [gates.parse(text) for text in options.fail_if]
 
 
@@ -67,7 +70,8 @@ def write(report: Report, options: OutputOptions) -> int:
     if options.plot not in (None, "terminal"):
         from attncli.render.plots.figure import figure
 
-        write_whole(Path(options.plot), lambda path: figure(report, path))
+        size = options.inches()
+        write_whole(Path(options.plot), lambda path: figure(report, path, size))
     name = chosen_format(options)
     plot = options.plot == "terminal"
     if options.output is None:
@@ -114,16 +118,6 @@ def endings_in_words() -> str:
     return f"{', '.join(first)} or {last}"
 
 
-def require_figure(path: Path) -> None:
-    import importlib.util
-
-    if path.suffix.lower() not in FIGURES:
-        raise UsageError(f"--plot {path}: the file must end in .png, .svg or .pdf.")
-    if importlib.util.find_spec("matplotlib") is None:
-        raise UsageError(f"--plot {path} needs matplotlib: pip install 'attncli[plot]'.")
-    require_writable(path)
-
-
 def render(report: Report, name: str, stream: Any, plot: bool) -> str:
     """The report as text for a stream (None = a file): coloured and fitted on a terminal only."""
     result = FORMATS[name](report)
@@ -158,11 +152,18 @@ def console_for(stream: Any, buffer: io.StringIO) -> "Console":
             color_system=system,
             no_color=real.no_color,
             width=real.width,
+            height=real.height,
             highlight=False,
         )
     width = whole_number(os.environ.get("COLUMNS", "")) or FULL_WIDTH
+    height = whole_number(os.environ.get("LINES", "")) or FULL_HEIGHT
     return Console(
-        file=buffer, force_terminal=False, color_system=None, width=width, highlight=False
+        file=buffer,
+        force_terminal=False,
+        color_system=None,
+        width=width,
+        height=height,
+        highlight=False,
     )
 
 

@@ -54,3 +54,5 @@ class Argument:
     metavar: str
     help: str
     complete: Complete | None = None
+    takes_reports: bool = False
+    """Whether in Python a report at hand may stand in the place of its file."""

@@ -1,5 +1,6 @@
 """Options shared by the commands, each declared once, in groups."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -21,6 +22,9 @@ from attncli.options.declared import Option
 
 DEFAULT_SEEDS = 5
 MOST_SEEDS = 100_000
+INCHES = re.compile(r"(\d{1,3}(?:\.\d{1,4})?)[x×](\d{1,3}(?:\.\d{1,4})?)")
+SMALLEST_FIGURE, LARGEST_FIGURE = 1.0, 40.0
+"""Inches."""
 LARGEST_SEED = 2**63 - 1
 
 
@@ -227,15 +231,39 @@ class OutputOptions:
     plot: Annotated[
         str | None,
         output_option(
-            metavar="[FILE.png|svg]",
+            metavar="[FILE.pdf|svg|png]",
             usual=True,
             help="Draw the curves in the terminal, or to a file.",
+        ),
+    ] = None
+    figure_size: Annotated[
+        str | None,
+        output_option(
+            metavar="WxH", help="Inches of the figure, as in 3.4x2.6. [default: as its panels need]"
         ),
     ] = None
     quiet: Annotated[bool, output_option("--quiet", "-q", help="Nothing on stderr but errors.")] = (
         False
     )
     no_progress: Annotated[bool, output_option("--no-progress", help="No progress bar.")] = False
+
+    def inches(self) -> tuple[float, float] | None:
+        """Width and height of the figure."""
+        if self.figure_size is None:
+            return None
+        if self.plot in (None, "terminal"):
+            raise UsageError(
+                "`figure_size` is of a figure in a file: name one with `plot`.",
+                idle=["figure_size"],
+            )
+        found = INCHES.fullmatch(self.figure_size)
+        size = (float(found[1]), float(found[2])) if found else (0.0, 0.0)
+        if not all(SMALLEST_FIGURE <= side <= LARGEST_FIGURE for side in size):
+            raise UsageError(
+                f"`figure_size={self.figure_size!r}`: write width and height in inches, {SMALLEST_FIGURE:g} to "
+                f"{LARGEST_FIGURE:g}, as in 3.4x2.6."
+            )
+        return size
 
     @property
     def shows_progress(self) -> bool:

@@ -17,11 +17,8 @@ from typing import NamedTuple
 from attncli.errors import AttnError
 from attncli.limits import MEMORY
 from attncli.processes.launch import without_launch
-from attncli.processes.runs import ProcessRun, last_sentence, output_words
+from attncli.processes.runs import SETTING, ProcessRun, last_sentence, output_words, with_settings
 from attncli.stored.addresses import is_address, put_whole
-
-SETTING = "ATTN_"
-"""How environment variables begin that set attn's options."""
 
 
 class Job(NamedTuple):
@@ -59,10 +56,8 @@ def made(job: Job) -> ProcessRun:
 def surroundings(job: Job) -> Iterator[None]:
     """The folder and the settings of whoever asked, and no rank among other processes."""
     before, here = dict(os.environ), Path.cwd()
-    plain = {name: value for name, value in without_launch(before).items() if not name.startswith(SETTING)}  # fmt: skip
-    kept = {name: value for name, value in before.items() if name == MEMORY}
     os.environ.clear()
-    os.environ.update({**plain, **job.settings, **kept})
+    os.environ.update(with_settings(without_launch(before), job.settings))
     try:
         with contextlib.suppress(
             FileNotFoundError

@@ -4,15 +4,18 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from attncli.errors import FAILED_GATE, AttnError
+from attncli.limits import MEMORY
 from attncli.processes.launch import without_launch
 
 OF_MODELS = ("rank-collapse", "inspect-model", "paths")
 """Commands whose first argument is a model."""
+SETTING = "ATTN_"
+"""How environment variables begin that set attn's options."""
 KILLED = 128
 """As shells count: 128 + the signal's number."""
 
@@ -37,11 +40,17 @@ class Stopped(AttnError):
         self.exit_code = code
 
 
-def run_to_file(arguments: Sequence[str], path: Path) -> ProcessRun:
-    """Run a command line that writes its report there, whole or not at all, in a process of its own."""
+def run_to_file(
+    arguments: Sequence[str], path: Path, settings: Mapping[str, str] | None = None
+) -> ProcessRun:
+    """Run a command line that writes its report there, whole or not at all, in a process of its own.
+
+    `settings`: environment variables that set options, in the place of those of this process.
+    """
+    surroundings = os.environ if settings is None else with_settings(os.environ, settings)
     done = subprocess.run(
         [sys.executable, "-P", "-m", "attncli", *arguments, *output_words(path)],  # nothing of this folder is imported
-        env=without_launch(os.environ),
+        env=without_launch(surroundings),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         encoding="utf-8",
@@ -49,6 +58,13 @@ def run_to_file(arguments: Sequence[str], path: Path) -> ProcessRun:
         check=False,
     )  # fmt: skip
     return ended(done.returncode, done.stderr)
+
+
+def with_settings(environment: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, str]:
+    """The environment with these settings in the place of its own; how much memory there is stays its own."""
+    plain = {name: value for name, value in environment.items() if not name.startswith(SETTING)}
+    kept = {name: value for name, value in environment.items() if name == MEMORY}
+    return {**plain, **settings, **kept}
 
 
 def output_words(path: Path) -> tuple[str, ...]:

@@ -62,17 +62,46 @@ def needs_no_ending(path: Path) -> bool:
 
 @contextlib.contextmanager
 def temporary_beside(path: Path) -> Iterator[Path]:
-    """An empty file in the target's folder with the permissions of a new file, removed unless it was moved away."""
+    """An empty file in the target's folder with the permissions of a new file, removed unless it was moved away.
+
+    Held meanwhile, so that nobody takes it for one that a killed run has left.
+    """
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
-    os.close(handle)
     temporary = Path(name)
     try:
+        hold(handle)
         mask = os.umask(0)
         os.umask(mask)
-        temporary.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~mask)
+        with contextlib.suppress(FileNotFoundError):
+            temporary.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~mask)
         yield temporary
     finally:
+        os.close(handle)
         temporary.unlink(missing_ok=True)
+
+
+def hold(handle: int) -> bool:
+    """Whether the file is nobody else's; it is this process's until the handle is closed, or the process is gone."""
+    try:
+        import fcntl
+    except ImportError:  # where files cannot be held nobody looks for leftovers of others
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def remove_left(path: Path) -> None:
+    """A half-written file, unless somebody is writing it now."""
+    with contextlib.suppress(FileNotFoundError):
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            if hold(handle):
+                path.unlink()
+        finally:
+            os.close(handle)
 
 
 @contextlib.contextmanager

@@ -20,7 +20,6 @@ from typing import Any
 
 from attncli.api.answers import Answer as Answer
 from attncli.api.measured import measure as measure
-from attncli.api.saved_reports import compare as compare
 from attncli.api.saved_reports import read as read
 from attncli.api.sweep import sweep as sweep
 from attncli.errors import AttnError as AttnError
@@ -31,6 +30,7 @@ __version__: str
 PUBLIC: Mapping[str, str]
 '''
 QUESTIONS = (
+    "compare",
     "rank_collapse",
     "approximate",
     "inspect_model",
@@ -45,6 +45,8 @@ OWN = {
     "tokenizer": "Any",
     "save_module": "str | PathLike[str] | None",
     "pattern": "Any",
+    "old": "str | PathLike[str] | Report",
+    "new": "str | PathLike[str] | Report",
 }
 """Keywords whose type says more in Python than on the command line."""
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import typer
 from commands import attn as command
 from commands import attn_program
 from small_checkpoints import saved
@@ -14,6 +15,7 @@ from small_checkpoints import saved
 import attncli as attn
 from attncli.cli.answering import ProcessOptions
 from attncli.cli.app import app
+from attncli.cli.root import leaves
 from attncli.cli.spelling import as_typed
 from attncli.render.json import json as as_json
 
@@ -126,7 +128,21 @@ QUESTIONS: dict[str, tuple[Any, str, tuple[str, ...], dict[str, Any]]] = {
         {"pattern": "previous", "length": 6, "module": "./model:0.1"},
     ),
     "fit verified": (attn.approximate, "approximate", (), {"verify": "fit.safetensors"}),
+    "what moved": (
+        attn.compare,
+        "compare",
+        ("old.json", "new.json"),
+        {"top": 3, "family_wise": 0.05},
+    ),
+    "what moved between models": (
+        attn.compare,
+        "compare",
+        ("net.safetensors", "other.safetensors"),
+        {"by": "rank-collapse --variants SAN"},
+    ),
 }
+SLOW = ("what moved between models",)
+"""Questions that start processes."""
 
 
 def typed(keywords: dict[str, Any]) -> list[str]:
@@ -144,16 +160,22 @@ def typed(keywords: dict[str, Any]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a network, maps, a fit and a model."""
+    """A folder with networks, their reports, maps, a fit and a model."""
     folder = tmp_path_factory.mktemp("filled")
-    attn.generate_network(folder / "net.safetensors", layers=2, tokens=5, width=8, heads=2)
+    sizes: dict[str, Any] = {"layers": 2, "tokens": 5, "width": 8, "heads": 2}
+    for seed, (network, report) in enumerate([("net", "old"), ("other", "new")]):
+        attn.generate_network(folder / f"{network}.safetensors", **sizes, seed=seed)
+        attn.rank_collapse(**SMALL | {"seed": seed}).save(folder / f"{report}.json")
     attn.generate_maps(folder / "maps.safetensors", map="uniform", tokens=6, heads=2)
     attn.approximate(pattern="previous", length=8, save_module=folder / "fit.safetensors")
     saved("GPT2LMHeadModel", folder / "model")
     return folder
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in QUESTIONS],
+)
 def test_python_and_the_command_give_the_same_report(
     name: str, filled: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -175,7 +197,7 @@ def test_python_and_the_command_give_the_same_report(
 def test_every_option_that_changes_the_question_is_asked_both_ways() -> None:
     """So that a new kind of question is compared too: switches and choices without which another study would run."""
     asked = {name for _, _, _, keywords in QUESTIONS.values() for name in keywords}
-    kinds = {"sweep", "exact", "task", "weights_only", "attribute", "count", "by", "path", "sample", "frontier", "verify", "module"}  # fmt: skip
+    kinds = {"sweep", "exact", "task", "weights_only", "attribute", "count", "by", "path", "sample", "frontier", "verify", "module", "family_wise"}  # fmt: skip
     assert kinds <= asked
 
 
@@ -186,24 +208,50 @@ def test_gates_and_differences_are_those_of_the_commands(tmp_path: Path) -> None
     told = json.loads(command("check", paths[0], "--fail-if", gate, "--format", "json").out)
     assert json.loads(as_json(old.check(gate)))["verdicts"] == told["verdicts"]
     assert command("check", paths[0], "--fail-if", gate).code == int(not old.check(gate).passed)
-    mine = json.loads(as_json(attn.compare(*paths)))
-    theirs = json.loads(command("compare", *paths, "--format", "json").out)
-    assert mine.pop("command") != theirs.pop("command")
-    assert mine == theirs
-    refused = command("compare", *paths, "--top", "-1")
-    with pytest.raises(attn.AttnError) as raised:
-        attn.compare(*paths, top=-1)
-    assert refused.err == f"attn: {as_typed(str(raised.value))}\n"
+    moved, of_files = attn.compare(old, new), attn.compare(*paths)
+    assert [row.value for row in moved.rows] == [row.value for row in of_files.rows]
+    assert moved.headline == of_files.headline
 
 
-@pytest.mark.parametrize("name", ["rank_collapse", "inspect_model", "paths", "approximate"])
+@pytest.mark.parametrize(
+    ("by", "sentence"),
+    [
+        ("inspect-model", "`by` is run on two models: name them, or leave it out to compare reports."),
+        ("approximate", "unknown command of `by` 'approximate'"),
+        ("paths '", "cannot read `by` 'paths '': no closing quotation."),
+    ],
+)  # fmt: skip
+def test_reports_at_hand_are_not_measured(by: str, sentence: str) -> None:
+    at_hand = attn.rank_collapse(**SMALL)
+    with pytest.raises(attn.AttnError) as refused:
+        attn.compare(at_hand, at_hand, by=by)
+    assert str(refused.value).startswith(sentence)
+
+
+@pytest.mark.slow
+def test_runs_that_python_asks_for_follow_no_configuration(
+    filled: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked = [str(filled / "net.safetensors"), str(filled / "other.safetensors")]
+    plain = attn.compare(*asked, by="rank-collapse")
+    (tmp_path / "attn.toml").write_text('[rank-collapse]\nvariants = "SAN"\n')
+    monkeypatch.setenv("ATTN_CONFIG", str(tmp_path / "attn.toml"))
+    monkeypatch.setenv("ATTN_RANK_COLLAPSE_METRIC", "stable_rank")
+    assert attn.compare(*asked, by="rank-collapse").rows == plain.rows
+
+
+ASKED = [name for name in attn.PUBLIC if hasattr(getattr(attn, name), "asked")]
+"""Every question that is declared once for Python and for the command line."""
+
+
+@pytest.mark.parametrize("name", ASKED)
 def test_every_option_is_a_keyword_with_the_same_default(name: str) -> None:
-    import typer
-
-    known = typer.main.get_command(app).commands[name.replace("_", "-")]  # type: ignore[attr-defined]
-    shared = set(inspect.signature(ProcessOptions).parameters)
-    options = {p.name: p.default for p in known.params if p.name not in {*shared, "help"}}
+    commands = leaves(typer.main.get_command(app), ())
+    known = {"_".join(path).replace("-", "_"): one for path, one in commands}[name]
     keywords = inspect.signature(getattr(attn, name)).parameters
+    shared = {"help", *inspect.signature(ProcessOptions).parameters} - set(keywords)
+    options = {p.name: p.default for p in known.params if p.name not in shared}
     of_python = {"progress", "pictures", "tokenizer", "save_module"}
     assert set(keywords) - of_python == set(options)
     for option, default in options.items():
@@ -220,11 +268,23 @@ def test_every_option_is_a_keyword_with_the_same_default(name: str) -> None:
         (attn.inspect_model, ("random:brt",), {}),
         (attn.paths, (), {"sample": 0}),
         (attn.approximate, (), {"pattern": "windw:3"}),
+        (attn.compare, ("old.json", "new.json"), {"top": -1}),
+        (attn.compare, ("old.json", "new.json"), {"family_wise": 2.0}),
+        (attn.compare, ("old.json", "gone.json"), {}),
+        (attn.compare, ("old.json", "net.safetensors"), {}),
+        (attn.compare, ("old.json", "new.json"), {"by": "rank-collapse"}),
+        (attn.compare, ("gone.safetensors", "net.safetensors"), {"by": "paths"}),
+        (attn.compare, ("net.safetensors", "net.safetensors"), {"by": "sweep"}),
     ],
 )
 def test_python_and_the_command_refuse_alike(
-    ask: Any, source: tuple[str, ...], keywords: dict[str, Any]
+    ask: Any,
+    source: tuple[str, ...],
+    keywords: dict[str, Any],
+    filled: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.chdir(filled)
     told = command(ask.__name__.replace("_", "-"), *source, *typed(keywords))
     with pytest.raises(attn.AttnError) as refused:
         ask(*source, **keywords)
@@ -343,6 +403,11 @@ def test_files_are_written_as_the_commands_write_them(tmp_path: Path) -> None:
     mine, theirs = tmp_path / "mine.safetensors", tmp_path / "theirs.safetensors"
     assert attn.generate_network(mine, layers=2, width=8, heads=2) == mine
     assert command("generate", "network", "-o", str(theirs), "--layers", "2", "--width", "8", "--heads", "2").code == 0  # fmt: skip
+    assert mine.read_bytes() == theirs.read_bytes()
+    kinds = ["sink:0.9", "iid:sigma=2"]
+    assert attn.generate_maps(mine, map=kinds, tokens=6, heads=2, seed=3) == mine
+    words = [word for kind in kinds for word in ("--map", kind)]
+    assert command("generate", "maps", "-o", str(theirs), *words, "--tokens", "6", "--heads", "2", "--seed", "3").code == 0  # fmt: skip
     assert mine.read_bytes() == theirs.read_bytes()
 
 

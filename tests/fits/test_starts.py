@@ -90,7 +90,7 @@ def test_at_one_width_the_smallest_logits_count() -> None:
 
 
 def test_patterns_of_one_module_get_their_own_method_at_its_width() -> None:
-    targets = {text: pattern(text, 48) for text in ("window:3", "permutation")}
+    targets = {text: pattern(text, 32) for text in ("window:3", "permutation")}
     solution = solve(targets, ["auto"], FitRequest(d=1, dtype="float32"), [0])
     _, permutation = solution.solved
     assert solution.request.d == 3

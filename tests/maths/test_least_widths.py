@@ -113,7 +113,7 @@ def test_the_budget_bound_is_below_what_is_found_and_bites() -> None:
     asked = necessary(target, False, tolerances(request))
     proved = budgeted(asked, 5.0, 0.01)
     assert proved > 2.0
-    found = narrowest(target, request, [0], 24)
+    found = narrowest(target, request, [0], 12)
     assert found.fit is not None
     assert proved <= found.fit.d
     closed_form = (math.log(0.99 * 23 / 0.01) / 5.0 / (24 / 23)) ** 2

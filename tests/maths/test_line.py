@@ -151,6 +151,13 @@ def test_any_tolerances_any_weights_any_mask(ratio: float, off: float, seed: int
         assert answer.possible is brute_force(weights, asked, causal)
 
 
+@pytest.mark.parametrize("seed", [673, 919])
+def test_gaps_against_each_other_are_refused_with_a_proof(seed: int) -> None:
+    """Two rows and three: every bound of the proof is the row's own to the last digit."""
+    weights, asked, _ = any_case(np.random.default_rng(seed))
+    assert decide(weights, asked).possible is False
+
+
 def upper(n: int) -> np.ndarray:
     made = np.triu(np.ones((n, n)))
     return made / made.sum(axis=1, keepdims=True)

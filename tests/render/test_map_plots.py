@@ -77,3 +77,50 @@ def test_figures_of_maps_have_the_same_bytes_every_time(tmp_path: Path) -> None:
     for name in ("1.svg", "2.svg"):
         figure(REPORT, tmp_path / name)
     assert (tmp_path / "1.svg").read_bytes() == (tmp_path / "2.svg").read_bytes()
+
+
+NAMED = Picture(
+    "head 2.3", {"2.3": EYE}, ("[CLS]", " the", "fox", "is", "quick", "and", "red", ".")
+)
+
+
+def lines_of(picture: Picture, width: int, height: int) -> list[str]:
+    console = Console(file=io.StringIO(), width=width, height=height, color_system=None, highlight=False)  # fmt: skip
+    with console.capture() as capture:
+        console.print(terminal(dataclasses.replace(REPORT, pictures=(picture,))))
+    return [line.rstrip() for line in capture.get().splitlines()]
+
+
+def test_a_head_has_its_tokens_on_both_sides() -> None:
+    """A line for each query, two columns for each key; their names are read downwards."""
+    assert lines_of(NAMED, 80, 40)[1:] == [
+        "head 2.3",
+        "       █ = 1.000; a row is a query, a column a key",
+        "       [ t f i q a r .",
+        "       C h o s u n e",
+        "       L e x   i d d",
+        "       S       c",
+        "       ]       k",
+        "[CLS] │██",
+        "  the │  ██",
+        "  fox │    ██",
+        "   is │      ██",
+        "quick │        ██",
+        "  and │          ██",
+        "  red │            ██",
+        "    . │              ██",
+    ]
+
+
+@pytest.mark.parametrize(("width", "height"), [(40, 24), (80, 24), (200, 60)])
+def test_maps_with_tokens_scale_to_the_screen(width: int, height: int) -> None:
+    """Of what has no room one token stands for several, and no weight is lost."""
+    cells = tuple(tuple(float(i == j) for j in range(90)) for i in range(90))
+    words = tuple(f"token{index}" for index in range(90))
+    lines = lines_of(Picture("head 0.0", {"0.0": cells}, words), width, height)
+    assert max(map(len, lines)) <= width
+    assert len(lines) <= height
+    rows = [line for line in lines if "│" in line]
+    assert all("█" in row for row in rows)
+    assert len(rows) > height // 2
+    assert sum("…" in row for row in rows) >= min(len(rows), 90 - len(rows))

@@ -173,3 +173,15 @@ def test_what_has_no_pairs_is_refused(count: str, more: tuple[str, ...], tmp_pat
     outcome = attn("inspect-model", str(tmp_path), "--pairs", count, *more)
     assert outcome.code == 2
     assert "--pairs" in outcome.err
+
+
+def test_a_decoder_of_several_codes_a_step_has_no_labels() -> None:
+    """Such as dia's, whose steps are a code of every channel."""
+    import torch
+
+    from attncli.models.inputs.texts import labels_of_decoder
+
+    kwargs = {"input_ids": torch.arange(3)[None], "decoder_input_ids": torch.zeros(1, 4, 9).long()}
+    assert labels_of_decoder(kwargs, ["a", "b", "c"]) == ()
+    kwargs["decoder_input_ids"] = torch.tensor([[7, 0, 2]])
+    assert labels_of_decoder(kwargs, ["a", "b", "c"]) == ("7", "a", "c")

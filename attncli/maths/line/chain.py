@@ -41,8 +41,13 @@ class Chain:
     """The gap 0 … T - 1 at which each of `rows` cuts."""
     drop: Array
     """b of each of `rows`."""
-    steep: Array
-    """b / r of each of `rows`."""
+    spread: Array
+    """r of each of `rows`."""
+
+    @property
+    def steep(self) -> Array:
+        """b / r of each of `rows`."""
+        return self.drop / self.spread
 
     @property
     def gaps(self) -> int:
@@ -79,7 +84,7 @@ def chain_of(asked: LineDemands, found: Signs) -> Chain | None:
     starts = asked.target.indptr[rows]
     drop = -asked.off[starts]
     spread = np.min([high[starts] - low[starts] for high, low in asked.ceilings], axis=0)
-    return Chain(cell, rows, sign, place - 1, drop, drop / spread)
+    return Chain(cell, rows, sign, place - 1, drop, spread)
 
 
 def least_gaps(chain: Chain) -> LeastGaps:
@@ -214,11 +219,11 @@ def tower(steep: Array, up: NDArray[np.bool_], growth: float) -> Array:
 
 
 def circle_weights(chain: Chain, policy: Policy) -> Array:
-    """Left eigenvector of the gaps that want one another larger and larger."""
+    """Left eigenvector of the gaps that want one another larger and larger; 1 + F has the same and does not swing."""
     flow = inside(chain, policy) * policy.steep[:, None]
     weights = np.ones(chain.gaps)
     for _ in range(300):
-        weights = flow.T @ weights
+        weights = weights + flow.T @ weights
         weights /= max(float(weights.max()), 1e-300)
         weights[weights < 1e-12] = 0.0
     return weights
@@ -251,7 +256,7 @@ def as_steps(
         low, high = span if steep == 0.0 else (gap + 1, top) if up else (0, gap)
         x, y = (high, low) if up else (low, high)
         if steep > 0.0:
-            add(gap, x, y, float(chain.drop[number] / chain.steep[number]), amount)
+            add(gap, x, y, float(chain.spread[number]), amount)
         elif budget is not None:
             add(gap, x, None, budget, amount)
             add(gap, None, y, budget, amount)

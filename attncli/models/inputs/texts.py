@@ -190,9 +190,9 @@ def words(checkpoint: Checkpoint, name: str, kind: str, encoded: Encoded) -> Mod
 
 
 def labels_of_decoder(kwargs: Mapping[str, Any], labels: Sequence[str]) -> tuple[str, ...]:
-    """The encoder's labels by their ids; what begins a decoder's text has its id alone."""
+    """The encoder's labels by their ids; what begins a decoder's text has its id alone, and sounds have none."""
     moved, ids = kwargs.get("decoder_input_ids"), kwargs.get(WORDS)
-    if moved is None or ids is None:
+    if moved is None or ids is None or moved.dim() > 2:
         return ()
     known = dict(zip(ids[0].tolist(), labels, strict=True))
     return tuple(known.get(each, str(each)) for each in moved[0].tolist())

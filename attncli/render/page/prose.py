@@ -69,8 +69,9 @@ def findings(report: Report) -> str:
 
 
 def repeats(report: Report, finding: Finding) -> bool:
-    """Whether the headline has said it."""
-    return finding.text.casefold() in report.headline.casefold()
+    """Whether it is the headline once more."""
+    said, headline = (text.rstrip(".").casefold() for text in (finding.text, report.headline))
+    return said == headline
 
 
 def capital(text: str) -> str:

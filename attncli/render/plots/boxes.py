@@ -7,6 +7,7 @@ from rich.text import Text
 
 from attncli.maths.digits import number
 from attncli.records import Report, View
+from attncli.render.plots.labels import label
 
 ACROSS = "quantile"
 
@@ -82,11 +83,11 @@ def box_line(low: int, first: int, median: int, third: int, high: int) -> str:
     return "".join(cells)
 
 
-def box_figure(report: Report, drawn: list[Boxes]) -> Any:
+def box_figure(drawn: list[Boxes]) -> Any:
     """The metrics one below the other."""
     from matplotlib.figure import Figure
 
-    canvas = Figure(figsize=(7.2, 3.4 * len(drawn) + 0.5), layout="constrained")
+    canvas = Figure(figsize=(5.6, 2.9 * len(drawn) + 0.3), layout="constrained")
     grid = canvas.subplots(len(drawn), 1, squeeze=False)
     for (axes,), each in zip(grid, drawn, strict=True):
         stats = [
@@ -101,9 +102,8 @@ def box_figure(report: Report, drawn: list[Boxes]) -> Any:
             for box in each.boxes
         ]
         axes.bxp(stats, positions=[box.x for box in each.boxes], showfliers=False)
-        axes.set_xlabel(each.x_label)
-        axes.set_ylabel(each.metric)
+        axes.set_xlabel(label(each.x_label, {}))
+        axes.set_ylabel(label(each.metric, {}))
         axes.set_title(each.title, fontsize=7, loc="left")
-        axes.grid(axis="y", alpha=0.3)
-    canvas.suptitle(report.headline, fontsize=8, wrap=True)
+        axes.grid(axis="y", alpha=0.25, linewidth=0.5)
     return canvas

@@ -1,12 +1,15 @@
 """What both plots draw: one metric over an axis, from the first view of a report that has one."""
 
+import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from attncli.records import Report, Row, View
+from attncli.records import UNCERTAINTY, Report, Row, View
 from attncli.render._cells import stands_at
 from attncli.render.plots.boxes import ACROSS
+from attncli.render.plots.labels import label
+from attncli.render.plots.law_curves import LawCurve, best_law
 
 NO_CURVES = ("head", ACROSS)
 """What spreads a metric into a grid, or into boxes."""
@@ -17,6 +20,8 @@ class ChartPoint:
     x: float
     y: float
     spread: float
+    doubtful: bool = False
+    """Something is said against the number: not settled, a part of the seeds, or rounding reaches it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +34,15 @@ class Chart:
     """Numbers of the same metric that have no place along the axis: what the curves are held against."""
     gaps: tuple[float, ...] = ()
     """Places where a number was lost and no curve has one."""
+    bounds: Mapping[str, list[ChartPoint]] = field(default_factory=dict)
+    """What a theorem promises of a series."""
+    laws: Mapping[str, LawCurve] = field(default_factory=dict)
+    """What was fitted to a series."""
+    lost: Mapping[str, float] = field(default_factory=dict)
+    """From which place on a series has no number any more."""
+    unit_words: str = ""
+    """The metric as an axis shows it, where that is not its name."""
+    x_words: str = ""
 
     @property
     def points(self) -> list[ChartPoint]:
@@ -47,21 +61,12 @@ def chart(report: Report) -> Chart | None:
 
 
 def charts(report: Report) -> list[Chart]:
-    """The first view's, and those of the views that show the same at other places."""
-    views = [view for view in report.views if view.across not in NO_CURVES]
-    first = next(
-        (view for view in views if view.across), next((v for v in views if v.metrics), None)
-    )
-    if first is None:
-        return []
-    drawn = (chart_of(report, view) for view in views if alike(view, first))
+    """One for each metric that was asked for, and for each place where it is shown."""
+    views = [view for view in report.views if view.across not in NO_CURVES and view.metrics]
+    spread = [view for view in views if view.across]
+    alone = [replace(view, metrics=(name,)) for view in views for name in view.metrics]
+    drawn = (chart_of(report, view) for view in spread or alone)
     return [one for one in drawn if one is not None]
-
-
-def alike(view: View, first: View) -> bool:
-    """Whether it has the same curves, of other rows."""
-    elsewhere = replace(view, title=first.title, where=first.where)
-    return view is first or (view.across is not None and elsewhere == first)
 
 
 def chart_of(report: Report, view: View) -> Chart | None:
@@ -75,14 +80,61 @@ def chart_of(report: Report, view: View) -> Chart | None:
             continue
         name = str(row.axis(view.across or "variant"))
         if isinstance(x, int | float):
-            point = ChartPoint(float(x), row.value, row.spread or 0.0)
+            point = ChartPoint(float(x), row.value, row.spread or 0.0, doubtful(row))
             series.setdefault(name, []).append(point)
         elif set(row.coordinates) == {view.across}:
             levels[name] = row.value
     title = view.title if view.across else view.metrics[0]
     named = view.measure or view.metrics[0]
-    gaps = gaps_of(report, view, series)
-    return Chart(title, named, view.down, series, levels, gaps) if series else None
+    if not series:
+        return None
+    return Chart(
+        title,
+        named,
+        view.down,
+        series,
+        levels,
+        gaps_of(report, view, series),
+        bounds_of(report, view) if view.metrics[0] in BOUNDS else {},
+        laws_of(report, view, series),
+        lost_from(report, view, series),
+        label(named, report.metrics),
+        label(view.down, report.metrics),
+    )
+
+
+BOUNDS = {"log10_residual_norm": "log10_bound"}
+"""What a theorem says about a metric."""
+NOT_SMALL = 0.02
+"""Rounding that moves a point by more than this part of a unit is seen."""
+
+
+def doubtful(row: Row) -> bool:
+    by = row.keys.get(UNCERTAINTY)
+    return row.note is not None or (isinstance(by, float) and by > NOT_SMALL)
+
+
+def bounds_of(report: Report, view: View) -> dict[str, list[ChartPoint]]:
+    found: dict[str, list[ChartPoint]] = {}
+    bound = BOUNDS[view.metrics[0]]
+    for row in report.rows:
+        x = row.axis(view.down)
+        if row.metric == bound and row.value is not None and isinstance(x, int | float):
+            name = str(row.axis(view.across or "variant"))
+            found.setdefault(name, []).append(ChartPoint(float(x), row.value, 0.0))
+    return found
+
+
+def laws_of(report: Report, view: View, series: Iterable[str]) -> dict[str, LawCurve]:
+    """Of the view that shows what they were fitted to."""
+    if view.metrics[0] not in FITTED or view.across is None:
+        return {}
+    found = {name: best_law(report, view.across, name) for name in series}
+    return {name: law for name, law in found.items() if law is not None}
+
+
+FITTED = ("d_min",)
+"""Metrics to which laws are fitted."""
 
 
 def gaps_of(
@@ -92,6 +144,21 @@ def gaps_of(
     lost = [row.axis(view.down) for row in report.rows if row.lost and drawn_in(view, row)]
     places = {float(x) for x in lost if isinstance(x, int | float)}
     return tuple(sorted(places - known))
+
+
+def lost_from(
+    report: Report, view: View, series: Mapping[str, Sequence[ChartPoint]]
+) -> dict[str, float]:
+    """Of series that end where others go on; where all end there are gaps."""
+    found: dict[str, float] = {}
+    known = {point.x for points in series.values() for point in points}
+    ends = {name: max(point.x for point in points) for name, points in series.items()}
+    for row in report.rows:
+        x, name = row.axis(view.down), str(row.axis(view.across or "variant"))
+        missing = row.lost and drawn_in(view, row) and isinstance(x, int | float)
+        if missing and x in known and x > ends.get(name, math.inf):
+            found[name] = min(found.get(name, math.inf), float(x))
+    return found
 
 
 def drawn_in(view: View, row: Row) -> bool:
@@ -115,5 +182,27 @@ def unsqueeze(value: float) -> float:
 
 
 def needs_squeeze(chart: Chart) -> bool:
-    """Curves that span more than two decades of values need the squeezed axis."""
-    return max(abs(point.y) for point in chart.points) > 100.0
+    """Curves that span more than two decades of values, and are not all above 0, need the squeezed axis."""
+    values = [point.y for point in chart.points]
+    return min(values) <= 0.0 and max(map(abs, values)) > 100.0
+
+
+def is_magnitude(chart: Chart) -> bool:
+    """Whether all numbers are above 0 and far apart, so that a log axis shows them."""
+    values = [*(point.y for point in chart.points), *chart.levels.values()]
+    return chart.metric not in FITTED and min(values) > 0.0 and max(values) > FAR * min(values)
+
+
+FAR = 30.0
+"""A quotient of two numbers that share no linear axis."""
+EVEN_STEPS = 1.3
+"""How far the factors from place to place may differ where a sweep doubles."""
+
+
+def doubles(chart: Chart) -> bool:
+    """Whether places go by factors, as 64, 128, 256."""
+    places = sorted({point.x for point in chart.points})
+    if len(places) < 3 or places[0] <= 0.0:
+        return False
+    factors = [later / earlier for earlier, later in itertools.pairwise(places)]
+    return min(factors) > 1.25 and max(factors) <= EVEN_STEPS * min(factors)

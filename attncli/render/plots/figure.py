@@ -1,4 +1,4 @@
-"""Curves as a PNG, SVG or PDF file, with matplotlib (the `plot` extra)."""
+"""A report as a PNG, SVG or PDF file, with matplotlib (the `plot` extra): fit for a paper as it is."""
 
 import textwrap
 from pathlib import Path
@@ -6,49 +6,74 @@ from typing import Any
 
 from attncli.records import Report
 from attncli.render.plots.boxes import box_figure, boxes_of
-from attncli.render.plots.chart import Chart, charts, needs_squeeze
+from attncli.render.plots.curves import curve_figure
 from attncli.render.plots.heads import head_figure, head_grids
+from attncli.render.plots.labels import caption
 from attncli.render.plots.maps import scales_of
 from attncli.visible import all_visible
 
-MARKERS = "os^Dvph*"
 MOST_PICTURES = 6
 METADATA = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}
 """No date inside: the same numbers give the same bytes."""
+STYLE: dict[Any, Any] = {
+    "svg.hashsalt": "attn",
+    "svg.fonttype": "none",  # letters stay letters, which can be searched and set in a paper's own font
+    "pdf.fonttype": 42,  # TrueType, embedded: some journals refuse matplotlib's type 3
+    "ps.fonttype": 42,
+    "text.parse_math": False,
+    "font.family": "sans-serif",
+    "font.size": 8.0,
+    "axes.labelsize": 8.0,
+    "axes.titlesize": 8.0,
+    "xtick.labelsize": 7.0,
+    "ytick.labelsize": 7.0,
+    "legend.fontsize": 7.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.7,
+    "axes.unicode_minus": True,
+}
+DOTS = 300
+"""Of an inch, in PNG."""
+LETTERS = 21
+"""Of a caption to an inch."""
+
+Size = tuple[float, float]
 
 
-def figure(report: Report, path: Path) -> None:
-    """Draw the report's maps, or its curves with their spread, into a file whose ending names the format."""
+def figure(report: Report, path: Path, size: Size | None = None) -> None:
+    """Draw the report's maps, or its curves with their spread, into a file whose ending names the format.
+
+    `size`: inches, width and height; else what the panels need.
+    """
     import matplotlib
 
     report = all_visible(report)
-    with matplotlib.rc_context({"svg.hashsalt": "attn", "text.parse_math": False}):
-        if grids := head_grids(report):
-            canvas = head_figure(report, grids)
-        elif report.pictures:
-            canvas = map_figure(report)
-        elif boxes := boxes_of(report):
-            canvas = box_figure(report, boxes)
-        else:
-            canvas = curve_figure(report)
-        canvas.savefig(path, dpi=150, metadata=METADATA[path.suffix.lower()])
+    with matplotlib.rc_context(STYLE):
+        canvas = drawn(report)
+        if size is not None:
+            canvas.set_size_inches(*size)
+        below(canvas, caption(report))
+        metadata = {**METADATA[path.suffix.lower()], "Title": report.headline}
+        canvas.savefig(path, dpi=DOTS, metadata=metadata)
 
 
-def curve_figure(report: Report) -> Any:
-    """The charts one below the other; a single one under the headline, several each under its own title."""
-    from matplotlib.figure import Figure  # not pyplot: no global state, no display
+def drawn(report: Report) -> Any:
+    """Grids of heads, else maps, else boxes, else curves."""
+    if grids := head_grids(report):
+        return head_figure(report, grids)
+    if report.pictures:
+        return map_figure(report)
+    if boxes := boxes_of(report):
+        return box_figure(boxes)
+    return curve_figure(report)
 
-    drawn = charts(report)
-    canvas = Figure(figsize=(7.2, 4.6 * max(1, len(drawn))), layout="constrained")
-    grid = canvas.subplots(max(1, len(drawn)), squeeze=False)
-    for axes, one in zip(grid[:, 0], drawn, strict=False):
-        plot(axes, one)
-        axes.set_title(one.title, fontsize=8, loc="left")
-    if len(drawn) > 1:
-        canvas.suptitle(textwrap.fill(report.headline, 110), fontsize=8)
-    else:
-        grid[0, 0].set_title(report.headline, fontsize=8, loc="left", wrap=True)
-    return canvas
+
+def below(canvas: Any, text: str) -> None:
+    """The caption line, in as many lines as it needs."""
+    if text:
+        width = int(LETTERS * canvas.get_size_inches()[0])
+        canvas.supxlabel(textwrap.fill(text, width), fontsize=6, color="0.35", x=0.01, ha="left")
 
 
 def map_figure(report: Report) -> Any:
@@ -57,54 +82,21 @@ def map_figure(report: Report) -> Any:
 
     pictures = report.pictures[:MOST_PICTURES]
     across = max(len(picture.panels) for picture in pictures)
-    canvas = Figure(figsize=(3.1 * across, 2.9 * len(pictures) + 0.5), layout="constrained")
+    canvas = Figure(figsize=(2.5 * across, 2.3 * len(pictures) + 0.4), layout="constrained")
     grid = canvas.subplots(len(pictures), across, squeeze=False)
     for line, picture in zip(grid, pictures, strict=True):
         scales = scales_of(picture)
         for axes, (name, cells) in zip(line, picture.panels.items(), strict=True):
-            colours = "magma" if name == list(picture.panels)[-1] else "viridis"
+            colours = "magma_r" if name == list(picture.panels)[-1] else "Blues"
             top = scales[name] or 1.0
             image = axes.imshow(cells, vmin=0.0, vmax=top, cmap=colours, interpolation="nearest")
-            axes.set_title(name, fontsize=8)
+            axes.set_title(name)
             axes.set_xticks([])
             axes.set_yticks([])
-            axes.set_xlabel("key", fontsize=7)
+            axes.set_xlabel("key")
             canvas.colorbar(image, ax=axes, shrink=0.8).ax.tick_params(labelsize=6)
-        line[0].set_ylabel(f"{picture.title}\nquery", fontsize=7)
+        line[0].set_ylabel(f"{picture.title}\nquery")
     left_out = len(report.pictures) - len(pictures)
-    more = f" ({left_out} more patterns are not drawn)" if left_out else ""
-    canvas.suptitle(textwrap.fill(report.headline + more, 120), fontsize=8)
+    if left_out:
+        canvas.suptitle(f"{left_out} more patterns are not drawn", fontsize=7)
     return canvas
-
-
-def plot(axes: object, drawn: Chart) -> None:
-    for style, (name, level) in zip(("--", ":", "-.") * 4, drawn.levels.items(), strict=False):
-        axes.axhline(level, color="0.4", linewidth=1.2, linestyle=style, label=name)  # type: ignore[attr-defined]
-    for marker, (name, points) in zip(MARKERS * 4, drawn.series.items(), strict=False):
-        axes.errorbar(  # type: ignore[attr-defined]
-            [point.x for point in points],
-            [point.y for point in points],
-            yerr=[point.spread for point in points],
-            marker=marker,
-            markersize=4,
-            linewidth=1.2,
-            capsize=2,
-            label=name,
-        )
-    if drawn.gaps:
-        axes.plot(  # type: ignore[attr-defined]
-            drawn.gaps,
-            [0.03] * len(drawn.gaps),
-            transform=axes.get_xaxis_transform(),  # type: ignore[attr-defined]
-            marker="x",
-            linestyle="",
-            color="0.2",
-            label="no number",
-        )
-    if needs_squeeze(drawn):
-        axes.set_yscale("symlog", linthresh=1.0)  # type: ignore[attr-defined]
-        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")  # type: ignore[attr-defined]  # no formulas: `parse_math` is off
-    axes.set_xlabel(drawn.x_label)  # type: ignore[attr-defined]
-    axes.set_ylabel(drawn.metric)  # type: ignore[attr-defined]
-    axes.grid(alpha=0.3)  # type: ignore[attr-defined]
-    axes.legend(frameon=bool(drawn.levels), edgecolor="none", framealpha=0.9)  # type: ignore[attr-defined]

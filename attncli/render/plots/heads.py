@@ -8,6 +8,10 @@ from attncli.records import Picture, Report, View
 from attncli.render._cells import shown
 
 MOST_MAPS = 6
+WIDTH, LARGEST_MAP = 7.2, 5.0
+"""Inches of the whole figure, and of a map's side."""
+SMALLEST_LETTERS, LARGEST_LETTERS = 3.0, 7.0
+"""Points."""
 ACROSS = 3
 MOST_LABELS = 48
 """Tokens that can be named beside a map."""
@@ -63,23 +67,24 @@ def head_figure(report: Report, grids: list[HeadGrid]) -> Any:
     from matplotlib.figure import Figure
 
     pictures = report.pictures[:MOST_MAPS]
-    lines = -(-len(pictures) // ACROSS)
-    heights = [0.8 + 0.25 * len(grid.layers) for grid in grids] + [3.4] * lines
-    canvas = Figure(figsize=(10.0, sum(heights) + 0.6), layout="constrained")
-    parts = canvas.add_gridspec(len(heights), ACROSS, height_ratios=heights)
+    across = max(1, min(ACROSS, len(pictures)))
+    lines = -(-len(pictures) // across)
+    side = min(WIDTH / across, LARGEST_MAP)
+    heights = [0.7 + 0.2 * len(grid.layers) for grid in grids] + [side] * lines
+    canvas = Figure(figsize=(WIDTH, sum(heights) + 0.4), layout="constrained")
+    parts = canvas.add_gridspec(len(heights), across, height_ratios=heights)
     for line, grid in enumerate(grids):
         draw_grid(canvas, canvas.add_subplot(parts[line, :]), grid)
     for index, picture in enumerate(pictures):
-        line, column = divmod(index, ACROSS)
-        draw_map(canvas, canvas.add_subplot(parts[len(grids) + line, column]), picture)
-    canvas.suptitle(textwrap.fill(report.headline, 120), fontsize=8)
+        line, column = divmod(index, across)
+        draw_map(canvas, canvas.add_subplot(parts[len(grids) + line, column]), picture, side)
     return canvas
 
 
 def draw_grid(canvas: Any, axes: Any, grid: HeadGrid) -> None:
     image = axes.imshow(grid.cells, cmap="viridis", aspect="auto", interpolation="nearest")
     canvas.colorbar(image, ax=axes, shrink=0.9).ax.tick_params(labelsize=6)
-    axes.set_title(textwrap.fill(grid.title, 130), fontsize=7, loc="left")
+    axes.set_title(textwrap.fill(grid.title, 110), fontsize=7, loc="left")
     axes.set_xticks(range(len(grid.heads)), grid.heads, fontsize=6)
     axes.set_yticks(range(len(grid.layers)), grid.layers, fontsize=6)
     axes.set_xlabel("head", fontsize=7)
@@ -91,19 +96,22 @@ def draw_grid(canvas: Any, axes: Any, grid: HeadGrid) -> None:
             axes.text(column, line, mark, ha="center", va="center", fontsize=7, color=color)
 
 
-def draw_map(canvas: Any, axes: Any, picture: Picture) -> None:
+def draw_map(canvas: Any, axes: Any, picture: Picture, side: float) -> None:
     """Queries down, keys across, named where the tokens are few enough to be read."""
     (cells,) = picture.panels.values()
-    image = axes.imshow(cells, vmin=0.0, cmap="viridis", interpolation="nearest")
-    canvas.colorbar(image, ax=axes, shrink=0.8).ax.tick_params(labelsize=6)
+    image = axes.imshow(cells, vmin=0.0, cmap="Blues", interpolation="nearest")
+    canvas.colorbar(image, ax=axes, shrink=0.7, fraction=0.05).ax.tick_params(labelsize=6)
     axes.set_title(picture.title, fontsize=8)
+    axes.spines[:].set_visible(True)
     axes.set_xlabel("key", fontsize=7)
     axes.set_ylabel("query", fontsize=7)
     if 0 < len(picture.labels) <= MOST_LABELS:
         words = [label.replace("$", r"\$") for label in picture.labels]
         places = range(len(words))
-        axes.set_xticks(places, words, fontsize=4, rotation=90)
-        axes.set_yticks(places, words, fontsize=4)
+        room = 0.6 * 72.0 * side / len(words)
+        size = max(SMALLEST_LETTERS, min(LARGEST_LETTERS, room))
+        axes.set_xticks(places, words, fontsize=size, rotation=90)
+        axes.set_yticks(places, words, fontsize=size)
     else:
         axes.set_xticks([])
         axes.set_yticks([])

@@ -10,25 +10,69 @@ from attncli.records import Picture
 
 SHADES = " ░▒▓█"
 LARGEST, SMALLEST, GAP = 48, 8, 2
+WIDEST, TALLEST = 120, 48
+"""Columns and lines of a map, if the screen has more."""
+LONGEST, LETTERS = 14, 6
+"""Letters of a token before a row, and above a column."""
+NAMED = 24
+"""Letters of a panel's name that are shown in any case."""
 
 Cells = tuple[tuple[float, ...], ...]
 
 
-def shaded(picture: Picture, width: int) -> Iterator[Text]:
-    """Title, names and panels; a character is a cell across and two cells down, as terminals are taller than wide."""
-    count = len(picture.panels)
-    size = len(next(iter(picture.panels.values())))
-    side = max(SMALLEST, min(LARGEST, (width - GAP * (count - 1)) // count, size))
-    scales = scales_of(picture)
+def shaded(picture: Picture, width: int, height: int = TALLEST) -> Iterator[Text]:
+    """Title, names and panels, as large as the screen allows; a single map has its tokens on both sides."""
     yield Text(f"\n{picture.title}", style="italic")
-    names = [f"{name} (█ = {number(scales[name])})" for name in picture.panels]
+    cells = next(iter(picture.panels.values()))
+    if len(picture.panels) == 1 and len(picture.labels) == len(cells):
+        yield from with_tokens(cells, picture.labels, width, height)
+        return
+    count, size = len(picture.panels), len(cells)
+    largest_side = LARGEST if count > 1 else WIDEST
+    side = min(largest_side, 2 * height, (width - GAP * (count - 1)) // count, size)
+    side = max(SMALLEST, side)
+    scales = scales_of(picture)
     pad = " " * GAP
-    yield Text(pad.join(name[:side].ljust(side) for name in names).rstrip(), style="dim")
+    names = [f"{name} (█ = {number(scales[name])})" for name in picture.panels]
+    yield Text(pad.join(name[: side if count > 1 else max(side, NAMED)].ljust(side) for name in names).rstrip(), style="dim")  # fmt: skip
     drawn = [
         [line(row, scales[name]) for row in pooled(cells, max(1, side // 2), side)]
         for name, cells in picture.panels.items()
     ]
     yield from (Text(pad.join(parts)) for parts in zip(*drawn, strict=True))
+
+
+def with_tokens(cells: Cells, tokens: tuple[str, ...], width: int, height: int) -> Iterator[Text]:
+    """A line for each query and two columns for each key, the keys' names read downwards; of what has no room one stands
+    for several, by the largest of their weights."""
+    words = [token.strip() or repr(token) for token in tokens]
+    gutter = min(LONGEST, max(map(len, words)))
+    room = max(SMALLEST, width - gutter - 2)
+    lines = max(SMALLEST, min(len(words), height - LETTERS))
+    wide = 2 if 2 * len(words) <= room else 1
+    columns = min(len(words), room // wide)
+    full = largest(cells)
+    rows, across = parts(len(words), lines), parts(len(words), columns)
+    heads = [named(words, *each)[:LETTERS] for each in across]
+    pad = " " * (gutter + 2)
+    yield Text(f"{pad}█ = {number(full)}; a row is a query, a column a key", style="dim")
+    for place in range(max(map(len, heads))):
+        letters = (head[place : place + 1].ljust(wide) for head in heads)
+        yield Text(f"{pad}{''.join(letters)}".rstrip(), style="dim")
+    for (start, stop), row in zip(rows, pooled(cells, lines, columns), strict=True):
+        shades = "".join(SHADES[shade(value / full if full else 0.0)] * wide for value in row)
+        yield Text.assemble(
+            (f"{cut(named(words, start, stop), gutter):>{gutter}} │", "dim"), shades
+        )
+
+
+def cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def named(words: list[str], start: int, stop: int) -> str:
+    """One token, or the first of several."""
+    return words[start] if stop - start == 1 else f"{words[start]}…"
 
 
 def scales_of(picture: Picture) -> dict[str, float]:

@@ -20,6 +20,9 @@ DASHES = "╌═┄"
 GAP = "×"
 """On the axis, where there should be a number and is none."""
 HEIGHT, WIDEST, MARGIN = 16, 72, 12
+WIDEST_MAP = 240
+LEFT = 4
+"""Lines of a screen that are not a map's: its title, the prompt."""
 
 Canvas = list[list[tuple[str, str]]]
 
@@ -42,7 +45,9 @@ class TerminalPlot:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for picture in self.pictures:
-            yield from shaded(picture, options.max_width)
+            yield from shaded(
+                picture, min(options.max_width, WIDEST_MAP), options.size.height - LEFT
+            )
         for boxes in self.boxes:
             yield from box_lines(boxes, options.max_width)
         if not (self.charts or self.pictures or self.boxes):

@@ -101,10 +101,16 @@ class KeptMaps:
                     continue
                 cells = coarser(head)
                 queries, keys = names.sides(site, *head.shape)
-                named = tuple(queries) if queries == keys and len(cells) == len(queries) else ()
+                named = names_of_cells(queries, len(cells)) if queries == keys else ()
                 panels = {f"{site.layer}.{number}": tuple(map(tuple, cells.tolist()))}
                 found.append(Picture(f"head {site.layer}.{number}", panels, named))
         return found
+
+
+def names_of_cells(tokens: Sequence[str], cells: int) -> tuple[str, ...]:
+    """The tokens; of several that share a cell the first."""
+    step = -(-len(tokens) // cells)
+    return tuple(tokens) if step <= 1 else tuple(f"{token}…" for token in tokens[::step])
 
 
 def coarser(weights: NDArray[np.floating[Any]]) -> NDArray[np.float32]:

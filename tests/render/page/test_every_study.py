@@ -144,3 +144,6 @@ def test_a_finding_that_repeats_the_headline_is_said_once() -> None:
     finding = replace(report.findings[0], text=report.headline.rstrip(".").upper())
     page = Parsed(html(replace(report, findings=(finding,)))).text
     assert len(re.findall(re.escape(finding.text), page, re.IGNORECASE)) == 1
+    part = replace(report.findings[0], text="4 attention layers")
+    page = Parsed(html(replace(report, findings=(part,)))).text
+    assert page.count("4 attention layers") == 2

@@ -1,0 +1,190 @@
+"""Curves in a figure: a panel for each metric, one legend for all."""
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attncli.maths.digits import number
+from attncli.records import Report
+from attncli.render.plots.chart import (
+    Chart,
+    ChartPoint,
+    charts,
+    doubles,
+    is_magnitude,
+    needs_squeeze,
+)
+from attncli.render.plots.labels import label
+from attncli.render.plots.looks import Look, looks, named
+
+SINGLE, PANEL = (5.6, 3.7), (3.5, 2.7)
+"""Inches of the only panel, and of one of several."""
+MOST_PANELS = 12
+INSIDE = 6
+"""Up to so many lines have their names inside a single panel; of more they stand beside it."""
+BAND = 5
+"""From so many points on a spread is a band, of fewer it is bars."""
+LEVEL_DASHES = ((0, (5, 2)), (0, (1, 1)), (0, (5, 2, 1, 2)))
+
+
+def curve_figure(report: Report) -> Any:
+    """One column for one or two metrics, else two or three."""
+    from matplotlib.figure import Figure  # not pyplot: no global state, no display
+
+    drawn = charts(report)[:MOST_PANELS]
+    across = 1 if len(drawn) < 2 else 2 if len(drawn) < 5 else 3
+    lines = -(-max(1, len(drawn)) // across)
+    names = list(dict.fromkeys(name for one in drawn for name in one.series))
+    beside = len(drawn) > 1 or len(names) > INSIDE
+    width, height = SINGLE if across == 1 else PANEL
+    more = legend_width(names) if beside and len(drawn) % across == 0 else 0.0
+    canvas = Figure(figsize=(width * across + more, height * lines), layout="constrained")
+    grid = canvas.subplots(lines, across, squeeze=False)
+    styles = looks(names)
+    panels = [axes for line in grid for axes in line]
+    for index, (axes, one) in enumerate(zip(panels, drawn, strict=False)):
+        plot(axes, one, styles)
+        axes.set_title(title_of(one, index, len(drawn)), loc="left")
+    free = panels[max(1, len(drawn)) :]
+    for axes in free:
+        axes.axis("off")
+    name_lines(canvas, panels[: len(drawn)], beside, free)
+    return canvas
+
+
+def legend_width(names: Sequence[str]) -> float:
+    """Inches beside the panels."""
+    return 0.7 + 0.062 * min(40, max(map(len, names), default=0))
+
+
+def title_of(one: Chart, index: int, count: int) -> str:
+    """A letter where there are several panels; what the axes say already is not said again."""
+    letter = f"({chr(ord('a') + index)})  " if count > 1 else ""
+    words = (
+        one.title.partition("; ")[0]
+        .partition(", mean ±")[0]
+        .replace(one.metric, label(one.metric, {}))
+    )
+    words = words.removesuffix(f" after each {one.x_label}")
+    plain = words in (label(one.metric, {}), one.metric)
+    return letter if plain else letter + textwrap.shorten(words, 90 if count == 1 else 52, placeholder=" …")  # fmt: skip
+
+
+def plot(axes: Any, drawn: Chart, styles: Mapping[str, Look]) -> None:
+    """Levels, what a theorem promises, what was fitted, then the numbers themselves."""
+    scale(axes, drawn)
+    for index, (name, level) in enumerate(drawn.levels.items()):
+        dash = LEVEL_DASHES[index % len(LEVEL_DASHES)]
+        axes.axhline(level, color="0.35", linewidth=1.1, linestyle=dash, label=name, zorder=1)
+    for name, points in drawn.series.items():
+        line(axes, points, styles[name], words_of(drawn, name))
+    limits = axes.get_ylim()
+    for name, points in drawn.bounds.items():
+        bound(axes, drawn, points, styles.get(name), name, limits)
+    for name, law in drawn.laws.items():
+        low, high = min(p.x for p in drawn.series[name]), max(p.x for p in drawn.series[name])
+        xs, ys = zip(*law.points(low, high), strict=True)
+        shown = f"{named(name)}: d = {law.text}" if len(drawn.laws) > 1 else f"d = {law.text}"
+        axes.plot(xs, ys, color=styles[name].colour, linewidth=1.0, linestyle=(0, (1, 1.2)), label=shown, zorder=2)  # fmt: skip
+    if drawn.gaps:
+        axes.plot(
+            drawn.gaps,
+            [0.03] * len(drawn.gaps),
+            transform=axes.get_xaxis_transform(),
+            marker="x",
+            markersize=4,
+            linestyle="",
+            color="0.35",
+            label="no number",
+        )
+    axes.set_xlabel(drawn.x_words or drawn.x_label)
+    axes.set_ylabel(drawn.unit_words or drawn.metric)
+    axes.grid(alpha=0.25, linewidth=0.5)
+
+
+def words_of(drawn: Chart, name: str) -> str:
+    """A line's name, and from where on its numbers are not known; empty where a single line has none."""
+    since = drawn.lost.get(name)
+    unknown = "" if since is None else f", not known from {drawn.x_label} {since:g} on"
+    return "" if name == "None" else f"{named(name)}{unknown}"
+
+
+def line(axes: Any, points: Sequence[ChartPoint], look: Look, name: str) -> None:
+    """A filled marker for a number, an open one for what something is said against; its spread behind it."""
+    points = sorted(points, key=lambda point: point.x)
+    xs, ys = [point.x for point in points], [point.y for point in points]
+    spreads = [point.spread for point in points]
+    if any(spreads):
+        low = [y - by for y, by in zip(ys, spreads, strict=True)]
+        high = [y + by for y, by in zip(ys, spreads, strict=True)]
+        if len(points) >= BAND:
+            axes.fill_between(xs, low, high, color=look.colour, alpha=0.16, linewidth=0)
+        else:
+            axes.vlines(xs, low, high, color=look.colour, linewidth=1.0, alpha=0.7)
+    style = {"color": look.colour, "marker": look.marker, "markersize": 3.4 * look.weight}
+    axes.plot(xs, ys, linestyle=look.dash, linewidth=1.1 * look.weight, label=name, **style)
+    open_ones = [point for point in points if point.doubtful]
+    if open_ones:
+        axes.plot(
+            [point.x for point in open_ones],
+            [point.y for point in open_ones],
+            linestyle="",
+            markerfacecolor="white",
+            zorder=4,
+            **style,
+        )
+
+
+def bound(
+    axes: Any,
+    drawn: Chart,
+    points: Sequence[ChartPoint],
+    look: Look | None,
+    name: str,
+    limits: tuple[float, float],
+) -> None:
+    """As a line where it lies within what the numbers span; one far above them is said and not drawn."""
+    inside = [point for point in points if limits[0] <= point.y <= limits[1]]
+    if name not in drawn.series or look is None:
+        return
+    shown = f"bound of {named(name)}" + ("" if inside else f": {number(points[-1].y)} at the end")
+    xs, ys = zip(*((point.x, point.y) for point in points), strict=True)
+    drawn_here = (xs, ys) if inside else ([], [])
+    axes.plot(*drawn_here, color=look.colour, linewidth=1.0, linestyle=(0, (5, 1, 1, 1)), label=shown)  # fmt: skip
+    axes.set_ylim(limits)
+
+
+def scale(axes: Any, drawn: Chart) -> None:
+    """Log axes where a sweep doubles and where magnitudes lie far apart."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, NullLocator
+
+    if doubles(drawn):
+        places = sorted({point.x for point in drawn.points})
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(places, [f"{place:g}" for place in places])
+        axes.xaxis.set_minor_locator(NullLocator())
+    elif all(point.x.is_integer() for point in drawn.points):
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    if needs_squeeze(drawn):
+        axes.set_yscale("symlog", linthresh=1.0)
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value) if value % 1 else f"{value:,.0f}".replace("-", "−")))  # fmt: skip
+    elif is_magnitude(drawn):
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def name_lines(canvas: Any, panels: Sequence[Any], beside: bool, free: Sequence[Any]) -> None:
+    """What is the same in all panels is named once, where there is room."""
+    handles: dict[str, Any] = {}
+    for axes in panels:
+        for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
+            handles.setdefault(name, handle)
+    if not handles:
+        return
+    if free:
+        free[0].legend(handles.values(), handles.keys(), loc="upper left", frameon=False)
+    elif beside:
+        canvas.legend(handles.values(), handles.keys(), loc="outside right upper", frameon=False)
+    else:
+        panels[0].legend(handles.values(), handles.keys(), frameon=False)

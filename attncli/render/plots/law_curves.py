@@ -1,0 +1,50 @@
+"""Laws that were fitted to points, drawn as curves."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from attncli.maths.digits import number
+from attncli.maths.laws import CONSTANT, LOG, RATES, law_at
+from attncli.records import Report
+
+STEPS = 64
+"""Points of a curve."""
+BEHIND, AT_ONE = "aic_above_best", "law_at_one_token"
+"""How far a law is behind the best, and its value at n = 1."""
+
+
+class LawCurve(NamedTuple):
+    """One law."""
+
+    kind: str
+    start: float
+    rate: float
+
+    @property
+    def text(self) -> str:
+        """`2.6 n^0.11`"""
+        if self.kind == CONSTANT:
+            return number(self.start)
+        if self.kind == LOG:
+            return f"{self.start:.2g} {'−' if self.rate < 0.0 else '+'} {abs(self.rate):.2g} ln n"
+        return f"{self.start:.2g} n^{self.rate:.2g}"
+
+    def value(self, x: float) -> float:
+        return law_at(self.kind, self.start, self.rate, x)
+
+    def points(self, low: float, high: float) -> Iterator[tuple[float, float]]:
+        """Evenly apart in log x."""
+        for step in range(STEPS + 1):
+            x = low * (high / low) ** (step / STEPS)
+            yield x, self.value(x)
+
+
+def best_law(report: Report, axis: str, place: str) -> LawCurve | None:
+    """The law that fits the points of this place best, where all its parameters are reported."""
+    own = [row for row in report.rows if "law" in row.keys and str(row.axis(axis)) == place]
+    kinds = [str(row.keys["law"]) for row in own if row.metric == BEHIND and row.value == 0.0]
+    values = {row.metric: row.value for row in own if row.keys["law"] in kinds[:1]}
+    start, rate = values.get(AT_ONE), values.get(RATES.get(kinds[0], "")) if kinds else None
+    if start is None or (rate is None and kinds[0] != CONSTANT):
+        return None
+    return LawCurve(kinds[0], start, rate or 0.0)

@@ -1,0 +1,18 @@
+"""Files that a figure can be drawn to."""
+
+import importlib.util
+from pathlib import Path
+
+from attncli.errors import UsageError
+from attncli.writing.whole_files import require_writable
+
+FIGURES = (".png", ".svg", ".pdf")
+
+
+def require_figure(path: Path, called: str) -> None:
+    """Refused before any work is done; `called`: the file as the caller has named it."""
+    if path.suffix.lower() not in FIGURES:
+        raise UsageError(f"{called}: the file must end in .png, .svg or .pdf.")
+    if importlib.util.find_spec("matplotlib") is None:
+        raise UsageError(f"{called} needs matplotlib: pip install 'attncli[plot]'.")
+    require_writable(path)

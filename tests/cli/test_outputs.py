@@ -190,6 +190,7 @@ WRITERS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "compare": (("compare", "no-such-report.json", "nor-this.json"), "-o"),
     "sweep": (("sweep", "rank-collapse", "--model", "./no-such-model"), "-o"),
     "ci": (("ci",), "-o"),
+    "list": (("list", "metrics"), "-o"),
     "generate maps": (MAPS, "-o"),
     "generate network": (NETWORK, "-o"),
     "rank-collapse --plot": (REPORT, "--plot"),

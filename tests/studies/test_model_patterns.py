@@ -114,7 +114,7 @@ def test_from_the_command_line(tmp_path: Path) -> None:
     report = json.loads(done.out)
     assert report["input"]["patterns"] == [*heads, "previous"]
     (identity,) = report["input"]["models"].values()
-    assert identity["input"] == {"name": "--token-ids", "tokens": 8}
+    assert identity["input"] == {"name": "token_ids", "tokens": 8}
     assert len(identity["weight_sha256"]) == 64
     met = [row["value"] for row in report["rows"] if row["metric"] == "meets"]
     assert met == [1, 1, 1]

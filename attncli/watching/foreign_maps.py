@@ -36,7 +36,8 @@ WHOLE = {
 }
 """The axes of a single array by their number."""
 OF_A_LAYER = {2: (QUERY, KEY), 3: (HEAD, QUERY, KEY), 4: (BATCH, HEAD, QUERY, KEY)}
-ONE_NUMBER = re.compile(r"(?P<before>\D*)(?P<layer>\d{1,6})(?P<after>\D*)")
+ONE_NUMBER = re.compile(r"(?P<before>\D*)(?<!\.-)(?<!\A-)(?P<layer>\d{1,6})(?P<after>\D*)")
+"""A layer is not counted from the end: `layers.-1` names none, `layer-1` does."""
 POSITIONAL = re.compile(r"arr_\d+")
 """What numpy calls an array that was given no name."""
 SIDES = {

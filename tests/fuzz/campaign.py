@@ -11,6 +11,7 @@ import contextlib
 import multiprocessing
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -162,6 +163,7 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--patience", type=float, default=PATIENCE)
     asked = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it is ignored
     began = time.monotonic()
     only = tuple(part for part in asked.only.split(",") if part)
     plan = Plan(

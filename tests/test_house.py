@@ -327,3 +327,37 @@ def test_refused_options_are_listed_by_their_parameters() -> None:
                     path,
                     node.lineno,
                 )
+
+
+READS_WORDS = {
+    "cli/arguments.py": "what typer lacks, before it reads the line",
+    "cli/main.py": "--debug, which says how errors of the parser itself are shown",
+    "cli/completing.py": "where bash breaks a word",
+    "cli/config/foreign_code.py": "switches that run foreign code, however deep in command lines within values",
+    "api/sweep.py": "the words of a saved report, perhaps of another version",
+}
+"""Files that may look for dashes in the words of a command line, and why the parser cannot tell them."""
+
+
+def looks_for_a_flag(node: ast.AST) -> bool:
+    """`word.startswith("--task")`, `word == "--plot"`, `"--debug" in words`."""
+    if isinstance(node, ast.Compare):  # with a lone dash it is stdin
+        told, flag = [node.left, *node.comparators], "--"
+    elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".startswith"):
+        told, flag = [one for each in node.args for one in getattr(each, "elts", [each])], "-"
+    else:
+        return False
+    words = [str(one.value) for one in told if isinstance(one, ast.Constant)]
+    return any(word.startswith(flag) for word in words)
+
+
+def test_a_command_line_is_read_by_its_parser_alone() -> None:
+    """By the names of its parameters (`cli/root.py`): a value may look like an option, and an option has many spellings."""
+    found = {
+        str(path.relative_to(PACKAGE))
+        for path in SOURCES
+        if {"cli", "api", "processes"} & set(path.relative_to(PACKAGE).parts[:1])
+        for node in ast.walk(ast.parse(path.read_text()))
+        if looks_for_a_flag(node)
+    }
+    assert found == set(READS_WORDS)

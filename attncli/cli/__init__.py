@@ -7,11 +7,11 @@ spelling       parameters in sentences as the options that one types
 completing     completion where shells have words of their own
 catalogue      what there is, as records
 writer         the one place that writes
-together       one command in several processes
 config         options that are not on the command line
 help           help texts
 answering      a question's command
 commands       one file each
 app            the commands and their order
+together       one command in several processes
 main           the entry, and the one place where errors become a sentence and an exit code
 """

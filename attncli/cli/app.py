@@ -43,8 +43,8 @@ app = typer.Typer(
 )
 
 
-def show_version(wanted: bool) -> None:
-    if wanted:
+def show_version(context: typer.Context, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
         from attncli import __version__
 
         typer.echo(f"attn {__version__}")

@@ -25,6 +25,11 @@ PARSER_WORDS = {
 }
 
 
+def for_parser(arguments: Sequence[str]) -> list[str]:
+    """The line as typer takes it: --debug is for whoever catches errors, and typer lacks what the others need."""
+    return with_config_first(with_plot_target([part for part in arguments if part != "--debug"]))
+
+
 def with_plot_target(arguments: Sequence[str]) -> list[str]:
     """`--plot FILE.png` draws to a file, a bare `--plot` in the terminal: an optional value, which typer lacks."""
     result: list[str] = []

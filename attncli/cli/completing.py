@@ -11,9 +11,10 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 
+from attncli.cli.root import as_parsed
+
 ASKED, WORDS, PLACE = "_ATTN_COMPLETE", "COMP_WORDS", "COMP_CWORD"
 BREAKS = re.compile(r"[:=]+")
-CONFIG = re.compile(r"--config[=\s]+(\S+)")
 
 
 def completed(run: Callable[[], int]) -> int:
@@ -50,5 +51,5 @@ def whole_words(words: Sequence[str]) -> tuple[list[str], str]:
 def typed_config() -> str | None:
     """The file that the line so far names with --config."""
     typed = os.environ.get(WORDS) or os.environ.get("_TYPER_COMPLETE_ARGS", "")
-    found = CONFIG.search(typed)
-    return found[1] if found else None
+    found: str | None = as_parsed(typed.split()[1:]).find_root().params.get("config")
+    return found

@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from attncli.cli.arguments import PARSER_WORDS, with_config_first, with_plot_target
+from attncli.cli.arguments import PARSER_WORDS, for_parser
 from attncli.cli.completing import completed
 from attncli.cli.spelling import as_typed
 from attncli.errors import AttnError, LimitError, UsageError
@@ -58,8 +58,7 @@ def run(arguments: Sequence[str]) -> int:
     debug = "--debug" in arguments
     if list(arguments).count("--debug") > 1:
         return complain("--debug is given twice: leave one out.", UsageError.exit_code)
-    arguments = with_plot_target([part for part in arguments if part != "--debug"])
-    arguments = with_config_first(arguments)
+    arguments = for_parser(arguments)
     try:
         refuse_null(arguments)
         return dispatch(arguments)

@@ -3,8 +3,10 @@
 `app` enrols it when it is built, so that commands need not import what imports them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
+
+from attncli.cli.arguments import for_parser
 
 Path = tuple[str, ...]
 """The words that reach a command: `("generate", "network")`."""
@@ -31,3 +33,34 @@ def leaves(command: Any, path: Path) -> Iterator[tuple[Path, Any]]:
         return
     for name, member in members.items():
         yield from leaves(member, (*path, name))
+
+
+def as_parsed(words: Sequence[str]) -> Any:
+    """The context of the command that a line reaches, with its parameters by name; nothing is run or refused.
+
+    A line that cannot be parsed has the parameters before the mistake; whoever runs it says what is wrong.
+    """
+    command = root()
+    context = command.make_context("attn", for_parser(words), resilient_parsing=True)
+    while members := getattr(command, "commands", {}):
+        name, *rest = [*context._protected_args, *context.args] or [""]
+        if name not in members:
+            break
+        command = members[name]
+        context = command.make_context(name, rest, parent=context, resilient_parsing=True)
+    return context
+
+
+def path_of(context: Any) -> Path:
+    """`("generate", "network")`"""
+    words: Path = ()
+    while context.parent is not None:
+        words = (context.info_name, *words)
+        context = context.parent
+    return words
+
+
+def is_typed(context: Any, name: str) -> bool:
+    """Whether the parameter stands on the command line itself."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"

@@ -5,7 +5,9 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from typing import Any
 
+from attncli.cli.root import as_parsed, path_of
 from attncli.cli.spelling import as_typed
 from attncli.errors import AttnError
 from attncli.processes.launch import launch
@@ -26,8 +28,10 @@ def run_together(
     complain: Callable[[str, int], int],
 ) -> int:
     """Run the command on this rank, and agree with the others on how it ended."""
-    first = launch().first
-    if not is_shared(arguments):
+    from attncli.cli import app  # noqa: F401 (it enrols the commands)
+
+    first, line = launch().first, as_parsed(arguments)
+    if not is_shared(line):
         return run(arguments) if first else 0
     heard = None if first else unheard()
     from attncli.processes.ended import say_to_stderr, say_when_ended
@@ -46,18 +50,18 @@ def run_together(
     if first and ended.code and not code:
         complain(ended.said, ended.code)
     if first and ended.code and TORCHRUN in os.environ:
-        say_to_stderr(under_torchrun(ended.code, arguments))
+        say_to_stderr(under_torchrun(ended.code, line))
     if ended.code in FINISHED:
         PARTS.end()
     end(ended.code)
 
 
-def under_torchrun(code: int, arguments: Sequence[str]) -> str:
+def under_torchrun(code: int, line: Any) -> str:
     """What torchrun is about to hide: it ends with 1 whatever a process ends with."""
     said = (
         f"this is exit code {code}; torchrun itself ends with 1, after a traceback that is not ours"
     )
-    if code in FINISHED and any(word.startswith(("-o", "--output")) for word in arguments):
+    if code in FINISHED and line.params.get("output") is not None:
         said += ": the report is written, gate it with `attn check`"
     return f"{said}."
 
@@ -89,21 +93,9 @@ def run_among_others(
         return BUG
 
 
-def is_shared(arguments: Sequence[str]) -> bool:
+def is_shared(line: Any) -> bool:
     """Whether there are texts or models to share out; a training is one piece of work."""
-    trains = any(word.startswith("--task") for word in arguments)
-    return command_of(arguments) in SHARED and not trains
-
-
-def command_of(arguments: Sequence[str]) -> str:
-    """The first word that is neither an option nor the file of --config."""
-    before = ["", *arguments]
-    words = (
-        word
-        for word, last in zip(arguments, before, strict=False)
-        if not word.startswith("-") and last != "--config"
-    )
-    return next(words, "")
+    return " ".join(path_of(line)) in SHARED and line.params.get("task") is None
 
 
 def last_sentence(heard: io.StringIO) -> str:

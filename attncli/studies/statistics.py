@@ -18,6 +18,11 @@ MOST_KEPT = 1000
 UNRESOLVED = "not resolved: tokens coincide to the last bit, or one of them is zero"
 
 
+def averaged(count: int, what: str) -> str:
+    """What a view's title adds where its numbers are means: `, mean ± standard deviation over 3 seeds`."""
+    return f", mean ± standard deviation over {count} {what}" if count > 1 else ""
+
+
 def summary_row(
     metric: str,
     unit: str,

@@ -11,6 +11,9 @@ from commands import attn, files_in
 from documents import PACKAGE
 from trained_models import trained
 
+from attncli.cli.config.check_runs import gates_of
+from attncli.cli.config.config_file import config_file
+from attncli.cli.config.named_checks import checks_of
 from attncli.errors import LimitError
 
 VERSION_1 = Path(__file__).parent.parent / "reports" / "schema_version_1.json"
@@ -199,6 +202,30 @@ def test_gates_of_the_command_line_count_beside_those_of_the_check(config: Path)
     assert outcome.code == 1
     assert "FAIL  collapse: order > -1" in outcome.out
     assert "pass  collapse: log10_residual[layer=-1] < -100" in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("line", "stands"),
+    [
+        ("rank-collapse --text --fail-if gpt2", True),
+        ("rank-collapse --plot", True),
+        ("rank-collapse --fail-iff", True),
+        ("rank-collapse --plot --fail-if 'order > 9'", False),
+        ("rank-collapse --fail-if='order > 9'", False),
+        ("inspect-model gpt2", False),
+    ],
+)
+def test_a_gate_that_is_typed_replaces_the_defaults(
+    config: Path, line: str, stands: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the command's own parser: a value that looks like the option is none."""
+    config.write_text(
+        f"""[rank-collapse]\nfail-if = "order > -1"\n[checks.a]\ncommand = "{line}"\nfail-if = "sink > 1"\n"""
+    )
+    monkeypatch.setenv("ATTN_CONFIG", str(config))
+    check = checks_of(config_file(str(config)))[0]
+    defaults = ["--fail-if=order > -1"] if stands else []
+    assert gates_of(check) == [*defaults, "--fail-if=sink > 1"]
 
 
 def test_a_folder_that_cannot_be_made_is_one_sentence(config: Path) -> None:

@@ -5,7 +5,9 @@ import sys
 
 import pytest
 
-from attncli.cli.together import SHARED, command_of, is_shared
+from attncli.cli import app  # noqa: F401 (it enrols the commands)
+from attncli.cli.root import as_parsed, path_of
+from attncli.cli.together import SHARED, is_shared
 from attncli.processes.launch import ALONE, OWN, Launch, launch, without_launch
 from attncli.processes.sharing import own_share, shared_out
 
@@ -52,13 +54,29 @@ def test_shares_are_every_nth_item(monkeypatch: pytest.MonkeyPatch) -> None:
         ("inspect-model gpt2", "inspect-model"),
         ("--debug --config attn.toml sweep rank-collapse", "sweep"),
         ("--config=a.toml check rank-collapse", "check"),
+        ("paths --config attn.toml --text --task gpt2", "paths"),
+        ("rank-collapse gpt2 --layers two --task", "rank-collapse"),
+        ("inspect-model --no-such --plot", "inspect-model"),
+        ("generate maps --map uniform", "generate maps"),
+        ("generate", "generate"),
+        ("no-such", ""),
         ("--help", ""),
+        ("--version", ""),
+        ("", ""),
     ],
 )
-def test_the_command_of_a_line(line: str, command: str) -> None:
-    assert command_of(line.split()) == command
-    assert is_shared(line.split()) == (command in SHARED)
-    assert not is_shared([*line.split(), "--task=circle"])
+def test_the_command_of_a_line(line: str, command: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """By the parser itself, which says and refuses nothing here."""
+    parsed = as_parsed(line.split())
+    assert " ".join(path_of(parsed)) == command
+    assert is_shared(parsed) == (command in SHARED)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("task", ["--task=circle", "--task circle"])
+@pytest.mark.parametrize("command", ["rank-collapse --plot", "paths --plot curves.png"])
+def test_a_training_is_not_shared_out(command: str, task: str) -> None:
+    assert not is_shared(as_parsed(f"{command} {task}".split()))
 
 
 def test_being_one_of_several_costs_no_torch() -> None:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attncli.cli.root import root
+from attncli.cli.root import Path as CommandPath
+from attncli.cli.root import as_parsed, is_typed, path_of, root
 from attncli.cli.spelling import as_typed
 from attncli.errors import AttnError, NoBaseline
 from attncli.records import Report, Verdict
@@ -115,19 +116,19 @@ def gates_of(check: "Check") -> list[str]:
 
     What is typed replaces the defaults of the command; beside gates of a check those stay.
     """
-    own = check.fail_if
-    if own and not any(word.startswith("--fail-if") for word in check.command):
-        own = [*default_gates(check.command[0]), *own]
+    own, line = check.fail_if, as_parsed(check.command)
+    if own and not is_typed(line, "fail_if"):
+        own = [*default_gates(path_of(line)), *own]
     return [f"--fail-if={gate}" for gate in own]
 
 
-def default_gates(command: str) -> list[str]:
+def default_gates(command: CommandPath) -> list[str]:
     from attncli.cli.config.settings import settings
 
     found = settings(root())
     return [
         str(gate)
         for one in found
-        if (one.command, one.option.name) == ((command,), "fail_if")
+        if (one.command, one.option.name) == (command, "fail_if")
         for gate in one.value
     ]

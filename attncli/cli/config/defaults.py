@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from attncli.api.rehearsal import STAGE, Rehearsed
-from attncli.cli.root import root
+from attncli.cli.root import is_typed, path_of, root
 from attncli.cli.spelling import as_typed
 from attncli.errors import AttnError, UsageError
 
@@ -100,19 +100,9 @@ def where(context: Any, parameter: Any) -> str:
     )
 
 
-def path_of(context: Any) -> tuple[str, ...]:
-    """`("generate", "network")`"""
-    words: tuple[str, ...] = ()
-    while context.parent is not None:
-        words = (context.info_name, *words)
-        context = context.parent
-    return words
-
-
 def note_overruled(context: Any) -> None:
-    sources = {one.name: context.get_parameter_source(one.name) for one in context.command.params}
-    typed = {name for name, source in sources.items() if source and source.name == "COMMANDLINE"}
-    REHEARSAL.overruled = typed
+    names = (one.name for one in context.command.params)
+    REHEARSAL.overruled = {name for name in names if is_typed(context, name)}
 
 
 def rehearse(words: list[str]) -> Rehearsal:

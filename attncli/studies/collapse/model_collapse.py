@@ -24,6 +24,7 @@ from attncli.studies.collapse.regimes import at_the_end, mean_curves, support, w
 from attncli.studies.model_runs import CollapseSubject, Curves, StatePlace, run_text
 from attncli.studies.over_texts import over_texts
 from attncli.studies.state_meters import AFTER_MLP, definition_of, step_names
+from attncli.studies.statistics import averaged
 from attncli.studies.trajectories import EXACT, RESIDUAL, Ensemble, Trajectory
 from attncli.watching.traits import Traits
 
@@ -288,7 +289,7 @@ def views(
     arithmetics: Mapping[str, str],
 ) -> Iterator[View]:
     how = arithmetic_in_words(arithmetics)
-    over = f", mean ± standard deviation over {texts} texts" if texts > 1 else ""
+    over = averaged(texts, "texts")
     several = len({place.stack for place in everywhere}) > 1
     whole: dict[str, Scalar] = {"after": ""} if any(place.after for place in everywhere) else {}
     for place in everywhere:

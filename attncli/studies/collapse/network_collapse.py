@@ -16,7 +16,7 @@ from attncli.studies.collapse.depth_words import depth_findings
 from attncli.studies.collapse.regimes import describe, explain, headline
 from attncli.studies.collapse.theorem_rows import THEOREM_METRICS, network_theorem
 from attncli.studies.state_meters import NO_STEP, definition_of, step_names
-from attncli.studies.statistics import NOTHING, summary_row
+from attncli.studies.statistics import NOTHING, averaged, summary_row
 from attncli.studies.trajectories import (
     RESIDUAL,
     RESIDUAL_NORM,
@@ -216,7 +216,7 @@ REGIMES = View(title="How each variant behaves", down="variant", metrics=(), fin
 
 
 def curves(metrics: Sequence[str], seeds: int) -> Iterator[View]:
-    over_seeds = f", mean ± standard deviation over {seeds} seeds" if seeds > 1 else ""
+    over_seeds = averaged(seeds, "seeds")
     for metric in metrics:
         title = f"{metric} after each layer{over_seeds}"
         yield View(title=title, down="layer", across="variant", metrics=(metric,))

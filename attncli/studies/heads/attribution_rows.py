@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from attncli.records import Definition, Row, Scalar, View
 from attncli.studies.paths.path_words import percent
-from attncli.studies.statistics import summary_row
+from attncli.studies.statistics import averaged, summary_row
 
 SHARE, OF_CONSTANTS = "attribution_share", "attribution_share_of_constants"
 ROLLOUT, LIFT = "rollout", "rollout_lift"
@@ -133,7 +133,7 @@ def headline(chosen: ChosenToken, rows: Sequence[Row], blocks: int) -> str:
 
 
 def views(chosen: ChosenToken, rows: Sequence[Row], texts: int) -> Iterator[View]:
-    over = f", mean ± standard deviation over {texts} texts" if texts > 1 else ""
+    over = averaged(texts, "texts")
     few = sum(row.keys.get(MARK) == LARGE for row in rows if row.metric == SHARE)
     which = f"the {few} input tokens with the largest shares" if few else "input tokens"
     yield View(

@@ -10,6 +10,7 @@ from attncli.studies.heads.head_roles import PLACE, ROLE
 from attncli.studies.heads.roles import MIXED, ROLES
 from attncli.studies.heads.token_pairs import PAIR, pair_views
 from attncli.studies.nulls import NULLS
+from attncli.studies.statistics import averaged
 
 FEW = 3
 """Up to so many metrics of heads get a grid of their own; more are columns of one table."""
@@ -50,7 +51,7 @@ def ranked(rows: Sequence[Row], ranking: Ranking | None) -> list[Row]:
 def views(
     rows: Sequence[Row], metrics: Metrics, ranking: Ranking | None, texts: int
 ) -> Iterator[View]:
-    over = f", mean ± standard deviation over {texts} texts" if texts > 1 else ""
+    over = averaged(texts, "texts")
     heads = tuple(name for name in metrics.heads if any(row.metric == name for row in rows))
     yield from pair_views(rows, places(rows, PAIR))
     if ranking is not None:

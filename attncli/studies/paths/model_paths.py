@@ -28,7 +28,7 @@ from attncli.studies.paths.path_measures import MeasuredTerms, measured
 from attncli.studies.paths.path_subject import PathSubject, plain_pass
 from attncli.studies.paths.path_terms import Decomposition
 from attncli.studies.paths.path_words import definitions, headline_of
-from attncli.studies.statistics import summary_row
+from attncli.studies.statistics import averaged, summary_row
 from attncli.watching.blocks import Stack
 
 STEPS = ("attention", "mlp")
@@ -165,7 +165,7 @@ def finding_about(found: Sequence[Text], step: str) -> Finding:
 
 
 def views(plan: PathPlan, texts: int) -> Iterator[View]:
-    over = f", mean ± standard deviation over {texts} texts" if texts > 1 else ""
+    over = averaged(texts, "texts")
     columns = (*COLUMNS, *(("loss",) if plan.loss else ()), *plan.metrics)
     for step in plan.steps:
         title = f"Terms by path length, a step is an {NAMES[step]}{over}"

@@ -27,7 +27,7 @@ from attncli.studies.paths.path_words import (
     definitions,
     headline_of,
 )
-from attncli.studies.statistics import summary_row
+from attncli.studies.statistics import averaged, summary_row
 from attncli.studies.trajectories import require_days
 
 TOLERANCE = 1e-10
@@ -157,7 +157,7 @@ def completeness(found: Sequence[MeasuredTerms], variant: str) -> Iterator[Row]:
 
 
 def views(metrics: Sequence[str], variant: str, seeds: int) -> Iterator[View]:
-    over = f", mean ± standard deviation over {seeds} seeds" if seeds > 1 else ""
+    over = averaged(seeds, "seeds")
     yield View(f"{variant}: terms by path length{over}", "length", (*COLUMNS, *metrics))
     yield from across_variants()
 

@@ -21,7 +21,7 @@ from attncli.studies.paths.path_terms import (
     total,
 )
 from attncli.studies.paths.path_words import percent
-from attncli.studies.statistics import summary_row
+from attncli.studies.statistics import averaged, summary_row
 
 OUTPUT, NORM = "head_output_share", "head_norm_share"
 
@@ -47,6 +47,7 @@ class Door(NamedTuple):
 
 
 BIASES = "biases"
+BEYOND = "beyond float range"
 
 WHERE = {"skip": "through a layer's skip", "past": "past a layer's attention"}
 """Where the rest of the output passes, in words."""
@@ -69,24 +70,35 @@ def through_heads(
 
     found = [shares_of(network, variant, tick) for network in networks]
     rows = tuple(all_rows(found, variant))
+    over = averaged(len(networks), "seeds")
+    titles = {name: f"{variant}: {name}{over}" for name in (OUTPUT, NORM)}
+    views = door_views(titles, "Do the doors of a layer add up to the output?")
     finding = Finding(variant, largest(rows))
-    over = f", mean ± standard deviation over {len(networks)} seeds" if len(networks) > 1 else ""
+    return doors_report(rows, OWN_METRICS, views, finding, about(networks, variant, source))
+
+
+def door_views(titles: Mapping[str, str], completeness: str) -> tuple[View, ...]:
+    """Shares by layer and door, under the title of each; `completeness`: what the last view answers."""
+    shares = (View(title, "layer", (name,), across="through") for name, title in titles.items())
+    return (*shares, View(completeness, "variant", ("completeness_error",)))
+
+
+def doors_report(
+    rows: tuple[Row, ...],
+    metrics: Mapping[str, Definition],
+    views: tuple[View, ...],
+    finding: Finding,
+    about: Mapping[str, Any],
+) -> Report:
+    """Of networks or of a model, which `about` describes."""
     return Report(
         study="paths",
         headline=finding.text,
         rows=rows,
-        metrics=OWN_METRICS,
-        views=(
-            *(
-                View(f"{variant}: {name}{over}", "layer", (name,), across="through")
-                for name in (OUTPUT, NORM)
-            ),
-            View(
-                "Do the doors of a layer add up to the output?", "variant", ("completeness_error",)
-            ),
-        ),
+        metrics=metrics,
+        views=views,
         findings=(finding,),
-        **about(networks, variant, source),
+        **about,
     )
 
 
@@ -161,14 +173,19 @@ def all_rows(found: Sequence[DoorShares], variant: str) -> Iterator[Row]:
         (OUTPUT, [one.output for one in found]),
         (NORM, [one.norm for one in found]),
     ):
-        for door in shares[0]:
-            values = [one[door] for one in shares]
-            at: dict[str, Any] = {"layer": door.layer, "head": door.head, "variant": variant}
-            yield summary_row(
-                metric, "1", values, "beyond float range", {"through": door.through}, **at
-            )
+        yield from door_rows(metric, shares, variant, BEYOND)
     errors = [one.completeness for one in found]
-    yield summary_row("completeness_error", "1", errors, "beyond float range", variant=variant)
+    yield summary_row("completeness_error", "1", errors, BEYOND, variant=variant)
+
+
+def door_rows(
+    metric: str, shares: Sequence[Mapping[Door, float]], variant: str, why_null: str
+) -> Iterator[Row]:
+    """Every door's share, over seeds or texts."""
+    for door in shares[0]:
+        values = [one[door] for one in shares]
+        at: dict[str, Any] = {"layer": door.layer, "head": door.head, "variant": variant}
+        yield summary_row(metric, "1", values, why_null, {"through": door.through}, **at)
 
 
 def largest(rows: Sequence[Row], beside: str = "skip") -> str:

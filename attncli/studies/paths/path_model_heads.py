@@ -1,23 +1,31 @@
 """How much of a trained model's output passes through each head, and past each layer's attention."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import torch
 
 from attncli.carried.paths.backwards import run_by_head
 from attncli.errors import Imprecise
 from attncli.models.inputs.texts import ModelInput
-from attncli.records import Definition, Finding, Report, Row, View
+from attncli.records import Definition, Finding, Report
 from attncli.studies import Progress, no_progress
 from attncli.studies.model_runs import own_precision
 from attncli.studies.over_texts import counted, over_texts
-from attncli.studies.paths.path_heads import OUTPUT, Door, largest
+from attncli.studies.paths.path_heads import (
+    OUTPUT,
+    Door,
+    door_rows,
+    door_views,
+    doors_report,
+    largest,
+)
 from attncli.studies.paths.path_subject import PathSubject, plain_pass
-from attncli.studies.statistics import summary_row
+from attncli.studies.statistics import averaged, summary_row
 
 STEP = "attention"
 """The variant of the rows."""
+
+LOST = "not finite"
 
 PAST = "past"
 """Where a path does not go through a layer's attention: its skip, and biases that stand after it."""
@@ -47,23 +55,14 @@ def model_heads(
     read = over_texts(texts, counted(work, texts, progress), identity, "heads", (Door,))
     found, errors = [shares for (shares, _), _ in read], [error for (_, error), _ in read]
     rows = (
-        *share_rows(found),
-        summary_row("completeness_error", "1", errors, "not finite", variant=STEP),
+        *door_rows(OUTPUT, found, STEP, LOST),
+        summary_row("completeness_error", "1", errors, LOST, variant=STEP),
     )
+    over = averaged(len(texts), "texts")
+    views = door_views({OUTPUT: f"{OUTPUT}{over}"}, "Is the frozen network the model?")
     finding = Finding("heads", largest(rows, PAST))
-    over = f", mean ± standard deviation over {len(texts)} texts" if len(texts) > 1 else ""
-    return Report(
-        study="paths",
-        headline=finding.text,
-        rows=rows,
-        metrics=OWN_METRICS,
-        views=(
-            View(f"{OUTPUT}{over}", "layer", (OUTPUT,), across="through"),
-            View("Is the frozen network the model?", "variant", ("completeness_error",)),
-        ),
-        findings=(finding,),
-        **subject.about(texts, [again for _, again in read]),
-    )
+    about = subject.about(texts, [again for _, again in read])
+    return doors_report(rows, OWN_METRICS, views, finding, about)
 
 
 def shares_of(subject: PathSubject, text: ModelInput) -> tuple[dict[Door, float], float]:
@@ -83,10 +82,3 @@ def shares_of(subject: PathSubject, text: ModelInput) -> tuple[dict[Door, float]
             shares[Door(layer, f"head {head}", head)] = share
         shares[Door(layer, PAST)] = 1.0 - float(heads.double().sum())
     return shares, error
-
-
-def share_rows(found: Sequence[dict[Door, float]]) -> Iterator[Row]:
-    for door in found[0]:
-        at: dict[str, Any] = {"layer": door.layer, "head": door.head, "variant": STEP}
-        values = [one[door] for one in found]
-        yield summary_row(OUTPUT, "1", values, "not finite", {"through": door.through}, **at)

@@ -11,7 +11,7 @@ from attncli.carried.paths.path_run import run_along
 from attncli.errors import Imprecise, InputError
 from attncli.models.inputs.texts import ModelInput
 from attncli.processes.sharing import own_share
-from attncli.records import Definition, Finding, Report, View
+from attncli.records import Definition, Report
 from attncli.studies import Progress, no_progress
 from attncli.studies.model_runs import own_precision
 from attncli.studies.over_texts import over_texts
@@ -22,11 +22,10 @@ from attncli.studies.paths.path_samples import (
     OWN_METRICS,
     RESIDUAL,
     Single,
-    decay,
+    named_report,
     path_rows,
     quantile_rows,
-    quantile_views,
-    said,
+    sampled_report,
 )
 from attncli.studies.paths.path_subject import PathSubject, plain_pass
 
@@ -76,17 +75,7 @@ def sampled_in_model(
         ]
         for row in quantile_rows(length + 1, singles, STEP)
     )
-    findings = (Finding(STEP, decay(rows)),)
-    return Report(
-        study="paths",
-        headline=findings[0].text,
-        rows=rows,
-        metrics=METRICS,
-        views=quantile_views(METRICS, STEP, samples * len(texts)),
-        findings=findings,
-        seeds=(seed,),
-        **about,
-    )
+    return sampled_report(rows, METRICS, STEP, samples * len(texts), {**about, "seeds": (seed,)})
 
 
 def named_in_model(
@@ -102,17 +91,7 @@ def named_in_model(
         for path, singles in zip(paths, zip(*read, strict=True), strict=True)
         for row in path_rows(path, singles, STEP)
     )
-    normed = any(row.metric == NORM for row in rows)
-    size = f", log10 of its part of the output's norm {said(rows, NORM)}" if normed else ""
-    return Report(
-        study="paths",
-        headline=f"Path {rows[0].keys['path']} (length {rows[0].keys['length']}): log10 distance of its "
-        f"attention product to rank 1 {said(rows, RESIDUAL)}{size}.",
-        rows=rows,
-        metrics=METRICS,
-        views=(View("Single paths", "path", (RESIDUAL, NORM)),),
-        **about,
-    )
+    return named_report(rows, METRICS, "Single paths", about)
 
 
 def followed(

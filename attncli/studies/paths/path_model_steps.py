@@ -16,7 +16,7 @@ from attncli.studies.over_texts import counted, over_texts
 from attncli.studies.paths.path_measures import NORM_SHARE, OUTPUT_SHARE
 from attncli.studies.paths.path_subject import PathSubject, plain_pass
 from attncli.studies.paths.path_words import percent
-from attncli.studies.statistics import summary_row
+from attncli.studies.statistics import averaged, summary_row
 
 STEP = "attention and MLP"
 """The variant of the rows."""
@@ -52,7 +52,7 @@ def model_steps(
     read = over_texts(texts, counted(work, texts, progress), identity, "steps", (StepShares,))
     rows = tuple(all_rows([shares for shares, _ in read]))
     finding = Finding(STEP, largest(rows))
-    over = f", mean ± standard deviation over {len(texts)} texts" if len(texts) > 1 else ""
+    over = averaged(len(texts), "texts")
     return Report(
         study="paths",
         headline=finding.text,

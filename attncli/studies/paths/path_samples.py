@@ -1,7 +1,7 @@
 """Single paths: how large each one's part of the output is, and how close its attention product is to rank 1."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -93,16 +93,25 @@ def named_paths(
     rows = tuple(
         row for path, singles in found.items() for row in path_rows(path, singles, variant)
     )
+    title = f"{variant}: single paths"
+    return named_report(rows, OWN_METRICS, title, about(networks, variant, source))
+
+
+def named_report(
+    rows: tuple[Row, ...], metrics: Mapping[str, Definition], title: str, about: Mapping[str, Any]
+) -> Report:
+    """On single paths of networks or of a model, which `about` describes; the first of them in words."""
     first = rows[0]
+    normed = any(row.metric == NORM for row in rows)
+    size = f", log10 of its part of the output's norm {said(rows, NORM)}" if normed else ""
     return Report(
         study="paths",
         headline=f"Path {first.keys['path']} (length {first.keys['length']}): "
-        f"log10 distance of its attention product to rank 1 {said(rows, RESIDUAL)}, "
-        f"log10 of its part of the output's norm {said(rows, NORM)}.",
+        f"log10 distance of its attention product to rank 1 {said(rows, RESIDUAL)}{size}.",
         rows=rows,
-        metrics=OWN_METRICS,
-        views=(View(f"{variant}: single paths", "path", (RESIDUAL, NORM)),),
-        **about(networks, variant, source),
+        metrics=metrics,
+        views=(View(title, "path", (RESIDUAL, NORM)),),
+        **about,
     )
 
 
@@ -158,21 +167,31 @@ def sampled_paths(
     rows = tuple(
         row for length, singles in found.items() for row in quantile_rows(length, singles, variant)
     )
-    findings = (Finding(variant, decay(rows)),)
+    paths = samples * len(networks)
+    return sampled_report(rows, OWN_METRICS, variant, paths, about(networks, variant, source))
+
+
+def sampled_report(
+    rows: tuple[Row, ...],
+    metrics: Mapping[str, Definition],
+    variant: str,
+    paths: int,
+    about: Mapping[str, Any],
+) -> Report:
+    """On so many random paths of each length, of networks or of a model, which `about` describes."""
+    finding = Finding(variant, decay(rows))
+    title = f"{variant}: quantiles of {{}} over {paths} random paths of each length"
     return Report(
         study="paths",
-        headline=findings[0].text,
+        headline=finding.text,
         rows=rows,
-        metrics=OWN_METRICS,
-        views=quantile_views(OWN_METRICS, variant, samples * len(networks)),
-        findings=findings,
-        **about(networks, variant, source),
+        metrics=metrics,
+        views=tuple(
+            View(title.format(name), "length", (name,), across="quantile") for name in metrics
+        ),
+        findings=(finding,),
+        **about,
     )
-
-
-def quantile_views(metrics: Iterable[str], variant: str, paths: int) -> tuple[View, ...]:
-    title = f"{variant}: quantiles of {{}} over {paths} random paths of each length"
-    return tuple(View(title.format(name), "length", (name,), across="quantile") for name in metrics)
 
 
 def quantile_rows(length: int, singles: Sequence[Single], variant: str) -> Iterator[Row]:

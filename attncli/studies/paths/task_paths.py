@@ -29,7 +29,7 @@ from attncli.studies.paths.task_path_words import (
     short_minus_long,
     warnings,
 )
-from attncli.studies.statistics import summary_row
+from attncli.studies.statistics import averaged, summary_row
 from attncli.tasks.labelling import Examples, Sizes, Task
 from attncli.tasks.learning import Learned, learned, plan_of
 from attncli.tasks.saving import SavedTraining
@@ -202,9 +202,7 @@ def source(asked: Questions) -> dict[str, Any]:
 
 
 def views(asked: Questions) -> Iterator[View]:
-    over = (
-        f", mean ± standard deviation over {len(asked.seeds)} seeds" if len(asked.seeds) > 1 else ""
-    )
+    over = averaged(len(asked.seeds), "seeds")
     yield View(
         f"{asked.name}: accuracy of sums of random paths by length{over}",
         "length",

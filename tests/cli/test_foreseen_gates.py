@@ -25,14 +25,14 @@ def no_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         "attncli.api.model_path_studies.load",
         "attncli.studies.collapse.network_collapse.measure",
         "attncli.studies.collapse.size_sweep.measure",
-        "attncli.cli.commands.sweep.run_all",
+        "attncli.api.sweep.run_all",
     )
-    patches = [mock.patch(place, side_effect=Worked) for place in places]
-    for patch in patches:
-        patch.start()
-    yield
-    for patch in patches:
-        patch.stop()
+    try:
+        for place in places:
+            mock.patch(place, side_effect=Worked).start()
+        yield
+    finally:  # also where a place is no longer there: other tests do work
+        mock.patch.stopall()
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,8 @@ def parts_of(parameter: inspect.Parameter) -> tuple[Any, tuple[Any, ...]]:
 def converted(parameter: inspect.Parameter, value: Any) -> Any:
     """A value of Python's as the option holds it, refused by the parameter's name where it is none."""
     kind, said = parts_of(parameter)
-    if isinstance(value, Report) and any(getattr(one, "takes_reports", False) for one in said):
+    reports = any(isinstance(one, Argument) and one.takes_reports for one in said)
+    if reports and isinstance(value, Report):
         return value
     kinds = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
     empty = value is None or (isinstance(value, tuple) and not value)
@@ -157,6 +158,7 @@ def converted(parameter: inspect.Parameter, value: Any) -> Any:
         if found is not None:
             return found
     names = " or ".join(WORDS.get(one, "a list of texts") for one in kinds if one is not type(None))
+    names += " or a report" if reports else ""
     raise UsageError(f"`{parameter.name}` must be {names}, not {value!r:.80}.")
 
 
@@ -240,5 +242,7 @@ def call_in_words(name: str, keywords: Mapping[str, Any], args: Sequence[Any]) -
 def in_words(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(in_words, value))}]"
-    plain = value is None or isinstance(value, str | int | float | os.PathLike)
+    if isinstance(value, os.PathLike):
+        return repr(os.fspath(value))
+    plain = value is None or isinstance(value, str | int | float)
     return repr(value) if plain else f"<{type(value).__name__}>"

@@ -58,11 +58,12 @@ class RowwiseMask(torch.Tensor):
             return args[0]
         if func is torch.ops.aten.detach.default:
             return args[0]
-        args, kwargs = tree_map(plain, (tuple(args), dict(kwargs or {})))
+        args, kwargs = tree_map(with_all_rows, (tuple(args), dict(kwargs or {})))
         return func(*args, **kwargs)
 
 
-def plain(value: Any) -> Any:
+def with_all_rows(value: Any) -> Any:
+    """A mask that is written by its rows as a tensor; everything else as it is."""
     return value.whole() if isinstance(value, RowwiseMask) else value
 
 

@@ -352,6 +352,18 @@ def test_a_value_of_another_type_is_refused_by_its_parameter(
     assert str(refused.value) == sentence
 
 
+def test_what_is_no_report_is_refused_by_its_parameter() -> None:
+    with pytest.raises(attn.AttnError, match="must be a text or a report") as refused:
+        attn.compare(SMALL, "new.json")
+    assert str(refused.value).startswith("`old` ")
+
+
+def test_a_path_is_told_by_its_name(filled: Path) -> None:
+    """The report names the call; a path as the text that any system has for it."""
+    network = filled / "net.safetensors"
+    assert attn.rank_collapse(network).command == (f"attncli.rank_collapse({str(network)!r})",)
+
+
 def test_numbers_of_other_libraries_are_numbers() -> None:
     small = {**SMALL, "layers": np.int64(2), "init_scale": np.float32(1.0)}
     assert attn.rank_collapse(**small).rows == attn.rank_collapse(**SMALL).rows

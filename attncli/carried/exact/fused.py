@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attncli.carried.exact.split_tensor import rule
-from attncli.watching.masks import plain as whole
+from attncli.watching.masks import with_all_rows
 
 
 @rule(F.scaled_dot_product_attention)
@@ -32,7 +32,7 @@ def attention(
     if is_causal:
         attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
     if attn_mask is not None:
-        scores = masked(scores, whole(attn_mask))
+        scores = masked(scores, with_all_rows(attn_mask))
     return torch.matmul(torch.softmax(scores, dim=-1), value)
 
 

@@ -22,7 +22,7 @@ from attncli.carried.exact.split_attention import content_attention, mixed, rows
 from attncli.carried.exact.split_tensor import SplitTensor, no_rule, plain
 from attncli.errors import NoRule
 from attncli.maths.scaled import scaled
-from attncli.watching.masks import plain as whole
+from attncli.watching.masks import with_all_rows
 
 SCORE_RULES: Table = {}
 score_rule = entering(SCORE_RULES)
@@ -153,7 +153,7 @@ def add(x: Any, y: Any, *, alpha: float = 1.0) -> Tensor:
         x, y = (y, x) if alpha == 1.0 else (x, y.settled())
     if not isinstance(x, Scores):
         return torch.add(x, y, alpha=alpha)
-    y = whole(plain(settled(y)))
+    y = with_all_rows(plain(settled(y)))
     y = y * alpha if alpha != 1.0 else y
     terms = x.terms
     if not isinstance(y, Tensor) or y.dim() == 0 or y.shape[-1] == 1:

@@ -9,7 +9,7 @@ from attncli.carried.paths.path_tensor import PathTensor
 from attncli.carried.paths.streams import Attention, refusal
 from attncli.errors import InputError
 from attncli.watching.interface import own_eager, visible_keys
-from attncli.watching.masks import plain as whole
+from attncli.watching.masks import with_all_rows
 
 AGREEMENT = 1e3
 """In units of the type's rounding: how well P V must agree with what the model's own function returns."""
@@ -26,7 +26,7 @@ def attend(
 ) -> tuple[Any, None]:
     """In place of a model's eager attention; [batch, head, token, width] in, [batch, token, head, width] out."""
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
-    mask = whole(attention_mask)
+    mask = with_all_rows(attention_mask)
     full = [side.full() if isinstance(side, PathTensor) else side for side in (query, key, value)]
     full = [side[: len(full[0])] for side in full]  # another stack's states stand there many times
     with torch.no_grad():

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from attncli.maths.path_counts import log10_of_integer, path_counts, shares
@@ -19,6 +18,7 @@ from attncli.studies.paths.path_measures import (
     measured,
     running_sums,
 )
+from attncli.studies.paths.path_samples import about
 from attncli.studies.paths.path_terms import decomposed
 from attncli.studies.paths.path_words import (
     OWN_METRICS,
@@ -63,11 +63,9 @@ def paths(
             *completeness(found, variant),
         ),
         metrics=definitions(metrics),
-        source={**source, "network": asdict(spec) | {"key_width": spec.d}, "variant": variant},
-        input={"tokens": spec.tokens},
-        seeds=tuple(network.seed for network in networks),
         views=tuple(views(metrics, variant, len(networks))),
         findings=(finding,),
+        **about(networks, variant, source),
     )
 
 

@@ -2,10 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-import torch
-
 from attncli.carried.paths.backwards import run_by_head
-from attncli.errors import Imprecise
 from attncli.models.inputs.texts import ModelInput
 from attncli.records import Definition, Finding, Report
 from attncli.studies import Progress, no_progress
@@ -70,11 +67,7 @@ def shares_of(subject: PathSubject, text: ModelInput) -> tuple[dict[Door, float]
     with own_precision(subject.body):
         state, _ = plain_pass(subject.body, subject, text)
         output, by_layer = run_by_head(subject.body, subject.stack, text.kwargs)
-    error = float(torch.linalg.norm(output - state) / torch.linalg.norm(state))
-    if not error <= subject.tolerance:
-        raise Imprecise(
-            f"{text.name}: the frozen network misses the model's output by {error:.1g}{subject.advice}."
-        )
+    error = subject.miss(output, state, text)
     layers = [call.layer for call in subject.stack.calls if call.attention]
     shares: dict[Door, float] = {}
     for layer, heads in zip(layers, by_layer, strict=True):

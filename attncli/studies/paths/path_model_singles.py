@@ -154,11 +154,7 @@ def log10_norms(
             output, terms, seen = run_along(subject.body, subject.stack, text.kwargs, some)
             if list(seen) != list(heads):
                 raise InputError("the attentions of its paths are not those of its maps.")
-            error = float(torch.linalg.norm(output - whole) / torch.linalg.norm(whole))
-            if not error <= subject.tolerance:
-                raise Imprecise(
-                    f"{text.name}: the frozen network misses the model's output by {error:.1g}{subject.advice}."
-                )
+            subject.miss(output, whole, text)
             norms += [log10_ratio(term, whole) for term in terms]
             tick(len(some))
     return norms

@@ -57,6 +57,15 @@ class PathSubject:
                 raise imprecise from None
         return work(wide), True
 
+    def miss(self, output: Tensor, plain: Tensor, text: ModelInput) -> float:
+        """How far the frozen network is from the model itself, refused where rounding does not explain it."""
+        error = float(torch.linalg.norm(output - plain) / torch.linalg.norm(plain))
+        if not error <= self.tolerance:
+            raise Imprecise(
+                f"{text.name}: the frozen network misses the model's output by {error:.1g}{self.advice}."
+            )
+        return error
+
     def about(self, texts: Sequence[ModelInput], again: Sequence[bool]) -> dict[str, Any]:
         """What every report on the model's paths says of it; `again`: which texts were run again in float64."""
         others = [

@@ -8,7 +8,7 @@ from attncli.api.network_sources import named
 from attncli.api.opened_models import refuse_at_once
 from attncli.api.question import How
 from attncli.api.rehearsal import before_the_work
-from attncli.errors import InputError, LimitError, UsageError
+from attncli.errors import InputError, LimitError, UsageError, parameters
 from attncli.fits import FitRequest
 from attncli.heads.head import Head, read_head
 from attncli.models.inputs.texts import ModelInput, WantedInput, inputs_of
@@ -71,7 +71,7 @@ def refuse_patterns(patterns: PatternOptions, search: SearchOptions) -> None:
     idle = [name for name, value in given.items() if value]
     if idle:
         raise UsageError(
-            f"{', '.join(idle)} goes with patterns: `heads` asks about a model's own heads.",
+            f"{parameters(idle)} goes with patterns: `heads` asks about a model's own heads.",
             idle=idle,
             because=["heads"],
         )

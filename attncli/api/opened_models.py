@@ -36,8 +36,8 @@ def collapse_study(
     arithmetic: str,
     with_random_init: bool,
     sub_blocks: bool,
-    over: int,
-    theorem: bool,
+    over: int = 1,
+    theorem: bool = False,
 ) -> "Callable[..., Report]":
     """Everything is loaded, proved and examined before the first curve is measured."""
     refuse_at_once(source)

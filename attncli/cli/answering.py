@@ -159,7 +159,8 @@ def keep_parts(asked: Callable[..., Any], values: dict[str, Any], output: Any) -
 
     found = PARTS.begin(path, facts)
     if found and first() and not started_by_attn() and not output.quiet:
-        print_line(f"{found} results are left of a run that did not finish: those of this command are not made again ({PARTS.folder})")  # fmt: skip
+        left = "1 result is" if found == 1 else f"{found} results are"
+        print_line(f"{left} left of a run that did not finish: what is of this command is not made again ({PARTS.folder})")  # fmt: skip
 
 
 def module_file(

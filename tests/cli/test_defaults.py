@@ -103,6 +103,9 @@ SAMPLES: Mapping[str, Any] = {
     "verify": "fit.safetensors",
     "pattern": "previous",
     "method": "learned",
+    "figure_size": "4x3",
+    "inputs": "free",
+    "labels": "words.txt",
 }
 """A value that makes sense for each option that is no flag and no number."""
 

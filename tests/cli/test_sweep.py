@@ -124,7 +124,7 @@ def test_duplicate_weights_and_gates(runs: Path) -> None:
     ("arguments", "said"),
     [
         (("sweep", "rank-collapse"), "nothing to sweep"),
-        (("sweep", "rank-collapse", "--glob", "no-*"), "--glob 'no-*' matches nothing"),
+        (("sweep", "rank-collapse", "--glob", "no-*"), "--glob no-* matches nothing"),
         (("sweep", "approximate", "--model", "a"), "unknown command to sweep 'approximate'"),
         (("sweep", "--model", "a"), "a is no finished report: say what is run on it"),
         ((*SWEEP, "--show", "all(sink)"), "min(), max() or mean()"),

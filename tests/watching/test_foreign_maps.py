@@ -64,6 +64,13 @@ def test_every_form_is_read_as_what_it_is(
         np.testing.assert_array_equal(mine, theirs)
 
 
+def test_a_layer_is_not_counted_from_the_end() -> None:
+    """`layers.-1` once was layer 1."""
+    with pytest.raises(AttnError):
+        opened(None, **{"layers__-1__attention": LAYER, "layers__0__attention": LAYER})
+    assert list(read(opened(None, **{"layer-1": LAYER}))) == ["layers 1 self"]
+
+
 def test_an_encoder_decoder_has_three_kinds_of_maps() -> None:
     cross = drawn(2, 3, 5)
     file = opened(encoder_attentions__0=drawn(2, 5, 5), decoder_attentions__0=drawn(2, 3, 3), cross_attentions__0=cross)  # fmt: skip

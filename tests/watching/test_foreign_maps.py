@@ -65,10 +65,11 @@ def test_every_form_is_read_as_what_it_is(
 
 
 def test_a_layer_is_not_counted_from_the_end() -> None:
-    """`layers.-1` once was layer 1."""
+    """`layers.-1` is no layer 1; of a single array no name is needed."""
     with pytest.raises(AttnError):
-        opened(None, **{"layers__-1__attention": LAYER, "layers__0__attention": LAYER})
-    assert list(read(opened(None, **{"layer-1": LAYER}))) == ["layers 1 self"]
+        opened(None, **{"layers__-1__attention": LAYER, "layers__-2__attention": LAYER})
+    found = read(opened(None, **{"layer-1": LAYER, "layer-2": LAYER}))
+    assert list(found) == ["layers 1 self", "layers 2 self"]
 
 
 def test_an_encoder_decoder_has_three_kinds_of_maps() -> None:

@@ -1,6 +1,7 @@
 """Harsher rules than users meet: floating errors raise, and property tests are the same in every run."""
 
 import os
+import signal
 from collections.abc import Iterator
 
 # Before torch and numpy are imported, here and in every process that a test starts: threads that wait for each other on
@@ -10,6 +11,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import pytest
 from hypothesis import settings
+
+# A shell lets what it runs in the background ignore Ctrl-C, and so would every process that a test starts and interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("attn", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("attn")

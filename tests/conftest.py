@@ -1,12 +1,17 @@
 """Harsher rules than users meet: floating errors raise, and property tests are the same in every run."""
 
 import os
+import platform
 import signal
 from collections.abc import Iterator
 
 # Before torch and numpy are imported, here and in every process that a test starts: threads that wait for each other on
 # busy cores cost several times what they save on models this small.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# OpenBLAS takes other kernels on other CPUs, which round differently, and a search that goes on from there ends in another fit:
+# the outputs that documents show are those of one kind, which every x86 machine of the last ten years has.
+if platform.machine() in ("x86_64", "AMD64"):
+    os.environ.setdefault("OPENBLAS_CORETYPE", "Haswell")
 
 import numpy as np
 import pytest

@@ -78,8 +78,12 @@ def test_a_terminal_that_cannot_take_back_is_told_nothing() -> None:
     assert on_a_terminal("rank-collapse", "--layers", "2", "--seeds", "1", term="dumb")[1] == ""
 
 
-def test_a_line_that_would_wrap_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_line_that_would_wrap_is_cut(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Only one line of the terminal can be taken back; what a name holds does nothing to it."""
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("COLUMNS", raising=False)
     bar = Bar()
     bar.doing("loading \x1b[31m" + "x" * 500)
     bar.stop()

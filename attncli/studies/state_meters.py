@@ -96,11 +96,8 @@ class StatesBefore(Generic[T]):
         earlier, state = self.inner.get(stack, (None, None))
         if earlier == index:
             return state
-        return (
-            self.whole[stack][-1][1]
-            if self.whole.get(stack) and self.whole[stack][-1][0] == index - 1
-            else None
-        )
+        blocks = self.whole.get(stack)
+        return blocks[-1][1] if blocks and blocks[-1][0] == index - 1 else None
 
     def was_within(self, stack: str, index: int) -> bool:
         """Whether the block's last sub-block has a state of its own before it."""

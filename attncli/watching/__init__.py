@@ -7,6 +7,7 @@ attention_calls     which torch functions are attention
 probe               one watched forward
 blocks              stacks of blocks, and their states as they pass
 stack_names         what the stacks are called
+named_module        a module by the end of its path
 stream_places       where a block takes its stream in and gives it out
 position_counts     how many of them an image or a sound becomes
 token_layout        any state as [batch, token, feature]

@@ -17,6 +17,7 @@ from attncli.models.inputs.texts import WORDS
 from attncli.models.inputs.token_ranges import longest, vocabulary
 from attncli.models.loading.load import Checkpoint
 from attncli.studies import Progress
+from attncli.watching.named_module import module_called
 
 Array = NDArray[np.float64]
 
@@ -106,16 +107,7 @@ def projection_of(checkpoint: Checkpoint, head: Head) -> nn.Module:
     if checkpoint.folder is None:
         raise InputError("a random model has no files: save it, and give its folder.")
     template = Config.read(checkpoint.folder).family.query.format(l=0)
-    found: list[nn.Module] = [
-        module
-        for name, module in checkpoint.model.named_modules()
-        if name == template or name.endswith(f".{template}")
-    ]
-    if len(found) != 1:
-        raise InputError(
-            f"the model has {len(found)} modules called {template}, where one is read."
-        )
-    return found[0]
+    return module_called(checkpoint.model, template)
 
 
 @contextmanager

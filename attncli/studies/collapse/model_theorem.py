@@ -36,6 +36,7 @@ from attncli.studies.collapse.theorem_rows import (
 )
 from attncli.studies.model_runs import own_precision
 from attncli.studies.statistics import summary_row
+from attncli.watching.named_module import module_called
 
 
 @dataclass(frozen=True)
@@ -124,17 +125,6 @@ def residuals_of(model: nn.Module, config: Config, text: ModelInput) -> list[Res
             f"{text.name}: {len(read)} attentions read and {len(written)} wrote, where the config says {config.layers}."
         )
     return [Residuals(residual(a), residual(b)) for a, b in zip(read, written, strict=True)]
-
-
-def module_called(model: nn.Module, name: str) -> nn.Module:
-    found: list[nn.Module] = [
-        module
-        for path, module in model.named_modules()
-        if path == name or path.endswith(f".{name}")
-    ]
-    if len(found) != 1:
-        raise InputError(f"the model has {len(found)} modules called {name}, where one is read.")
-    return found[0]
 
 
 def state(tensor: Tensor) -> Array:

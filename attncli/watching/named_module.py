@@ -1,0 +1,17 @@
+"""A module of a model by the end of its path, as files name the tensors that it holds."""
+
+from torch import nn
+
+from attncli.errors import InputError
+
+
+def module_called(model: nn.Module, name: str) -> nn.Module:
+    """The one module called `name`, or so after a prefix such as `bert.`; none and several are refused."""
+    found: list[nn.Module] = [
+        module
+        for path, module in model.named_modules()
+        if path == name or path.endswith(f".{name}")
+    ]
+    if len(found) != 1:
+        raise InputError(f"the model has {len(found)} modules called {name}, where one is read.")
+    return found[0]

@@ -68,7 +68,7 @@ class RowsApart(NamedTuple):
         """m / (1 + S)."""
         middle, half = budget + 0.5 * cut, budget - 0.5 * cut
         at_zero = value(degree, middle / half)
-        small = (1.0 / at_zero) ** 2
+        small = float(1.0 / at_zero) ** 2
         above = 0.0
         if cut > self.gap:
             x = np.linspace(-cut, -self.gap, CELLS + 1)
@@ -93,7 +93,7 @@ class RowsApart(NamedTuple):
 
 def value(degree: int, at: Array | float) -> Array:
     """T_degree."""
-    found: Array = chebyshev.chebval(at, [0.0] * degree + [1.0])
+    found: Array = np.asarray(chebyshev.chebval(at, [0.0] * degree + [1.0]), dtype=np.float64)
     return found
 
 

@@ -34,7 +34,7 @@ class LineCondition(NamedTuple):
     bound: float
 
 
-class Units(NamedTuple):
+class LineUnits(NamedTuple):
     """What is unknown, and what a solver's 1 stands for."""
 
     unknown: Array
@@ -66,10 +66,10 @@ class LineProgramme:
     """Conditions are kept from one budget to the next."""
 
     def __init__(
-        self, asked: LineDemands, sign: NDArray[np.int64], units: Units | None = None
+        self, asked: LineDemands, sign: NDArray[np.int64], units: LineUnits | None = None
     ) -> None:
         self.asked = asked
-        self.units = units or Units(np.ones(asked.target.shape[0]), np.ones(len(asked.rows)))
+        self.units = units or LineUnits(np.ones(asked.target.shape[0]), np.ones(len(asked.rows)))
         self.sign = sign[asked.rows]
         self.held: dict[LineCondition, None] = {}
         self.rank = ranks(asked, self.sign)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.maths.line.asked import Array, LineDemands
-from attncli.maths.line.steps import SMALLEST, LineProgramme, Placed, Units, ranks
+from attncli.maths.line.steps import SMALLEST, LineProgramme, Placed, LineUnits, ranks
 
 FIRST = 3
 """Rows to begin with."""
@@ -92,7 +92,7 @@ def is_solved(placed: Placed) -> bool:
     return placed.room >= SMALLEST and placed.finished
 
 
-def measured(few: LineDemands, order: NDArray[np.intp], placed: Placed) -> Units:
+def measured(few: LineDemands, order: NDArray[np.intp], placed: Placed) -> LineUnits:
     """Gaps between neighbours in the order, in the sizes that were found, from the smallest gap on."""
     chosen = order[order < few.seen[few.rows].max()]
     least = least_reach(few, chosen, placed.reach)
@@ -108,7 +108,7 @@ def least_reach(few: LineDemands, chosen: NDArray[np.intp], reach: Array) -> Arr
     return found
 
 
-def first_units(few: LineDemands, order: NDArray[np.intp], before: list[Tower]) -> Units:
+def first_units(few: LineDemands, order: NDArray[np.intp], before: list[Tower]) -> LineUnits:
     """As found with one row less; what is new goes on as the last rows did."""
     chosen = order[order < few.seen[few.rows].max()]
     if not before:
@@ -123,7 +123,7 @@ def first_units(few: LineDemands, order: NDArray[np.intp], before: list[Tower]) 
     return gap_units(few, chosen, gaps, reach)
 
 
-def gap_units(few: LineDemands, chosen: NDArray[np.intp], sizes: Array, reach: Array) -> Units:
+def gap_units(few: LineDemands, chosen: NDArray[np.intp], sizes: Array, reach: Array) -> LineUnits:
     """Keys as sums of gaps from the one beside the smallest gap, and the origin's own distance from the ground."""
     count = len(sizes)
     origin = int(np.argmin(sizes)) if count else 0
@@ -134,4 +134,4 @@ def gap_units(few: LineDemands, chosen: NDArray[np.intp], sizes: Array, reach: A
     sums = np.zeros((few.target.shape[0], count + 1))
     sums[chosen, :count] = above.astype(float) - below
     sums[chosen, count] = 1.0
-    return Units(np.append(sizes, sizes.sum()), reach, sums)
+    return LineUnits(np.append(sizes, sizes.sum()), reach, sums)

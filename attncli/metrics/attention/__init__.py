@@ -34,7 +34,7 @@ class Nature:
     of: str
     """What the function is given: rows, columns, offsets, spectrum or outputs."""
     group: str
-    """attention, roles or spectra: what `--metric` may call it by."""
+    """attention, roles, copying or spectra: what `--metric` may call it by."""
     needs: tuple[str, ...]
     """What the map must have for the metric to apply, in the words of `_totals.Totals`."""
     axis: str
@@ -45,6 +45,8 @@ class Nature:
     """What is made of the numbers of several queries, batch items and texts: their mean, max or min."""
     enough: bool
     """Whether only queries count that see at least half as many keys as the one that sees the most."""
+    text: str
+    """The kind of text that attn makes for it; empty where it is measured on the user's, or on repeats."""
 
 
 def measure(
@@ -56,11 +58,12 @@ def measure(
     signed: bool = False,
     take: str = "mean",
     enough: bool = False,
+    text: str = "",
 ) -> Callable[[Function], Function]:
     """Attach a metric's nature; the function itself is returned untouched."""
 
     def attach(function: Function) -> Function:
-        function.nature = Nature(unit, of, group, needs, axis, signed, take, enough)  # type: ignore[attr-defined]
+        function.nature = Nature(unit, of, group, needs, axis, signed, take, enough, text)  # type: ignore[attr-defined]
         return function
 
     return attach

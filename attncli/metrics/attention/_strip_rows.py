@@ -36,6 +36,7 @@ class Rows:
         visible: "Tensor | None" = None,
         period: int | None = None,
         scores: "Tensor | None" = None,
+        ids: "Tensor | None" = None,
     ) -> None:
         self.weights = weights
         """[batch, head, query, key]"""
@@ -49,6 +50,8 @@ class Rows:
         """After how many tokens the text repeats itself; None: it does not."""
         self.scores = scores
         """[batch, head, query, key]: what the softmax was given; None: not known."""
+        self.ids = ids
+        """[token]: of a text that was made to be measured on; None: the user's own."""
 
     @property
     def size(self) -> int:

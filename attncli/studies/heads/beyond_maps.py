@@ -77,4 +77,8 @@ class Beyond:
 
 def is_beyond(metric: str) -> bool:
     """Whether maps on a text say nothing of a metric; those of roles have maps of their own."""
-    return metric not in ATTENTION.names() or nature(metric).of == "outputs"
+    return (
+        metric not in ATTENTION.names()
+        or nature(metric).of == "outputs"
+        or bool(nature(metric).text)
+    )

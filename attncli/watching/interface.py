@@ -44,6 +44,8 @@ class Strip(NamedTuple):
     """How often the whole map has come before; more than 0 only where an observer has asked for it once more."""
     total: float = 1.0
     """What the rows sum to, up to a learned sink; anything but 1 where one map is taken off another."""
+    applied: Tensor | None = None
+    """[batch, head, query, key]: the map of a linear layer, of both signs; `weights` are |A_ij| / Σ_j |A_ij| then."""
 
     @property
     def is_first(self) -> bool:

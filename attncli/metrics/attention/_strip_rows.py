@@ -36,6 +36,7 @@ class Rows:
         visible: "Tensor | None" = None,
         period: int | None = None,
         scores: "Tensor | None" = None,
+        applied: "Tensor | None" = None,
     ) -> None:
         self.weights = weights
         """[batch, head, query, key]"""
@@ -49,6 +50,16 @@ class Rows:
         """After how many tokens the text repeats itself; None: it does not."""
         self.scores = scores
         """[batch, head, query, key]: what the softmax was given; None: not known."""
+        self.applied = applied
+        """[batch, head, query, key]: the signed map of a linear layer, of which `weights` are shares of the sizes."""
+
+    @property
+    def as_applied(self) -> "Rows":
+        """What the layer does, of both signs; the same rows where there was a softmax."""
+        if self.applied is None:
+            return self
+        where = (self.first_query, self.first_key, self.queries, self.keys)
+        return Rows(self.applied, *where, self.visible, self.period)
 
     @property
     def size(self) -> int:

@@ -5,7 +5,7 @@ from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from attncli.metrics.attention import function, nature
+from attncli.metrics.attention import Nature, function, nature
 from attncli.metrics.attention._map_spectrum import Spectrum
 from attncli.metrics.attention._offsets import Offsets, along_diagonals
 from attncli.metrics.attention._outputs import Outputs
@@ -31,13 +31,19 @@ class Totals:
     """What the metrics asked for need of one attention of one text, added up strip by strip."""
 
     def __init__(
-        self, names: Iterable[str], same_tokens: bool = True, signed: bool = False
+        self,
+        names: Iterable[str],
+        same_tokens: bool = True,
+        signed: bool = False,
+        linear: bool = False,
     ) -> None:
         self.functions = {name: function(name) for name in names}
         self.same_tokens = same_tokens
         """Whether queries and keys are the same tokens, so that places can be compared."""
         self.signed = signed
         """Whether weights have both signs: one map less a part of another."""
+        self.linear = linear
+        """Whether weights are shares of the sizes in a linear layer's map."""
         self.sums: dict[str, Any] = {}
         self.least_row = 1.0
         self.full_row = FULL_ROW
@@ -58,8 +64,8 @@ class Totals:
         """One more strip; strips of a map come in order, each row once, and again where `wants_another_round`."""
         if "spectrum" in self.kinds:
             if "spectrum" not in self.sums:
-                self.sums["spectrum"] = Spectrum(rows)
-            self.sums["spectrum"].add(rows)
+                self.sums["spectrum"] = Spectrum(rows.as_applied)
+            self.sums["spectrum"].add(rows.as_applied)
         if self.repeating:
             return
         self.period = rows.period
@@ -199,6 +205,8 @@ class Totals:
         needs = nature(name).needs
         if self.signed and not nature(name).signed:
             return "weights of both signs are no shares of attention"
+        if self.linear and (reason := beyond_linear(nature(name))):
+            return reason
         if "same tokens" in needs and not self.same_tokens:
             return "queries and keys are not the same tokens"
         if "repeats" in needs and self.period is None:
@@ -213,6 +221,19 @@ class Totals:
         if "outputs" in needs and "outputs" not in self.sums:
             return "what the heads write is not seen entering a linear layer as it is"
         return ""
+
+
+def beyond_linear(wanted: Nature) -> str:
+    """Why a metric says nothing of a linear layer's map; empty where it does."""
+    if {"scores", "logits"} & set(wanted.needs):
+        return "a linear layer has no softmax, so no logits"
+    if "learned sink" in wanted.needs:
+        return "a linear layer has no softmax, so no learned sink"
+    if wanted.of == "outputs":
+        return "what the heads of a linear layer give goes on through gates and norms"
+    if wanted.of == "spectrum" and not wanted.signed:
+        return "the rows of a linear layer's map do not sum to 1"
+    return ""
 
 
 def over_items(name: str, found: "Tensor | str") -> "Tensor | str":

@@ -40,10 +40,10 @@ class KernelCall:
 
     def arguments(self) -> dict[Key, Tensor]:
         """Its floating tensors."""
-        given: dict[Key, Any] = {**dict(enumerate(self.args)), **self.kwargs}
+        given: list[tuple[Key, Any]] = [*enumerate(self.args), *self.kwargs.items()]
         return {
             key: value
-            for key, value in given.items()
+            for key, value in given
             if isinstance(value, Tensor) and value.is_floating_point()
         }
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attncli.watching.kernel_calls import Key, KernelCall, in_full
+from attncli.watching.kernel_calls import KernelCall, Key, in_full
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
 """Of what is the same number but for rounding, as a part of the largest."""
@@ -113,9 +113,7 @@ class Draw:
         self.generator = torch.Generator().manual_seed(0)
 
     def __call__(self, *shape: int) -> Tensor:
-        found = torch.randn(
-            shape or self.like.shape, generator=self.generator, dtype=torch.float64
-        )
+        found = torch.randn(shape or self.like.shape, generator=self.generator, dtype=torch.float64)
         return found.to(self.like)
 
 

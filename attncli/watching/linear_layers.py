@@ -24,7 +24,10 @@ from attncli.watching.mixers import Mixer
 INCOMPLETE = {torch.float64: 1e-9, torch.float32: 1e-4}
 """‖A v - y‖ / ‖y‖ from which on a map is not the layer's."""
 
-MOST_CHANNELS, LOOKED_AT = 64, 16
+NO_HEAD = -1
+"""A number that is kept where all are, and never where heads are named."""
+
+LOOKED_AT = 16
 """Of a layer with more channels that have maps of their own so many are looked at, evenly apart."""
 
 
@@ -49,7 +52,8 @@ class LinearLayer:
     def chosen(self, keeps: Callable[[int, int], bool]) -> list[int]:
         """The heads that are looked at."""
         asked = [head for head in range(self.heads) if keeps(self.site.layer, head)]
-        if len(asked) < self.heads or not self.is_channels or self.heads <= MOST_CHANNELS:
+        named = not keeps(self.site.layer, NO_HEAD)
+        if named or not self.is_channels or self.heads <= LOOKED_AT:
             return asked
         return [place * self.heads // LOOKED_AT for place in range(LOOKED_AT)]
 
@@ -74,7 +78,10 @@ class LinearHeads:
 
     @classmethod
     def of(
-        cls, found: Iterable[LinearLayer], layers: Collection[int] | None, keeps: Callable[[int, int], bool]
+        cls,
+        found: Iterable[LinearLayer],
+        layers: Collection[int] | None,
+        keeps: Callable[[int, int], bool],
     ) -> "LinearHeads":
         asked = [layer for layer in found if layers is None or layer.site.layer in layers]
         heads = {layer.site: layer.chosen(keeps) for layer in asked}
@@ -113,7 +120,9 @@ def linear_calls(calls: Sequence[KernelCall], tokens: int) -> dict[tuple[str, in
     """The last function with maps, as often as it is called; what comes before feeds its values."""
     for last in reversed(calls):
         if values_of(last, tokens) is not None:
-            found = {call.place: values_of(call, tokens) for call in calls if call.name == last.name}
+            found = {
+                call.place: values_of(call, tokens) for call in calls if call.name == last.name
+            }
             return {place: values for place, values in found.items() if values is not None}
     return {}
 
@@ -122,7 +131,9 @@ def reason(calls: Sequence[KernelCall]) -> str:
     tried = ", ".join(dict.fromkeys(call.name for call in calls))
     if not tried:
         return "it calls no function whose arguments could be tried"
-    return f"nothing that it calls is linear in an argument that reaches other tokens (tried: {tried})"
+    return (
+        f"nothing that it calls is linear in an argument that reaches other tokens (tried: {tried})"
+    )
 
 
 def layers_of(
@@ -175,7 +186,7 @@ def streaming_linear(
     def take(mixer: nn.Module, call: KernelCall) -> None:
         layer = there.get((mixer, call.place))
         if layer is not None:
-            with torch.autocast(next(model.parameters()).device.type, enabled=False):
+            with torch.autocast(call.arguments()[layer.values.key].device.type, enabled=False):
                 run.missed[layer.site] = hand_on(layer, call, heads[layer.site], observe, memory)
 
     with watching_kernels(modules.values(), take):

@@ -77,7 +77,9 @@ def mixers_of(
             for make, block in chosen.items()
         }
     return tuple(
-        Mixer(stack.name, call.layer, kind, tuple(f"{call.name}.{path}".rstrip(".") for path in paths))
+        Mixer(
+            stack.name, call.layer, kind, tuple(f"{call.name}.{path}".rstrip(".") for path in paths)
+        )
         for stack, call in calls
         for kind, paths in kinds[makes[call.module]].items()
     )

@@ -90,6 +90,8 @@ class Observer:
         self.site: Site | None = None
         self.again = False
         """Whether the attention in work has been asked for once more, and has not come."""
+        self.empty = False
+        """Whether some row of the linear layer in work takes from no token."""
 
     def strip(self, site: Site, strip: Strip) -> bool:
         """Whether the map must come once more, said at its last strip."""

@@ -29,13 +29,11 @@ def sampled_warnings(chosen: LinearHeads) -> Iterator[str]:
         kinds = ", ".join(dict.fromkeys(plural(layer.site.kind) for layer in sampled))
         yield (
             f"every channel of {kinds} has a map of its own: {len(chosen.heads[sampled[0].site])} of {most} are looked "
-            "at, evenly apart; choose others with --heads."
+            "at, evenly apart; choose others with `heads`."
         )
 
 
-def completeness_rows(
-    observed: Observed, keys: Mapping[Site, dict[str, Scalar]]
-) -> Iterator[Row]:
+def completeness_rows(observed: Observed, keys: Mapping[Site, dict[str, Scalar]]) -> Iterator[Row]:
     """One for each linear layer."""
     for site in observed.sites:
         missed = [seen.missed[site] for seen in observed.texts if site in seen.missed]
@@ -52,7 +50,7 @@ def described_linear(layers: LinearLayers) -> dict[str, Any]:
     """As JSON holds it: whose maps these are, and what is outside of them; nothing where no layer is linear."""
     kinds: dict[tuple[str, str], dict[str, Any]] = {}
     for layer in layers.found:
-        said = {
+        said: dict[str, Any] = {
             "kind": layer.site.kind,
             "function": layer.function,
             "argument": layer.values.key,
@@ -84,10 +82,16 @@ def findings(heads: Sequence[PlayedHead]) -> Iterator[Finding]:
         yield Finding("softmax heads", in_roles(softmax))
 
 
-def in_roles(heads: Sequence[PlayedHead]) -> str:
+def headline(heads: Sequence[PlayedHead]) -> str:
+    """`of 24 linear heads 20 local, 4 mixed`; empty where there are none."""
+    own = [head for head in heads if is_linear(head)]
+    return in_roles(own, "linear heads") if own else ""
+
+
+def in_roles(heads: Sequence[PlayedHead], what: str = "heads") -> str:
     counts = Counter(head.played.role.name for head in heads if head.played is not None)
     roles = ", ".join(f"{count} {role}" for role, count in counts.most_common())
-    return f"of {len(heads)} heads {roles}"
+    return f"of {len(heads)} {what} {roles}"
 
 
 def distances(own: Sequence[PlayedHead], softmax: Sequence[PlayedHead]) -> str:

@@ -41,6 +41,7 @@ from attncli.studies.heads.linear_heads import (
     sampled_warnings,
 )
 from attncli.studies.heads.linear_heads import findings as linear_findings
+from attncli.studies.heads.linear_heads import headline as linear_headline
 from attncli.studies.heads.strongest_pairs import HeadPairs
 from attncli.studies.heads.token_names import TokenNames
 from attncli.studies.heads.token_pairs import pair_rows, strongest_in_words
@@ -152,7 +153,7 @@ def inspect_model(
             [f.about for f in told],
             chosen_of(subject, plan),
             layers,
-            strongest_in_words(rows),
+            "; ".join(filter(None, (linear_headline(heads), strongest_in_words(rows)))),
         ),
         rows=tuple(ranked(rows, plan.ranking)),
         metrics=plan.metrics.definitions() | definitions(rows),

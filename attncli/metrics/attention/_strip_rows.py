@@ -36,6 +36,7 @@ class Rows:
         visible: "Tensor | None" = None,
         period: int | None = None,
         scores: "Tensor | None" = None,
+        sides: "tuple[Tensor, Tensor, Tensor] | None" = None,
     ) -> None:
         self.weights = weights
         """[batch, head, query, key]"""
@@ -49,6 +50,8 @@ class Rows:
         """After how many tokens the text repeats itself; None: it does not."""
         self.scores = scores
         """[batch, head, query, key]: what the softmax was given; None: not known."""
+        self.sides = sides
+        """These queries, and all keys and values, [batch, head or group, token, feature]; None: not known."""
 
     @property
     def size(self) -> int:

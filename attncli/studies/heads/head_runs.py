@@ -173,6 +173,7 @@ def as_rows(strip: Strip, period: int | None) -> Rows:
         strip.visible,
         period,
         strip.scores,
+        strip.sides,
     )
 
 

@@ -28,4 +28,5 @@ class Gram:
         import torch
 
         maps = [torch.linalg.eigvalsh(each.double()).flip(-1) for each in self.sums.flatten(0, 1)]
-        return torch.stack(maps).clamp_min(0.0).unflatten(0, self.sums.shape[:2])
+        found: Tensor = torch.stack(maps).clamp_min(0.0)
+        return found.view(self.sums.shape[:-1])

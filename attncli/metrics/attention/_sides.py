@@ -15,11 +15,11 @@ class Cosines(NamedTuple):
 
     total: "Tensor"
     """[batch, head]"""
-    count: "Tensor"
+    counted: "Tensor"
     """[batch or 1, 1]"""
 
     def mean(self) -> "Tensor":
-        found: Tensor = self.total / self.count
+        found: Tensor = self.total / self.counted
         return found
 
 
@@ -58,13 +58,14 @@ class Sides:
 
 
 def added(sums: Cosines, cosines: "Tensor", counted: "Tensor") -> Cosines:
-    return Cosines(sums.total + (cosines * counted).sum(dim=-1), sums.count + counted.sum(dim=-1))
+    return Cosines(sums.total + (cosines * counted).sum(dim=-1), sums.counted + counted.sum(dim=-1))
 
 
 def unit(vectors: "Tensor") -> "Tensor":
     """Each over its own length; zero stays zero."""
     sizes = vectors.norm(dim=-1, keepdim=True)
-    return vectors / sizes.masked_fill(sizes == 0.0, 1.0)
+    found: Tensor = vectors / sizes.masked_fill(sizes == 0.0, 1.0)
+    return found
 
 
 def why_not(rows: Rows) -> str:

@@ -19,6 +19,7 @@ torch.set_num_threads(1)
 
 NAMES = ATTENTION.names()
 ON_MAPS = [name for name in NAMES if on_maps(name)]
+KERNELS = ("linearisability", "fast_order_1", "fast_order_2")
 N = 64
 CAUSAL = torch.ones(N, N).tril().bool()
 
@@ -79,7 +80,7 @@ def test_uniform_bidirectional_attention() -> None:
         "received_mass_low": 0.0,
         "offset_share": 1.0,
         "logit_spread": 0.0,
-        "linearisability": 0.0,
+        **dict.fromkeys(KERNELS, 0.0),
         "s1": 1.0,
         "s2_over_s1": 0.0,
         "attention_stable_rank": 1.0,
@@ -198,11 +199,12 @@ def dense(name: str, a: np.ndarray, visible: np.ndarray, period: int) -> float:
     if name == "offset_share":
         even = [a[(i - j == r) & visible] for r in range(1 - n, n)]
         return float(sum(len(d) * d.mean() ** 2 for d in even if len(d)) / (a**2).sum())
-    if name in ("logit_spread", "linearisability"):
+    if name in ("logit_spread", *KERNELS):
         spreads, distances = [], []
         for row, mask in zip(a, visible, strict=True):
             x = np.log(row[mask]) - np.log(row[mask]).mean()
-            kernel = 1 + x + x**2 / 2
+            s = x if name == "linearisability" else x / max(1.0, abs(x).max())
+            kernel = 1 + s if name == "fast_order_1" else 1 + s + s**2 / 2
             spreads.append(x.std())
             distances.append(abs(row[mask] / row[mask].sum() - kernel / kernel.sum()).sum() / 2)
         return float(np.mean(spreads if name == "logit_spread" else distances))
@@ -286,16 +288,17 @@ def test_the_offset_profile_is_the_mean_of_each_diagonal() -> None:
     assert profile.tolist() == pytest.approx(expected)
 
 
-def test_contributions_are_the_norms_of_what_heads_write() -> None:
+@pytest.mark.parametrize(("name", "order"), [("head_contribution", 2), ("head_contribution_l1", 1)])
+def test_contributions_are_the_norms_of_what_heads_write(name: str, order: int) -> None:
     generator = torch.Generator().manual_seed(0)
     context = torch.randn(1, 9, 3, 4, generator=generator, dtype=torch.float64)
     projection = torch.randn(3, 4, 7, generator=generator, dtype=torch.float64)
-    totals = Totals(["head_contribution"])
+    totals = Totals([name])
     totals.add(Rows(some_map("full", 9)[0][None, None].expand(1, 3, 9, 9)))
     totals.add_outputs(Outputs(context, projection))
-    written = torch.einsum("bqhv,hvf->bqhf", context, projection).norm(dim=-1)[0]
+    written = torch.einsum("bqhv,hvf->bqhf", context, projection).norm(order, dim=-1)[0]
     expected = (written / written.sum(-1, keepdim=True)).median(dim=0).values
-    assert torch.allclose(totals.values()["head_contribution"], expected)
+    assert torch.allclose(totals.values()[name], expected)
 
 
 def test_lazy_maps_have_rank_one_and_only_some_of_them_a_single_column() -> None:
@@ -543,11 +546,12 @@ def test_a_share_is_the_median_of_all_tokens() -> None:
     assert found[0].tolist() == pytest.approx([(2 / 3 + 3 / 4) / 2, (1 / 3 + 1 / 4) / 2])
 
 
-def test_shares_of_layers_that_write_next_to_nothing() -> None:
+@pytest.mark.parametrize("name", ["head_contribution", "head_contribution_l1"])
+def test_shares_of_layers_that_write_next_to_nothing(name: str) -> None:
     context = torch.full((1, 3, 2, 1), 1e-60, dtype=torch.float64)
     context[0, 1] = 0.0
     outputs = Outputs(context, torch.ones(2, 1, 1, dtype=torch.float64))
-    assert ATTENTION["head_contribution"](outputs)[0].tolist() == pytest.approx([0.5, 0.5])
+    assert ATTENTION[name](outputs)[0].tolist() == pytest.approx([0.5, 0.5])
 
 
 def test_the_worst_row_is_one_that_could_spread() -> None:

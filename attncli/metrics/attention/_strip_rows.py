@@ -36,6 +36,7 @@ class Rows:
         visible: "Tensor | None" = None,
         period: int | None = None,
         scores: "Tensor | None" = None,
+        sides: "tuple[Tensor, Tensor, Tensor] | None" = None,
         applied: "Tensor | None" = None,
     ) -> None:
         self.weights = weights
@@ -50,6 +51,8 @@ class Rows:
         """After how many tokens the text repeats itself; None: it does not."""
         self.scores = scores
         """[batch, head, query, key]: what the softmax was given; None: not known."""
+        self.sides = sides
+        """These queries, and all keys and values, [batch, head or group, token, feature]; None: not known."""
         self.applied = applied
         """[batch, head, query, key]: the signed map of a linear layer, of which `weights` are shares of the sizes."""
 

@@ -6,10 +6,13 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from attncli.metrics.attention import Nature, function, nature
+from attncli.metrics.attention._column_energy import ColumnEnergy
+from attncli.metrics.attention._gram import Gram
 from attncli.metrics.attention._map_spectrum import Spectrum
 from attncli.metrics.attention._offsets import Offsets, along_diagonals
 from attncli.metrics.attention._outputs import Outputs
 from attncli.metrics.attention._received import Columns
+from attncli.metrics.attention._sides import Sides, why_not
 from attncli.metrics.attention._strip_rows import Rows
 from attncli.records import NOT_APPLICABLE
 
@@ -22,6 +25,12 @@ FULL_ROW = 1e-3
 CUT_OFF = "weights have become 0 in the map's dtype: how far their logits are below is not known"
 
 NO_SCORES = "the scores that its softmax was given were not seen"
+
+COLLECTED = {"gram": Gram, "energy": ColumnEnergy, "sides": Sides}
+"""What is made of all strips of a map, where a metric is of it."""
+
+AS_APPLIED = frozenset({"spectrum", "gram", "energy"})
+"""What is made of a linear layer's map itself; all else is of the shares of its sizes."""
 
 Values = Mapping[str, "Tensor | str"]
 """Per metric [head] (or [head, …] under its axis) in float64; or the reason why there is no such number."""
@@ -52,6 +61,8 @@ class Totals:
         """Weights have become 0, and nothing else tells of their logits."""
         self.scored = True
         """Whether the scores of all strips were seen."""
+        self.unseen = ""
+        """Why the strips do not tell of queries, keys and values."""
         self.period: int | None = None
         self.repeating = False
         """All strips have come once, and come again for the spectrum alone."""
@@ -81,6 +92,18 @@ class Totals:
             self.add_columns(rows)
         if "offsets" in self.kinds:
             self.add_offsets(rows)
+        self.collect(rows)
+
+    def collect(self, rows: Rows) -> None:
+        for kind in self.kinds & COLLECTED.keys():
+            if kind == "sides":
+                self.unseen = self.unseen or why_not(rows)
+                if self.unseen:
+                    continue
+            given = rows.as_applied if kind in AS_APPLIED else rows
+            if kind not in self.sums:
+                self.sums[kind] = COLLECTED[kind](given)
+            self.sums[kind].add(given)
 
     def add_outputs(self, outputs: Outputs) -> None:
         """What the heads of the whole attention hand on, once all strips have been added."""
@@ -220,7 +243,7 @@ class Totals:
             return "all rows sum to 1: there is no learned sink"
         if "outputs" in needs and "outputs" not in self.sums:
             return "what the heads write is not seen entering a linear layer as it is"
-        return ""
+        return self.unseen if nature(name).of == "sides" else ""
 
 
 def beyond_linear(wanted: Nature) -> str:
@@ -231,7 +254,9 @@ def beyond_linear(wanted: Nature) -> str:
         return "a linear layer has no softmax, so no learned sink"
     if wanted.of == "outputs":
         return "what the heads of a linear layer give goes on through gates and norms"
-    if wanted.of == "spectrum" and not wanted.signed:
+    if wanted.of == "sides":
+        return "a linear layer weighs its values by more than queries and keys"
+    if wanted.of in AS_APPLIED and not wanted.signed:
         return "the rows of a linear layer's map do not sum to 1"
     return ""
 

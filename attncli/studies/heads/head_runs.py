@@ -187,6 +187,7 @@ def as_rows(strip: Strip, period: int | None) -> Rows:
         strip.visible,
         period,
         strip.scores,
+        strip.sides,
         strip.applied,
     )
 

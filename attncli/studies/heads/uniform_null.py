@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attncli.metrics.attention import nature
+from attncli.metrics.attention import on_maps
 from attncli.metrics.attention._strip_rows import Rows
 from attncli.metrics.attention._totals import Totals, Values
 from attncli.records import NOT_APPLICABLE
@@ -59,7 +59,7 @@ class UniformNull:
         total: float = 1.0,
     ) -> Values:
         """`total`: what rows sum to; of anything but 1, metrics of shares say why they are none."""
-        names = tuple(name for name in names if nature(name).of not in ("outputs",))
+        names = tuple(name for name in names if on_maps(name))
         joined = spans.joined()
         if joined is None:
             return dict.fromkeys(names, SCATTERED)

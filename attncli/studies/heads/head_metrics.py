@@ -80,7 +80,7 @@ def members() -> Mapping[str, list[str]]:
     """The metrics of every group."""
     by_group = {
         group: [name for name in ATTENTION.names() if nature(name).group == group]
-        for group in ("attention", "spectra", "roles", "copying")
+        for group in attention.GROUPS
     }
     return {**by_group, "states": [name for name in state_names() if name not in SLOW]}
 

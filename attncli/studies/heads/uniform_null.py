@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attncli.metrics.attention import nature
+from attncli.metrics.attention import on_maps
 from attncli.metrics.attention._strip_rows import Rows
 from attncli.metrics.attention._totals import Totals, Values
 from attncli.records import NOT_APPLICABLE
@@ -60,7 +60,7 @@ class UniformNull:
         ids: Tensor | None = None,
     ) -> Values:
         """`total`: what rows sum to; of anything but 1, metrics of shares say why they are none."""
-        names = tuple(name for name in names if nature(name).of not in ("outputs",))
+        names = tuple(name for name in names if on_maps(name))
         joined = spans.joined()
         if joined is None:
             return dict.fromkeys(names, SCATTERED)
@@ -93,5 +93,5 @@ def even_rows(
         key = torch.arange(low, high)
         visible = (key >= first) & (key < last)
         weights = visible.float() * total / (last - first)
-        seen = (visible[None, None], period, None, ids)
-        yield Rows(weights[None, None], start, low, queries, keys, *seen)
+        place = (start, low, queries, keys)
+        yield Rows(weights[None, None], *place, visible[None, None], period, ids=ids)

@@ -34,12 +34,16 @@ class Observed:
     texts: list[Seen] = field(default_factory=list)
     repeated: list[Seen] = field(default_factory=list)
     """On random tokens that repeat themselves; empty where the model reads none."""
+    made: dict[str, list[Seen]] = field(default_factory=dict)
+    """By the kind of text that attn makes; none where the model reads none."""
     numbers: Mapping[Site, Sequence[int]] = field(default_factory=dict)
     """The true numbers of the heads, where not all of an attention are there."""
 
     def passes(self, metric: str) -> list[Seen]:
         """Where a metric is taken from."""
-        return self.repeated if nature(metric).group == ON_REPEATS and self.repeated else self.texts
+        if nature(metric).group == ON_REPEATS and self.repeated:
+            return self.repeated
+        return self.made.get(nature(metric).text, self.texts)
 
     @property
     def sites(self) -> list[Site]:
@@ -62,10 +66,11 @@ class Observed:
 def site_keys(sites: Sequence[Site], stacks: Sequence[Stack]) -> dict[Site, dict[str, Scalar]]:
     """What tells attentions of the same layer number apart, and nothing where there is nothing to tell apart."""
     names = stack_names(sites, stacks)
+    spans = {site.span for site in sites if not site.is_linear}
     several = {
         "stack": len(set(names.values())) > 1,
         "kind": len({site.kind for site in sites}) > 1,
-        "span": len({site.span for site in sites}) > 1,
+        "span": len(spans) > 1,
     }
     return {
         site: {
@@ -75,7 +80,7 @@ def site_keys(sites: Sequence[Site], stacks: Sequence[Stack]) -> dict[Site, dict
                 ("kind", site.kind),
                 ("span", site.span),
             )
-            if several[key]
+            if several[key] or (key == "span" and site.is_linear)
         }
         for site in sites
     }

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.maths.line.asked import Array, LineDemands
-from attncli.maths.line.steps import SMALLEST, LineProgramme, Placed, LineUnits, ranks
+from attncli.maths.line.steps import SMALLEST, LineProgramme, LineUnits, Placed, ranks
 
 FIRST = 3
 """Rows to begin with."""

@@ -31,9 +31,10 @@ from attncli.studies.heads.small_maps import SmallMaps, of_layers, side_of
 from attncli.studies.heads.token_names import TokenNames
 from attncli.studies.model_runs import own_precision
 from attncli.watching import STRIP_MEMORY, Shape, Site, Strip, prove
-from attncli.watching.blocks import find_stacks
+from attncli.watching.blocks import structure_of
 from attncli.watching.linear_layers import linear_layers
 from attncli.watching.mixers import mixers_of
+from attncli.watching.own_modules import OwnModule
 from attncli.writing.tensor_files import write_tensors
 from attncli.writing.whole_files import require_writable, write_whole
 
@@ -184,13 +185,14 @@ def model_study(
     before_the_work()
     checkpoint = load(asked.source, options)
     texts = inputs_of(checkpoint, wanted)
-    subject = proved(checkpoint.body)
+    subject = proved(checkpoint.body, texts[0])
     refuse_absent(heads_there(subject), plan)
     for text in texts:
         require_room_to_run(subject.body, text.tokens, plan.strip_memory)
     twin = None
     if asked.with_random_init:
-        twin = proved(body_of(random_twin(checkpoint.model, asked.seed)))
+        refuse_no_config(checkpoint.body)
+        twin = proved(body_of(random_twin(checkpoint.model, asked.seed)), texts[0])
     study: Study = partial(inspect_model, checkpoint, subject, twin, texts, plan)
     if asked.for_page:
         study = with_tiles(study, subject, plan, texts[0], bool(heads.given() or asked.save_maps))
@@ -268,15 +270,27 @@ def announce(
         say(f"{what}: {size / 1e6:.3g} MB → {path}")
 
 
-def proved(body: "PreTrainedModel") -> HeadSubject:
-    """The model's blocks and attention, the capture proved on a short input."""
-    short = example_inputs(body, PROBE_TOKENS)
+def proved(body: "PreTrainedModel", text: ModelInput) -> HeadSubject:
+    """The model's blocks and attention, the capture proved on a short input; of a module without a config on its text."""
+    own = isinstance(body, OwnModule)
+    short = text.kwargs if own else example_inputs(body, PROBE_TOKENS)
+    tokens = text.tokens if own else PROBE_TOKENS
     with own_precision(body):
         shapes = prove(body, short).shapes
-        stacks = find_stacks(body, short)
+        stacks = structure_of(body, short, may_have_none=own).stacks
         mixers = mixers_of(body, stacks, short, shapes)
-        linear = linear_layers(body, mixers, short, PROBE_TOKENS)
+        linear = linear_layers(body, mixers, short, tokens)
         return HeadSubject(body, stacks, shapes, mixers, linear)
+
+
+def refuse_no_config(body: "PreTrainedModel") -> None:
+    """What has none cannot be made anew."""
+    if isinstance(body, OwnModule):
+        raise UsageError(
+            f"`with_random_init` draws a model of transformers anew; how a {type(body).__name__} begins is not known: "
+            "inspect an untrained one beside it.",
+            idle=["with_random_init"],
+        )
 
 
 def heads_there(subject: HeadSubject) -> dict[Site, range]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from attncli.gates import Condition
 
 
-@question(own=("tokenizer",))
+@question(own=("tokenizer", "inputs"))
 def inspect_model(
     *,
     source: Annotated[

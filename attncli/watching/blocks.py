@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from attncli.errors import InputError
+from attncli.watching.own_modules import OwnModule
 from attncli.watching.probe import Call, Probe, probe
 from attncli.watching.stack_names import unique_names
 from attncli.watching.stream_places import given, taken
@@ -69,12 +70,14 @@ def find_stacks(model: nn.Module, inputs: Mapping[str, Any]) -> tuple[Stack, ...
     return structure_of(model, inputs).stacks
 
 
-def structure_of(model: nn.Module, inputs: Mapping[str, Any]) -> Structure:
-    """Stacks, and what attends outside them."""
+def structure_of(
+    model: nn.Module, inputs: Mapping[str, Any], may_have_none: bool = False
+) -> Structure:
+    """Stacks, and what attends outside them; `may_have_none`: a model without stacks is understood too."""
     seen = probe(model, inputs)
     containers = block_lists(model, seen)
     calls = [call for call in seen.calls if call.container in containers]
-    if not calls:
+    if not calls and not may_have_none:
         raise InputError(
             f"{type(model).__name__} has no list of blocks that attend: nothing here can be followed layer by layer."
         )
@@ -222,7 +225,7 @@ def watching_states(
 
     def around_model(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
         nonlocal batch
-        batch = batch_size((args, kwargs))
+        batch = 1 if isinstance(module, OwnModule) else batch_size((args, kwargs))
         following.restart()
         output = forward(*args, **kwargs)
         following.finish()

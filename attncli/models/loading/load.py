@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import nn
@@ -38,6 +38,9 @@ from attncli.models.loading.strictness import (
 from attncli.models.quiet import quiet
 from attncli.models.sources import Source, parse
 from attncli.processes.launch import launch
+from attncli.watching.own_modules import OwnModule
+
+Resting = TypeVar("Resting", PreTrainedModel, OwnModule)
 
 KEPT = ("use_cache", "output_attentions", "output_hidden_states")
 """What configs may ask a forward pass to keep for its caller."""
@@ -76,6 +79,8 @@ class Checkpoint:
     warnings: tuple[str, ...] = ()
     tokenizer: Any = None
     """A live module's, which came beside it."""
+    given: Any = None
+    """What a live module is to read, where its caller has said so."""
 
     @property
     def reads_texts(self) -> bool:
@@ -177,7 +182,7 @@ def filled(
     return loaded, report(folder, judged, prefix, options.allow_missing)
 
 
-def at_rest(model: PreTrainedModel, device: torch.device | None) -> PreTrainedModel:
+def at_rest(model: Resting, device: torch.device | None) -> Resting:
     """Evaluation mode, no gradients, no cache, on its device."""
     nn.Module.eval(model).requires_grad_(False)
     for module in model.modules():
@@ -185,7 +190,7 @@ def at_rest(model: PreTrainedModel, device: torch.device | None) -> PreTrainedMo
         for kept in KEPT:
             if config is not None and getattr(config, kept, False):
                 setattr(config, kept, False)
-    if model.dtype == torch.float64:
+    if isinstance(model, PreTrainedModel) and model.dtype == torch.float64:
         model.set_experts_implementation("eager")  # the grouped product has no float64 kernel
     if device is not None and device.type != "cpu":
         nn.Module.to(model, device)
@@ -203,7 +208,11 @@ def live_checkpoint(live: LiveModel, options: LoadOptions, device: torch.device)
     in_dtype(model, dtype)
     at_rest(model, None)
     return Checkpoint(
-        model, {**identity, "dtype": dtype_name(dtype)}, None, tokenizer=live.tokenizer
+        cast(PreTrainedModel, model),
+        {**identity, "dtype": dtype_name(dtype)},
+        None,
+        tokenizer=live.tokenizer,
+        given=live.inputs,
     )
 
 

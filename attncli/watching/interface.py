@@ -56,6 +56,8 @@ class Strip(NamedTuple):
     """What the rows sum to, up to a learned sink; anything but 1 where one map is taken off another."""
     sides: MapSides | None = None
     """Nothing is copied for it; None where these were not seen."""
+    applied: Tensor | None = None
+    """[batch, head, query, key]: the map of a linear layer, of both signs; `weights` are |A_ij| / Σ_j |A_ij| then."""
 
     @property
     def is_first(self) -> bool:

@@ -62,10 +62,11 @@ class Observed:
 def site_keys(sites: Sequence[Site], stacks: Sequence[Stack]) -> dict[Site, dict[str, Scalar]]:
     """What tells attentions of the same layer number apart, and nothing where there is nothing to tell apart."""
     names = stack_names(sites, stacks)
+    spans = {site.span for site in sites if not site.is_linear}
     several = {
         "stack": len(set(names.values())) > 1,
         "kind": len({site.kind for site in sites}) > 1,
-        "span": len({site.span for site in sites}) > 1,
+        "span": len(spans) > 1,
     }
     return {
         site: {
@@ -75,7 +76,7 @@ def site_keys(sites: Sequence[Site], stacks: Sequence[Stack]) -> dict[Site, dict
                 ("kind", site.kind),
                 ("span", site.span),
             )
-            if several[key]
+            if several[key] or (key == "span" and site.is_linear)
         }
         for site in sites
     }

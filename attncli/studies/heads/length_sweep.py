@@ -7,6 +7,7 @@ With bounded logits no head stays sharp: its largest weight must fall as 1/n and
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -102,7 +103,7 @@ def slope_row(group: Sequence[Row], places: np.ndarray) -> Row:
     first = group[0]
     name, unit = first.metric + SLOPE, slope_definition(first.metric).unit
     where = {key: v for key, v in first.keys.items() if key in first.coordinates and key != TOKENS}
-    at = {"layer": first.layer, "head": first.head}
+    at: dict[str, Any] = {"layer": first.layer, "head": first.head}
     curves = [curve_of(row) for row in group]
     if len(group) < len(places) or any(not curve for curve in curves):
         note = next((row.note for row in group if row.value is None), None)

@@ -109,7 +109,6 @@ def inspect_model(
         str | None,
         Option(
             metavar="tokens=FROM:TO",
-            usual=True,
             help="Dispersion: how largest_weight and entropy, or --metric, of each head move with the length of the text, "
             "cut at doubling FROM … TO; of random tokens where no text is given.",
         ),

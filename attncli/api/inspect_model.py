@@ -39,7 +39,8 @@ def inspect_model(
             metavar="NAME,…",
             complete=completion(lambda: [*GROUPS, *head_metrics()]),
             usual=True,
-            help="Metrics or groups: attention, spectra, roles, lazy, sinks, gates, states, all, or weights with --weights-only. "
+            help="Metrics or groups: attention, spectra, roles, copying, lazy, sinks, gates, states, all, or weights "
+            "with --weights-only. "
             "[default: what tells the heads' roles]",
         ),
     ] = None,
@@ -108,7 +109,6 @@ def inspect_model(
         str | None,
         Option(
             metavar="tokens=FROM:TO",
-            usual=True,
             help="Dispersion: how largest_weight and entropy, or --metric, of each head move with the length of the text, "
             "cut at doubling FROM … TO; of random tokens where no text is given.",
         ),

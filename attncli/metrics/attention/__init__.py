@@ -32,7 +32,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 BESIDE_MAPS = ("outputs", "sides", "gates")
 """What a map does not show."""
 
-GROUPS = ("attention", "spectra", "roles", "lazy", "sinks", "gates")
+GROUPS = ("attention", "spectra", "roles", "copying", "lazy", "sinks", "gates")
 """What metrics may be called by together."""
 
 
@@ -44,7 +44,7 @@ class Nature:
     of: str
     """What the function is given: rows, columns, offsets, spectrum, gram, energy, sides, outputs or gates."""
     group: str
-    """attention, roles, spectra, lazy, sinks or gates: what `--metric` may call it by."""
+    """attention, roles, copying, spectra, lazy, sinks or gates: what `--metric` may call it by."""
     needs: tuple[str, ...]
     """What the map must have for the metric to apply, in the words of `_totals.Totals`."""
     axis: str
@@ -55,6 +55,8 @@ class Nature:
     """What is made of the numbers of several queries, batch items and texts: their mean, max or min."""
     enough: bool
     """Whether only queries count that see at least half as many keys as the one that sees the most."""
+    text: str
+    """The kind of text that attn makes for it; empty where it is measured on the user's, or on repeats."""
 
 
 def measure(
@@ -66,11 +68,12 @@ def measure(
     signed: bool = False,
     take: str = "mean",
     enough: bool = False,
+    text: str = "",
 ) -> Callable[[Function], Function]:
     """Attach a metric's nature; the function itself is returned untouched."""
 
     def attach(function: Function) -> Function:
-        function.nature = Nature(unit, of, group, needs, axis, signed, take, enough)  # type: ignore[attr-defined]
+        function.nature = Nature(unit, of, group, needs, axis, signed, take, enough, text)  # type: ignore[attr-defined]
         return function
 
     return attach

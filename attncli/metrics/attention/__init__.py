@@ -32,7 +32,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 BESIDE_MAPS = ("outputs", "sides")
 """What a map does not show."""
 
-GROUPS = ("attention", "spectra", "roles", "lazy", "sinks", "memory")
+GROUPS = ("attention", "spectra", "roles", "copying", "lazy", "sinks", "memory")
 """What metrics may be called by together."""
 
 
@@ -44,7 +44,7 @@ class Nature:
     of: str
     """What the function is given: rows, columns, offsets, spectrum, gram, energy, block, sides or outputs."""
     group: str
-    """attention, roles, spectra, lazy, sinks or memory: what `--metric` may call it by."""
+    """attention, roles, copying, spectra, lazy, sinks or memory: what `--metric` may call it by."""
     needs: tuple[str, ...]
     """What the map must have for the metric to apply, in the words of `_totals.Totals`."""
     axis: str
@@ -55,8 +55,10 @@ class Nature:
     """What is made of the numbers of several queries, batch items and texts: their mean, max or min."""
     enough: bool
     """Whether only queries count that see at least half as many keys as the one that sees the most."""
-    undefined: str = ""
+    undefined: str
     """Why a head has no such number, where it is nan."""
+    text: str
+    """The kind of text that attn makes for it; empty where it is measured on the user's, or on repeats."""
 
 
 def measure(
@@ -69,12 +71,13 @@ def measure(
     take: str = "mean",
     enough: bool = False,
     undefined: str = "",
+    text: str = "",
 ) -> Callable[[Function], Function]:
     """Attach a metric's nature; the function itself is returned untouched."""
 
     def attach(function: Function) -> Function:
         function.nature = Nature(  # type: ignore[attr-defined]
-            unit, of, group, needs, axis, signed, take, enough, undefined
+            unit, of, group, needs, axis, signed, take, enough, undefined, text
         )
         return function
 

@@ -38,6 +38,7 @@ class Rows:
         scores: "Tensor | None" = None,
         sides: "tuple[Tensor, Tensor, Tensor] | None" = None,
         applied: "Tensor | None" = None,
+        ids: "Tensor | None" = None,
     ) -> None:
         self.weights = weights
         """[batch, head, query, key]"""
@@ -51,6 +52,8 @@ class Rows:
         """After how many tokens the text repeats itself; None: it does not."""
         self.scores = scores
         """[batch, head, query, key]: what the softmax was given; None: not known."""
+        self.ids = ids
+        """[token]: of a text that was made to be measured on; None: the user's own."""
         self.sides = sides
         """These queries, and all keys and values, [batch, head or group, token, feature]; None: not known."""
         self.applied = applied

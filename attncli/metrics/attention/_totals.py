@@ -65,6 +65,8 @@ class Totals:
         self.unseen = ""
         """Why the strips do not tell of queries, keys and values."""
         self.period: int | None = None
+        self.made = False
+        """Whether the text was made to be measured on, and its tokens are known."""
         self.repeating = False
         """All strips have come once, and come again for the spectrum alone."""
 
@@ -81,6 +83,7 @@ class Totals:
         if self.repeating:
             return
         self.period = rows.period
+        self.made = rows.ids is not None
         self.scored = self.scored and rows.scores is not None
         for name, metric in self.functions.items():
             if nature(name).of == "rows" and self.possible(name):
@@ -235,6 +238,8 @@ class Totals:
             return "queries and keys are not the same tokens"
         if "repeats" in needs and self.period is None:
             return "only a text that repeats itself shows this"
+        if "made text" in needs and not self.made:
+            return "only texts of tokens that attn makes show this"
         return ""
 
     def missing(self, name: str) -> str:

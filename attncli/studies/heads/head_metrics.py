@@ -60,6 +60,13 @@ class Metrics:
         """The default set where layers are linear too."""
         return replace(self, heads=(*self.heads, *LINEAR_HEADS))
 
+    def on_made(self) -> dict[str, tuple[str, ...]]:
+        """By the kind of text that attn makes: what is measured on it."""
+        kinds = dict.fromkeys(nature(name).text for name in self.heads if nature(name).text)
+        return {
+            kind: tuple(name for name in self.heads if nature(name).text == kind) for kind in kinds
+        }
+
     def definitions(self) -> dict[str, Definition]:
         found = {name: attention.definition(name) for name in self.heads}
         found |= {name: definition_of_state(name) for name in self.states}

@@ -34,12 +34,16 @@ class Observed:
     texts: list[Seen] = field(default_factory=list)
     repeated: list[Seen] = field(default_factory=list)
     """On random tokens that repeat themselves; empty where the model reads none."""
+    made: dict[str, list[Seen]] = field(default_factory=dict)
+    """By the kind of text that attn makes; none where the model reads none."""
     numbers: Mapping[Site, Sequence[int]] = field(default_factory=dict)
     """The true numbers of the heads, where not all of an attention are there."""
 
     def passes(self, metric: str) -> list[Seen]:
         """Where a metric is taken from."""
-        return self.repeated if nature(metric).group == ON_REPEATS and self.repeated else self.texts
+        if nature(metric).group == ON_REPEATS and self.repeated:
+            return self.repeated
+        return self.made.get(nature(metric).text, self.texts)
 
     @property
     def sites(self) -> list[Site]:

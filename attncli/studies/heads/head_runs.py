@@ -51,6 +51,8 @@ class Wanted:
     """The layers whose attention is measured; None: all."""
     period: int | None = None
     """After how many tokens the text repeats itself."""
+    ids: Tensor | None = None
+    """[token]: of a text that was made to be measured on."""
     pairs: int = 0
     """How many of each head's strongest pairs of tokens are kept."""
     full_row: float = FULL_ROW
@@ -110,7 +112,7 @@ class Observer:
                 self.strongest.add(strip)
         if site.is_linear:
             self.empty = self.empty or not bool(strip.weights.any(dim=-1).all())
-        self.totals.add(as_rows(strip, self.wanted.period))
+        self.totals.add(as_rows(strip, self.wanted.period, self.wanted.ids))
         if strip.is_last:
             self.again = self.totals.wants_another_round()
         return self.again and strip.is_last
@@ -141,7 +143,12 @@ class Observer:
             if (short := totals.short()) is not None:
                 self.seen.short[self.site] = short
             even = self.null.of(
-                self.spans, self.wanted.heads, totals.same_tokens, self.wanted.period, self.total
+                self.spans,
+                self.wanted.heads,
+                totals.same_tokens,
+                self.wanted.period,
+                self.total,
+                self.wanted.ids,
             )
             self.seen.nulls[self.site] = {**even, **equal_shares(self.seen.heads[self.site])}
         self.site = None
@@ -177,7 +184,7 @@ def equal_shares(values: Values) -> Values:
     }
 
 
-def as_rows(strip: Strip, period: int | None) -> Rows:
+def as_rows(strip: Strip, period: int | None, ids: Tensor | None = None) -> Rows:
     return Rows(
         strip.weights,
         strip.first_query,
@@ -189,6 +196,7 @@ def as_rows(strip: Strip, period: int | None) -> Rows:
         strip.scores,
         strip.sides,
         strip.applied,
+        None if ids is None else ids.to(strip.weights.device),
     )
 
 

@@ -9,6 +9,7 @@ import torch
 from transformers import PreTrainedModel
 
 from attncli.metrics.activations._state import Peak
+from attncli.models.inputs.made_texts import made_texts
 from attncli.models.inputs.repeated import repeated_tokens
 from attncli.models.inputs.shuffled import shuffled
 from attncli.models.inputs.texts import ModelInput
@@ -210,9 +211,14 @@ def observe_model(
 ) -> Observed:
     """On random tokens what needs them, on the texts all else; all on the texts where the model reads no tokens."""
     linear = subject.chosen_linear(plan)
-    found = Observed(repeated=observe_repeats(subject, plan, null), numbers=linear.heads)
+    found = Observed(
+        repeated=observe_repeats(subject, plan, null),
+        made=observe_made(subject, plan, null),
+        numbers=linear.heads,
+    )
     metrics = plan.metrics
-    elsewhere = metrics.on_repeats if found.repeated else ()
+    elsewhere = set(metrics.on_repeats if found.repeated else ())
+    elsewhere |= {name for kind in found.made for name in metrics.on_made()[kind]}
     on_text = tuple(name for name in metrics.heads if name not in elsewhere)
     pairs = metrics.pairs if what == OWN else 0
     wanted = Wanted(on_text, metrics.states, plan.layers, pairs=pairs)
@@ -258,6 +264,27 @@ def observe_repeats(subject: HeadSubject, plan: HeadPlan, null: UniformNull) -> 
             linear=subject.chosen_linear(plan),
         )
     ]
+
+
+def observe_made(subject: HeadSubject, plan: HeadPlan, null: UniformNull) -> dict[str, list[Seen]]:
+    """What copying is measured on, where the model reads tokens."""
+    found: dict[str, list[Seen]] = {}
+    for kind, names in plan.metrics.on_made().items():
+        for made in made_texts(subject.body, kind, plan.seed):
+            seen = look(
+                subject.body,
+                subject.stacks,
+                made.kwargs,
+                Wanted(names, layers=plan.layers, ids=made.ids),
+                null,
+                f"a text of {kind}",
+                lambda share: None,
+                strip_memory=plan.strip_memory,
+                proved=subject.shapes,
+                linear=subject.chosen_linear(plan),
+            )
+            found.setdefault(kind, []).append(seen)
+    return found
 
 
 def beyond_maps(
@@ -371,7 +398,8 @@ def census(own: Observed) -> list[dict[str, Any]]:
 
 
 def described(texts: Sequence[ModelInput], own: Observed) -> dict[str, Any]:
-    return {"texts": [text.described() for text in texts], "roles_on": roles_on(own)}
+    made = {"copying_on": {kind: len(seen) for kind, seen in own.made.items()}} if own.made else {}
+    return {"texts": [text.described() for text in texts], "roles_on": roles_on(own), **made}
 
 
 def warned(runs: Runs, plan: HeadPlan) -> Iterator[str]:

@@ -186,6 +186,8 @@ def model_study(
     texts = inputs_of(checkpoint, wanted)
     subject = proved(checkpoint.body)
     refuse_absent(heads_there(subject), plan)
+    if subject.linear.found and not asked.metric:
+        plan = replace(plan, metrics=plan.metrics.and_of_linear())
     for text in texts:
         require_room_to_run(subject.body, text.tokens, plan.strip_memory)
     twin = None

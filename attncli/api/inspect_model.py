@@ -39,7 +39,7 @@ def inspect_model(
             metavar="NAME,…",
             complete=completion(lambda: [*GROUPS, *head_metrics()]),
             usual=True,
-            help="Metrics or groups: attention, spectra, roles, copying, lazy, sinks, gates, states, all, or weights "
+            help="Metrics or groups: attention, spectra, roles, copying, lazy, sinks, gates, memory, states, all, or weights "
             "with --weights-only. "
             "[default: what tells the heads' roles]",
         ),

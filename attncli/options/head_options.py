@@ -24,6 +24,7 @@ GROUPS = (
     "lazy",
     "sinks",
     "gates",
+    "memory",
     "states",
     "weights",
     "all",

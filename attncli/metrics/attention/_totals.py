@@ -12,6 +12,7 @@ from attncli.metrics.attention._gram import Gram
 from attncli.metrics.attention._map_spectrum import Spectrum
 from attncli.metrics.attention._offsets import Offsets, along_diagonals
 from attncli.metrics.attention._outputs import Outputs
+from attncli.metrics.attention._past_block import PastBlock
 from attncli.metrics.attention._received import Columns
 from attncli.metrics.attention._sides import Sides, why_not
 from attncli.metrics.attention._strip_rows import Rows
@@ -27,10 +28,16 @@ CUT_OFF = "weights have become 0 in the map's dtype: how far their logits are be
 
 NO_SCORES = "the scores that its softmax was given were not seen"
 
-COLLECTED = {"gram": Gram, "energy": ColumnEnergy, "sides": Sides, "gates": SinkColumn}
+COLLECTED = {
+    "gram": Gram,
+    "energy": ColumnEnergy,
+    "block": PastBlock,
+    "sides": Sides,
+    "gates": SinkColumn,
+}
 """What is made of all strips of a map, where a metric is of it."""
 
-AS_APPLIED = frozenset({"spectrum", "gram", "energy"})
+AS_APPLIED = frozenset({"spectrum", "gram", "energy", "block"})
 """What is made of a linear layer's map itself; all else is of the shares of its sizes."""
 
 Values = Mapping[str, "Tensor | str"]

@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import expit
 
 from attncli.maths.plain_softmax import softmax_output
 from attncli.maths.scaled import Array, plus, scaled
@@ -35,7 +34,8 @@ def gated_heads(state: Split, layer: Layer, spec: NetworkSpec) -> GatedHeads:
     first = np.zeros((spec.heads, spec.tokens, 1))
     first[:, 0] = 1.0
     column = softmax_output(logits, scaled(first)).value()[..., 0]
-    gate = expit(per_head(read.parts, layer.w_g).varying.value())
+    argument = per_head(read.parts, layer.w_g).varying.value()
+    gate = np.exp(-np.logaddexp(0.0, -argument))
     return GatedHeads(gate, context.value(), np.where(choosing(spec), column, np.nan))
 
 

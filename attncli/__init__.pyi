@@ -139,6 +139,7 @@ def inspect_model(
     labels: str | PathLike[str] | None = None,
     batch: int | None = None,
     attribute: str | int | None = None,
+    sweep: str | int | None = None,
     strip_memory: int | None = None,
     seed: int = 0,
     layers: str | Iterable[str | int] = (),

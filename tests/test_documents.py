@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from commands import ATTN, PLAIN, attn
 from documents import DOCUMENTS, GUIDES, PACKAGE, README, sections, shows, table
+from hand_built import hand_built
 from trained_models import trained
 
+from attncli.models.quiet import quiet
 from attncli.registry import Registry
 
 TRAINED = {
@@ -25,11 +27,19 @@ EXAMPLES = {
 }
 
 
+BUILT = {"hand-built": hand_built}
+"""Models that a script of the examples makes."""
+
+
 def with_models(folder: Path, commands: str) -> None:
     """The models that the commands name, each as a link in the folder."""
     for name, (package, inside) in TRAINED.items():
         if f"./{name}" in commands:
             (folder / name).symlink_to(trained(package, inside))
+    for name, build in BUILT.items():
+        if f"./{name}" in commands:
+            with quiet():
+                build().float().save_pretrained(folder / name)
 
 
 def printed(command: str) -> str:

@@ -38,6 +38,7 @@ def test_every_example_is_run_here() -> None:
     assert {path.name for path in EXAMPLES.iterdir()} == {
         "attn.toml",
         "gate.sh",
+        "hand_built.py",
         "notebook.ipynb",
         "github-workflow.yml",
         "html-report.sh",

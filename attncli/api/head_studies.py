@@ -32,6 +32,7 @@ from attncli.studies.heads.token_names import TokenNames
 from attncli.studies.model_runs import own_precision
 from attncli.watching import STRIP_MEMORY, Shape, Site, Strip, prove
 from attncli.watching.blocks import find_stacks
+from attncli.watching.linear_layers import linear_layers
 from attncli.watching.mixers import mixers_of
 from attncli.writing.tensor_files import write_tensors
 from attncli.writing.whole_files import require_writable, write_whole
@@ -184,7 +185,9 @@ def model_study(
     checkpoint = load(asked.source, options)
     texts = inputs_of(checkpoint, wanted)
     subject = proved(checkpoint.body)
-    refuse_absent({site: range(shape.heads) for site, shape in subject.shapes.items()}, plan)
+    refuse_absent(heads_there(subject), plan)
+    if subject.linear.found and not asked.metric:
+        plan = replace(plan, metrics=plan.metrics.and_of_linear())
     for text in texts:
         require_room_to_run(subject.body, text.tokens, plan.strip_memory)
     twin = None
@@ -273,7 +276,15 @@ def proved(body: "PreTrainedModel") -> HeadSubject:
     with own_precision(body):
         shapes = prove(body, short).shapes
         stacks = find_stacks(body, short)
-        return HeadSubject(body, stacks, shapes, mixers_of(body, stacks, short, shapes))
+        mixers = mixers_of(body, stacks, short, shapes)
+        linear = linear_layers(body, mixers, short, PROBE_TOKENS)
+        return HeadSubject(body, stacks, shapes, mixers, linear)
+
+
+def heads_there(subject: HeadSubject) -> dict[Site, range]:
+    """The heads of attentions, and of linear layers."""
+    softmax = {site: range(shape.heads) for site, shape in subject.shapes.items()}
+    return softmax | {layer.site: range(layer.heads) for layer in subject.linear.found}
 
 
 def refuse_absent(heads: Mapping[Site, Sequence[int]], plan: HeadPlan) -> None:

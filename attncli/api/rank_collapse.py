@@ -59,7 +59,7 @@ def rank_collapse(
             metavar="NAME,…",
             complete=complete_depth_metric,
             usual=True,
-            help="Columns, from `attn list metrics`, or depth: what the blocks still do. [default: log10_residual]",
+            help="Columns, from `attn list metrics`, or depth: what the blocks still do, or spike: a sink's token. [default: log10_residual]",
         ),
     ] = None,
     sweep: Annotated[
@@ -245,13 +245,11 @@ def wanted_metrics(
     else:
         from attncli.studies.collapse.network_collapse import OWN_METRICS as OF_NETWORKS
         from attncli.studies.collapse.theorem_rows import THEOREM_METRICS
-        from attncli.studies.state_meters import DEPTH, GROUP
+        from attncli.studies.state_meters import GROUPS
         from attncli.studies.state_meters import names as all_names
 
-        known, own = [*all_names(), GROUP], [*OF_NETWORKS, *THEOREM_METRICS]
-        given = [
-            each for name in separated(given) for each in (DEPTH if name == GROUP else (name,))
-        ]
+        known, own = [*all_names(), *GROUPS], [*OF_NETWORKS, *THEOREM_METRICS]
+        given = [each for name in separated(given) for each in GROUPS.get(name, (name,))]
     names = separated(given)
     for name in names:
         if name not in known:

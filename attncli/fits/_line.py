@@ -27,6 +27,8 @@ COARSE = np.array([0.6, 0.8, 1.0, 1.1, 1.3, 1.7, 2.5, 4.0, 8.0])
 """Of the steepness that the places ask for: the smallest that serves the row is taken."""
 LONG = 512
 """Tokens above which steps are coarse and the first module that meets the request is taken."""
+TALL = 1e20
+"""Logits above which the first module is taken: a tower of rows is built anew for each."""
 ROUNDS = 3
 
 
@@ -51,7 +53,7 @@ def width_one(target: csr_array, request: FitRequest) -> WidthOne:
 def quietest_module(
     asked: LineDemands, answer: OnLine, request: FitRequest
 ) -> tuple[FittedModule, Evidence] | tuple[None, None]:
-    """Of the modules that meet the request the one with the smallest logits; of long patterns the first."""
+    """Of the modules that meet the request the one with the smallest logits; of long patterns and towers the first."""
     best: tuple[FittedModule, Evidence] | None = None
     for candidates in line_modules(asked, answer, request):
         for fit in candidates:
@@ -60,7 +62,7 @@ def quietest_module(
                 if best is None or evidence.logit_scale < best[1].logit_scale:
                     best = fit, evidence
                 break  # the next ones only have larger logits
-        if best is not None and asked.target.shape[0] > LONG:
+        if best is not None and (asked.target.shape[0] > LONG or best[1].logit_scale > TALL):
             break
     return best or (None, None)
 

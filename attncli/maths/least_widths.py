@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.maths.line.asked import Array, LineDemands
+from attncli.maths.rows_apart import rows_apart
 
 Flags = NDArray[np.bool_]
 
@@ -22,6 +23,8 @@ SETS = 4000
 CANDIDATES = 96
 """Keys that may be in it: more, and the first few would use up the sets."""
 LARGEST_SET = 8
+MOST_BOUNDED = 4096
+"""Tokens up to which bounds are looked for: a norm of all rows is among them."""
 MOST_FACES = 4000
 """Common keys of supports that are kept."""
 
@@ -132,13 +135,21 @@ def planarity(asked: LineDemands) -> LeastWidth:
     return LeastWidth(1) if planar else LeastWidth(4, tuple(sorted(map(int, witness.nodes))))
 
 
-def budgeted(asked: LineDemands, budget: float, variation: float) -> float:
+def budgeted(asked: LineDemands, budget: float, variation: float) -> int:
+    """What no d is below with logits up to the budget: the larger of two bounds; 0 where neither says anything."""
+    if not math.isfinite(budget):
+        return 0
+    apart = max((each.least_width(budget) for each in rows_apart(asked, variation)), default=0)
+    return max(apart, math.ceil(spectral_width(asked, budget, variation) - 1e-9))
+
+
+def spectral_width(asked: LineDemands, budget: float, variation: float) -> float:
     """⟨L, W⟩² / (‖W‖₂² ‖L‖_F²), which no d is below: logits up to the budget, no mask.
 
     L is the logits with the keys' mean taken off, so its rank is at most d; W is even weights on every support minus even
     weights off it; a row's ⟨L_i, W_i⟩ is at least its gap, and ‖L‖_F at most budget · n.
     """
-    if asked.masked or not math.isfinite(budget):
+    if asked.masked:
         return 0.0
     total, witness = witnessed(asked, variation)
     norm = float(np.linalg.norm(witness, 2)) if witness.any() else math.inf
@@ -178,11 +189,17 @@ def gaps(asked: LineDemands, variation: float) -> Iterator[tuple[int, float]]:
 
 
 def least_logits(asked: LineDemands, d: int, variation: float) -> float:
-    """What the largest |logit| is at least, at width d: half of the largest gap of a row, or the `budgeted` bound turned round."""
+    """What the largest |logit| is at least, at width d: half of the largest gap of a row, or a budget's bound turned round."""
     others = [row for row in asked.rows if len(asked.keys(row)) < asked.seen[row]]
     half = 0.5 * max((-float(asked.off[asked.part(row)].min()) for row in others), default=0.0)
-    if asked.masked or not others:
-        return max(half, 0.0)
+    apart = max((each.least_logits(d) for each in rows_apart(asked, variation)), default=0.0)
+    return max(half, apart, spectral_logits(asked, d, variation) if others else 0.0, 0.0)
+
+
+def spectral_logits(asked: LineDemands, d: int, variation: float) -> float:
+    """`spectral_width`, turned round; 0 under a mask."""
+    if asked.masked:
+        return 0.0
     total, witness = witnessed(asked, variation)
     norm = float(np.linalg.norm(witness, 2)) if witness.any() else math.inf
-    return max(half, total / (norm * len(witness) * math.sqrt(d)))
+    return total / (norm * len(witness) * math.sqrt(d))

@@ -55,11 +55,12 @@ def complete_order(incomplete: str) -> list[str]:
 
 
 def depth_metrics() -> list[str]:
-    """Of states and of blocks, and the word for what a layer more still does."""
+    """Of states and of blocks, and the words for several."""
     packages = ("attncli.metrics", "attncli.metrics.steps")
     return [
         *(name for package in packages for name in Registry("metric", package).names()),
         "depth",
+        "spike",
     ]
 
 

@@ -16,7 +16,18 @@ LARGEST_NUMBER = 100_000
 RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 HEAD = re.compile(r"(\d{1,9})\.(\d{1,9})")
 
-GROUPS = ("attention", "spectra", "roles", "states", "weights", "all")
+GROUPS = (
+    "attention",
+    "spectra",
+    "roles",
+    "copying",
+    "lazy",
+    "sinks",
+    "memory",
+    "states",
+    "weights",
+    "all",
+)
 """What `--metric` takes besides names."""
 
 head_option = partial(Option, panel="Layers and heads")

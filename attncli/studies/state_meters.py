@@ -14,17 +14,19 @@ NO_STEP = (
     f"{NOT_APPLICABLE}the block's input and output are not the same tokens, or one of them is zero"
 )
 
-GROUP = "depth"
-DEPTH = (
-    "block_influence",
-    "angular_distance",
-    "update_ratio",
-    "log10_variance",
-    "effective_rank_90",
-    "clusters",
-    "cluster_energy",
-)
-"""What a layer more still does, by one word."""
+GROUPS: Mapping[str, Sequence[str]] = {
+    "depth": (
+        "block_influence",
+        "angular_distance",
+        "update_ratio",
+        "log10_variance",
+        "effective_rank_90",
+        "clusters",
+        "cluster_energy",
+    ),
+    "spike": ("spike_ratio", "spike_features", "spike_turn"),
+}
+"""By one word: what a layer more still does; how a token comes to stand out, and for how long."""
 
 AFTER_MLP = "mlp"
 """Behind the last sub-block of a block: its state is the block's, what it does to it is its own."""

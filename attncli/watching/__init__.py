@@ -13,6 +13,10 @@ stream_places       where a block takes its stream in and gives it out
 position_counts     how many of them an image or a sound becomes
 token_layout        any state as [batch, token, feature]
 mixers              what mixes tokens beside attention
+kernel_calls        what these call, and that once more
+linear_arguments    in which argument a call is linear, found by trying
+linear_maps         the matrix of such a call, a strip of rows at a time
+linear_layers       which layers have such maps, handed on while the model runs
 disturbed           blocks that compute with disturbed last bits
 float64             models in float64 that stay there
 traits              causal or not, positions in the attention or not

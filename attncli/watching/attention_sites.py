@@ -26,6 +26,9 @@ SAID = re.compile(
 )
 """Words that say no more of an attention than that it is one, and of which kind."""
 
+LINEAR = "linear"
+"""The span of what has a map without a softmax."""
+
 SELF, CROSSING, DIFFERENCE = "self", "cross", "difference"
 """Kinds: over a stack's own states, over others, and one map of a layer less a part of another."""
 
@@ -54,6 +57,11 @@ class Site:
     def is_self(self) -> bool:
         """Whether queries and keys are states of one stack."""
         return self.kind.startswith(SELF)
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether its map is that of a linear layer: of both signs, its rows not summing to one."""
+        return self.span == LINEAR
 
     @property
     def is_difference(self) -> bool:

@@ -41,7 +41,7 @@ def without_a_share(pairs: Tensor, share: float, dim: int) -> Tensor:
 def applied(strip: Strip, share: float) -> Strip:
     """The map that the model applies, of a strip of both."""
     weights = without_a_share(strip.weights, share, dim=1)
-    return strip._replace(weights=weights, outputs=None, scores=None, total=1.0 - share)
+    return strip._replace(weights=weights, outputs=None, scores=None, total=1.0 - share, sides=None)
 
 
 class Pairs:

@@ -23,6 +23,16 @@ EAGER = "eager_attention_forward"
 Attention = Callable[..., tuple[Tensor, Tensor]]
 
 
+class MapSides(NamedTuple):
+    """What a map is made of, as the attention is given it: after rotary positions and norms, before the scale."""
+
+    query: Tensor
+    """[batch, head, query, feature]: of the strip's rows."""
+    key: Tensor
+    """[batch, head or group, key, feature]: all keys."""
+    value: Tensor
+
+
 class Strip(NamedTuple):
     """Some rows of the attention maps of one layer, and where they stand in it."""
 
@@ -44,6 +54,10 @@ class Strip(NamedTuple):
     """How often the whole map has come before; more than 0 only where an observer has asked for it once more."""
     total: float = 1.0
     """What the rows sum to, up to a learned sink; anything but 1 where one map is taken off another."""
+    sides: MapSides | None = None
+    """Nothing is copied for it; None where these were not seen."""
+    applied: Tensor | None = None
+    """[batch, head, query, key]: the map of a linear layer, of both signs; `weights` are |A_ij| / Σ_j |A_ij| then."""
 
     @property
     def is_first(self) -> bool:
@@ -114,7 +128,9 @@ def one_strip(eager: Attention, call: "EagerCall", start: int, rows: int) -> tup
     with LastSoftmax() as softmax:
         output, weights = eager(call.module, *part.tensors, **part.keywords)
     place = (start, part.first_key, call.queries, call.keys)
-    return output, Strip(weights, *place, part.visible, None, softmax.scores_of(weights))
+    sides = MapSides(part.tensors[0], call.key, call.value)
+    strip = Strip(weights, *place, part.visible, None, softmax.scores_of(weights), sides=sides)
+    return output, strip
 
 
 def maps_alone(

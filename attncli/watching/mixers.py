@@ -37,6 +37,8 @@ class Mixer:
     layer: int
     kind: str
     """Such as `gated delta net`."""
+    paths: tuple[str, ...] = ()
+    """Of the modules that mix so in this layer."""
 
 
 @dataclass
@@ -71,19 +73,24 @@ def mixers_of(
     }
     with torch.no_grad():
         kinds = {
-            make: tuple(
-                dict.fromkeys(
-                    kind_of(part, path, block)
-                    for path, part in mixing(block, given, seen, tokens[block])
-                )
-            )
+            make: by_kind(block, mixing(block, given, seen, tokens[block]))
             for make, block in chosen.items()
         }
     return tuple(
-        Mixer(stack.name, call.layer, kind)
+        Mixer(
+            stack.name, call.layer, kind, tuple(f"{call.name}.{path}".rstrip(".") for path in paths)
+        )
         for stack, call in calls
-        for kind in kinds[makes[call.module]]
+        for kind, paths in kinds[makes[call.module]].items()
     )
+
+
+def by_kind(block: nn.Module, found: Iterator[tuple[str, nn.Module]]) -> dict[str, list[str]]:
+    """The paths of the parts of a block that mix tokens, by what they are called."""
+    kinds: dict[str, list[str]] = {}
+    for path, part in found:
+        kinds.setdefault(kind_of(part, path, block), []).append(path)
+    return kinds
 
 
 def make_of(block: nn.Module, attentions: Collection[nn.Module]) -> tuple[Any, ...]:

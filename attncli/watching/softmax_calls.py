@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 from attncli.errors import InputError
 from attncli.watching.attention_calls import UNCHANGED, name_of
 from attncli.watching.attention_sites import ATTENDS
-from attncli.watching.interface import Strip, in_rounds, precise, rows_within
+from attncli.watching.interface import MapSides, Strip, in_rounds, precise, rows_within
 from attncli.watching.softmax_inputs import SOFTMAX
 
 PRODUCTS = {
@@ -253,7 +253,9 @@ def sdpa_in_strips(
             if not number:
                 outputs.append(weights @ value)
             strip = whole(weights, unmasked(logits), logits)
-            yield strip._replace(first_query=start, queries=queries)
+            rows_of = query[..., start : start + rows, :]
+            sides = MapSides(with_batch(rows_of), with_batch(key), with_batch(value))
+            yield strip._replace(first_query=start, queries=queries, sides=sides)
 
     in_rounds(strips, hand_on)
     return torch.cat(outputs, dim=-2).to(dtype)

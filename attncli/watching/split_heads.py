@@ -39,6 +39,7 @@ def with_all_heads(strip: Strip, module: nn.Module, group: Any) -> Strip:
         weights=beside(strip.weights, 1, group),
         outputs=None if outputs is None else beside(outputs, 2, group),
         scores=beside(scores, 1, group) if scores is not None and scores.shape[1] == own else None,
+        sides=None,  # of other processes' heads they are not here
     )
 
 

@@ -17,6 +17,8 @@ from attncli.maths.least_widths import (
     least_logits,
     planarity,
     shattered,
+    spectral_logits,
+    spectral_width,
 )
 from attncli.maths.line.asked import LineDemands, Tolerances, necessary
 from attncli.patterns import build
@@ -111,12 +113,14 @@ def test_the_budget_bound_is_below_what_is_found_and_bites() -> None:
     target = build("permutation", 24, np.random.default_rng(0))
     request = FitRequest(d=1, logit_budget=5.0)
     asked = necessary(target, False, tolerances(request))
-    proved = budgeted(asked, 5.0, 0.01)
+    proved = spectral_width(asked, 5.0, 0.01)
     assert proved > 2.0
-    found = narrowest(target, request, [0], 12)
+    assert proved <= budgeted(asked, 5.0, 0.01)
+    found = narrowest(target, request, [0], 24)
     assert found.fit is not None
-    assert proved <= found.fit.d
+    assert budgeted(asked, 5.0, 0.01) <= found.fit.d
     closed_form = (math.log(0.99 * 23 / 0.01) / 5.0 / (24 / 23)) ** 2
     assert proved == pytest.approx(closed_form, rel=1e-6)
-    assert least_logits(asked, 6, 0.01) == pytest.approx(5.0 * math.sqrt(proved / 6))
-    assert budgeted(named("previous", 24, True), 5.0, 0.01) == 0.0
+    assert spectral_logits(asked, 6, 0.01) == pytest.approx(5.0 * math.sqrt(proved / 6))
+    assert least_logits(asked, 6, 0.01) >= 5.0 * math.sqrt(proved / 6)
+    assert spectral_width(named("previous", 24, True), 5.0, 0.01) == 0.0

@@ -212,3 +212,46 @@ def test_crossing_rows_are_named() -> None:
     apart = decide(rows_of(((0,), (1,), (2,)))).proof
     assert apart is not None
     assert apart.rows == [0, 1, 2]
+
+
+def causal_window(n: int, size: int) -> np.ndarray:
+    made = np.array([[float(0 <= i - j < size) for j in range(n)] for i in range(n)])
+    return made / made.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_a_causal_window_is_beyond_float32(size: int) -> None:
+    """Logits grow by a factor from row to row: a sum over the first rows, whose weights are 40 decades apart."""
+    weights = causal_window(64, size)
+    answer = decide(weights, budget=3.4e38, causal=True)
+    assert answer.possible is False
+    assert answer.proof is not None
+    said = answer.proof.described()
+    assert contradicts(said, weights)
+    assert all(max(step["x"] or 0, step["y"] or 0) <= step["row"] for step in said["steps"])
+    assert max(int(step["weight"]) for step in said["steps"]) > 10**40
+
+
+@pytest.mark.parametrize(
+    ("n", "size"),
+    [(16, 2), (16, 3), pytest.param(64, 2, marks=pytest.mark.slow), pytest.param(64, 3, marks=pytest.mark.slow)],
+)  # fmt: skip
+def test_a_causal_window_has_places_in_float64(n: int, size: int) -> None:
+    """Every pair of keys of every row, in fractions; and no less than the least that is proved."""
+    weights = causal_window(n, size)
+    answer = decide(weights, causal=True)
+    assert answer.possible is True
+    keys = [Fraction(float(key)) for key in answer.keys]
+    reach = dict(zip(range(size, n), answer.reach, strict=True))
+    slack, largest = Fraction(10**7 + 3, 10**7), Fraction(0)
+    for i, g in reach.items():
+        sign = int(answer.sign[i])
+        largest = max(largest, max(abs(keys[j]) for j in range(i + 1)) / Fraction(float(g)))
+        for x, y in itertools.permutations(range(i + 1), 2):
+            limit = bound(weights, i, x, y)
+            if limit < math.inf:
+                allowed = Fraction(limit) * Fraction(float(g))
+                assert sign * (keys[x] - keys[y]) <= max(allowed * slack, allowed / slack)
+    assert answer.least_proof is not None
+    assert contradicts(answer.least_proof.described(), weights)
+    assert answer.least <= largest

@@ -48,6 +48,12 @@ def dense(name: str, x: np.ndarray) -> float:
         return 1.0 + next(k for k in range(len(s)) if (s[: k + 1] ** 2).sum() >= 0.9 * (s**2).sum())
     if name == "log10_variance":
         return math.log10(sum((v - x.mean()) ** 2 for v in x.ravel()) / x.size)
+    lengths = [math.sqrt(sum(v * v for v in row)) for row in x]
+    if name == "spike_ratio":
+        return max(lengths) / sorted(lengths)[len(lengths) // 2]  # an odd number of tokens
+    if name == "spike_features":
+        token = x[lengths.index(max(lengths))]
+        return sum(v**2 for v in token) ** 2 / sum(v**4 for v in token)
     rows = [row / math.sqrt(row @ row) for row in x]
     if name == "cluster_energy":
         return sum(math.exp(a @ b) for a in rows for b in rows) / (2 * len(rows) ** 2)
@@ -127,6 +133,18 @@ def test_ranks_of_equal_tokens_and_of_an_orthonormal_set() -> None:
     for name in ("stable_rank", "participation_ratio", "effective_rank"):
         assert METRICS[name](Split.of(np.ones((4, 3)))) == pytest.approx(1.0)
         assert METRICS[name](Split.of(np.eye(6))) == pytest.approx(6.0)
+
+
+def test_a_token_of_one_large_feature_is_a_spike() -> None:
+    """100 times as long as the others, in one of 64 features; tokens alike are none."""
+    states = RNG.choice([-1.0, 1.0], (9, 64))
+    state = Split.of(states)
+    assert METRICS["spike_ratio"](state) == pytest.approx(1.0)
+    assert METRICS["spike_features"](state) == pytest.approx(64.0)
+    states[4] = 0.0
+    states[4, 7] = -800.0
+    assert METRICS["spike_ratio"](Split.of(states)) == pytest.approx(100.0)
+    assert METRICS["spike_features"](Split.of(states)) == pytest.approx(1.0)
 
 
 def test_clusters_are_chains_of_near_tokens() -> None:

@@ -15,7 +15,7 @@ from oracles.forwards.tiny_models import TINY
 from torch import Tensor
 
 from attncli.errors import InputError
-from attncli.metrics.attention import ATTENTION, nature
+from attncli.metrics.attention import ATTENTION, nature, on_maps
 from attncli.metrics.attention._totals import measured
 from attncli.models.inputs.repeated import repeated_tokens
 from attncli.models.inputs.shuffled import shuffled
@@ -34,9 +34,7 @@ from attncli.watching.blocks import find_stacks
 torch.set_num_threads(1)
 
 ON_MAPS = tuple(
-    name
-    for name in ATTENTION.names()
-    if nature(name).of != "outputs" and "scores" not in nature(name).needs
+    name for name in ATTENTION.names() if on_maps(name) and "scores" not in nature(name).needs
 )
 """What whole maps show without the run that made them."""
 ONE_ROW, EVERYTHING = 1, 2**25

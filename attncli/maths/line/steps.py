@@ -5,7 +5,7 @@ of every row. Those that a solution breaks are added until none is broken; what 
 that are held then is a proof where t = 0.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from scipy.optimize import linprog
 from scipy.sparse import coo_array, csr_array
 
 from attncli.maths.line.asked import Array, LineDemands
-from attncli.maths.line.contradictions import Step, Weighed, balanced_steps
+from attncli.maths.line.contradictions import NOTHING, Step, Weighed, balanced_steps
 from attncli.maths.line.signs import PAIRWISE_LIMIT
 
 ROUNDS = 60
@@ -34,6 +34,18 @@ class LineCondition(NamedTuple):
     bound: float
 
 
+class LineUnits(NamedTuple):
+    """What is unknown, and what a solver's 1 stands for."""
+
+    unknown: Array
+    """The size of every unknown."""
+    reach: Array
+    """The size of the g of every row that asks."""
+    sums: Array | None = None
+    """[key, unknown]: each key as a sum of unknowns, the last of which is how far all of them lie above the ground; None:
+    the keys themselves are unknown."""
+
+
 class Placed(NamedTuple):
     """What a programme found."""
 
@@ -41,18 +53,23 @@ class Placed(NamedTuple):
     reach: Array
     """g of every row that asks."""
     room: float
-    """t: 0 where there is no solution."""
+    """t, in units of the g: 0 where there is no solution."""
     steps: tuple[Step, ...]
     """Where t is 0: the contradiction."""
     finished: bool
     """Whether no condition is broken."""
+    shift: float = 0.0
+    """How far above the ground the keys lie as a whole."""
 
 
 class LineProgramme:
     """Conditions are kept from one budget to the next."""
 
-    def __init__(self, asked: LineDemands, sign: NDArray[np.int64]) -> None:
+    def __init__(
+        self, asked: LineDemands, sign: NDArray[np.int64], units: LineUnits | None = None
+    ) -> None:
         self.asked = asked
+        self.units = units or LineUnits(np.ones(asked.target.shape[0]), np.ones(len(asked.rows)))
         self.sign = sign[asked.rows]
         self.held: dict[LineCondition, None] = {}
         self.rank = ranks(asked, self.sign)
@@ -87,7 +104,7 @@ class LineProgramme:
     def broken(self, number: int, placed: Placed, budget: float | None) -> Iterator[LineCondition]:
         """Conditions of one row that the places do not keep."""
         reach = float(placed.reach[number])
-        ground = {None: 0.0}
+        ground = {None: -placed.shift}
         for x, y, bound in self.extremes(number, placed.keys, reach, budget):
             high = placed.keys[x] if x is not None else ground[x]
             low = placed.keys[y] if y is not None else ground[y]
@@ -126,49 +143,82 @@ class LineProgramme:
 
     def relaxed(self) -> Placed:
         """With the conditions that are held."""
-        length, count = self.asked.target.shape[0], len(self.asked.rows)
-        cost = np.zeros(length + count + 1)
+        units = self.units
+        places, count = len(units.unknown), len(self.asked.rows)
+        cost = np.zeros(places + count + 1)
         cost[-1] = -1.0
-        bounds = [(None, None)] * length + [(0.0, 1.0)] * count + [(0.0, 1.0)]
+        bounds = [(None, None)] * places + [(0.0, 1.0)] * count + [(0.0, 1.0)]
+        sizes = [self.size(each) for each in self.held]
         result = linprog(
-            cost, self.matrix(length, count), np.zeros(len(self.held) + count), bounds=bounds,
+            cost, self.matrix(sizes), np.zeros(len(self.held) + count), bounds=bounds,
             method="highs", options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
         )  # fmt: skip
         if result.x is None:
-            return Placed(np.zeros(length), np.ones(count), 0.0, (), False)
-        keys, reach = result.x[:length], result.x[length:-1]
+            return Placed(np.zeros(self.asked.target.shape[0]), np.ones(count), 0.0, (), False)
+        found, reach = result.x[:places] * units.unknown, result.x[places:-1] * units.reach
+        keys, shift = self.places(found)
         room = float(result.x[-1])
         duals = -result.ineqlin.marginals[: len(self.held)]
-        steps = self.contradiction(duals) if room < SMALLEST else ()
-        return Placed(keys, np.maximum(reach, 1e-300), room, steps, False)
+        steps = self.contradiction(duals, sizes) if room < SMALLEST else ()
+        return Placed(keys, np.maximum(reach, 1e-300), room, steps, False, shift)
 
-    def matrix(self, length: int, count: int) -> csr_array:
+    def places(self, unknown: Array) -> tuple[Array, float]:
+        """Of the keys, and how far above the ground they lie as a whole."""
+        if self.units.sums is None:
+            return unknown, 0.0
+        return self.units.sums[:, :-1] @ unknown[:-1], float(unknown[-1])
+
+    def difference(self, each: LineCondition) -> tuple[list[int], Array]:
+        """k_x - k_y: which unknowns, and how many units of each."""
+        unknown, sums = self.units.unknown, self.units.sums
+        signed = [(key, way) for key, way in ((each.x, 1.0), (each.y, -1.0)) if key is not None]
+        if sums is None:
+            return [key for key, _ in signed], np.array([way * unknown[key] for key, way in signed])
+        total: Array = np.sum([way * sums[key] for key, way in signed], axis=0)
+        at = np.flatnonzero(total)
+        return at.tolist(), total[at] * unknown[at]
+
+    def size(self, each: LineCondition) -> float:
+        """The largest factor of a condition, in the units: it is divided by it."""
+        largest = np.abs(self.difference(each)[1]).max(initial=0.0)
+        return max(abs(each.bound), float(largest / self.units.reach[each.number]))
+
+    def matrix(self, sizes: Sequence[float]) -> csr_array:
         """Rows: the conditions, then t ≤ g."""
+        places, count = len(self.units.unknown), len(self.asked.rows)
         entries: list[tuple[int, int, float]] = []
-        for place, each in enumerate(self.held):
-            size = max(1.0, abs(each.bound))
-            sign = float(self.sign[each.number]) / size
-            entries += [
-                (place, key, way * sign)
-                for key, way in ((each.x, 1.0), (each.y, -1.0))
-                if key is not None
-            ]
+        for place, (each, size) in enumerate(zip(self.held, sizes, strict=True)):
+            factor = float(self.sign[each.number]) / size / self.units.reach[each.number]
+            at, steps = self.difference(each)
+            entries += zip([place] * len(at), at, (steps * factor).tolist(), strict=True)
             relaxed = each.bound + RELAXED * abs(each.bound)
-            entries.append((place, length + each.number, -relaxed / size))
+            entries.append((place, places + each.number, -relaxed / size))
         for number in range(count):
             place = len(self.held) + number
-            entries += [(place, length + number, -1.0), (place, length + count, 1.0)]
+            entries += [(place, places + number, -1.0), (place, places + count, 1.0)]
         row, column, value = zip(*entries, strict=True)
-        shape = (len(self.held) + count, length + count + 1)
+        shape = (len(self.held) + count, places + count + 1)
         return csr_array(coo_array((value, (row, column)), shape=shape))
 
-    def contradiction(self, duals: Array) -> tuple[Step, ...]:
-        weighed: list[Weighed] = []
-        for each, weight in zip(self.held, duals, strict=True):
-            row, sign = int(self.asked.rows[each.number]), int(self.sign[each.number])
-            size = max(1.0, abs(each.bound))
-            weighed.append((row, sign, each.x, each.y, each.bound, float(weight) / size))
+    def contradiction(self, duals: Array, sizes: Sequence[float]) -> tuple[Step, ...]:
+        least = NOTHING * max(float(duals.max(initial=0.0)), 0.0)
+        weights = dict.fromkeys(self.unheld() if self.units.sums is not None else (), 0.0)
+        for each, weight, size in zip(self.held, duals, sizes, strict=True):
+            own = float(weight) / size / float(self.units.reach[each.number])
+            weights[each] = own if weight > least else 0.0
+        weighed: list[Weighed] = [
+            (int(self.asked.rows[each.number]), int(self.sign[each.number]), each.x, each.y, each.bound, weight)
+            for each, weight in weights.items()
+        ]  # fmt: skip
         return balanced_steps(weighed)
+
+    def unheld(self) -> Iterator[LineCondition]:
+        """Drops to keys that are held to be low: where units are far apart, weights too small for the solver are theirs."""
+        for each in list(self.held):
+            if each.x is not None and each.y is not None and each.bound < 0.0:
+                row = int(self.asked.rows[each.number])
+                for y in self.asked.keys(row).tolist():
+                    yield self.exactly(each.number, each.x, y, each.bound)
 
 
 def ranks(asked: LineDemands, sign: NDArray[np.int64]) -> Array | None:

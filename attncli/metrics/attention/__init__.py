@@ -7,6 +7,10 @@ A file holds a function of its own name under `@measure(…)`, which says what t
     columns   what each key has received in all (`_received.Columns`): returns one number for each head
     offsets   what lies on each diagonal (`_offsets.Offsets`): likewise
     spectrum  the largest singular values (`_map_spectrum.Spectrum`): likewise
+    gram      all singular values (`_gram.Gram`): likewise
+    energy    squares of what each key has received (`_column_energy.ColumnEnergy`): likewise
+    block     where late queries look at early keys (`_past_block.PastBlock`): likewise
+    sides     queries, keys and values (`_sides.Sides`): likewise
     outputs   what the heads write (`_outputs.Outputs`): likewise
 
 Tensors are only used by their methods, so that nothing here imports torch. Axes: [batch, head, query, key]; a map's
@@ -25,6 +29,12 @@ ATTENTION = Registry("attention metric", "attncli.metrics.attention")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+BESIDE_MAPS = ("outputs", "sides")
+"""What a map does not show."""
+
+GROUPS = ("attention", "spectra", "roles", "copying", "lazy", "sinks", "memory")
+"""What metrics may be called by together."""
+
 
 @dataclass(frozen=True, slots=True)
 class Nature:
@@ -32,9 +42,9 @@ class Nature:
 
     unit: str
     of: str
-    """What the function is given: rows, columns, offsets, spectrum or outputs."""
+    """What the function is given: rows, columns, offsets, spectrum, gram, energy, block, sides or outputs."""
     group: str
-    """attention, roles or spectra: what `--metric` may call it by."""
+    """attention, roles, copying, spectra, lazy, sinks or memory: what `--metric` may call it by."""
     needs: tuple[str, ...]
     """What the map must have for the metric to apply, in the words of `_totals.Totals`."""
     axis: str
@@ -45,6 +55,10 @@ class Nature:
     """What is made of the numbers of several queries, batch items and texts: their mean, max or min."""
     enough: bool
     """Whether only queries count that see at least half as many keys as the one that sees the most."""
+    undefined: str
+    """Why a head has no such number, where it is nan."""
+    text: str
+    """The kind of text that attn makes for it; empty where it is measured on the user's, or on repeats."""
 
 
 def measure(
@@ -56,11 +70,15 @@ def measure(
     signed: bool = False,
     take: str = "mean",
     enough: bool = False,
+    undefined: str = "",
+    text: str = "",
 ) -> Callable[[Function], Function]:
     """Attach a metric's nature; the function itself is returned untouched."""
 
     def attach(function: Function) -> Function:
-        function.nature = Nature(unit, of, group, needs, axis, signed, take, enough)  # type: ignore[attr-defined]
+        function.nature = Nature(  # type: ignore[attr-defined]
+            unit, of, group, needs, axis, signed, take, enough, undefined, text
+        )
         return function
 
     return attach
@@ -75,6 +93,11 @@ def function(name: str) -> Callable[..., Any]:
 def nature(name: str) -> Nature:
     found: Nature = function(name).nature  # type: ignore[attr-defined]
     return found
+
+
+def on_maps(name: str) -> bool:
+    """Whether maps alone say what the metric is."""
+    return nature(name).of not in BESIDE_MAPS
 
 
 def definition(name: str) -> Definition:

@@ -5,11 +5,15 @@ from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from attncli.metrics.attention import function, nature
+from attncli.metrics.attention import Nature, function, nature
+from attncli.metrics.attention._column_energy import ColumnEnergy
+from attncli.metrics.attention._gram import Gram
 from attncli.metrics.attention._map_spectrum import Spectrum
 from attncli.metrics.attention._offsets import Offsets, along_diagonals
 from attncli.metrics.attention._outputs import Outputs
+from attncli.metrics.attention._past_block import PastBlock
 from attncli.metrics.attention._received import Columns
+from attncli.metrics.attention._sides import Sides, why_not
 from attncli.metrics.attention._strip_rows import Rows
 from attncli.records import NOT_APPLICABLE
 
@@ -23,6 +27,12 @@ CUT_OFF = "weights have become 0 in the map's dtype: how far their logits are be
 
 NO_SCORES = "the scores that its softmax was given were not seen"
 
+COLLECTED = {"gram": Gram, "energy": ColumnEnergy, "block": PastBlock, "sides": Sides}
+"""What is made of all strips of a map, where a metric is of it."""
+
+AS_APPLIED = frozenset({"spectrum", "gram", "energy", "block"})
+"""What is made of a linear layer's map itself; all else is of the shares of its sizes."""
+
 Values = Mapping[str, "Tensor | str"]
 """Per metric [head] (or [head, …] under its axis) in float64; or the reason why there is no such number."""
 
@@ -31,13 +41,19 @@ class Totals:
     """What the metrics asked for need of one attention of one text, added up strip by strip."""
 
     def __init__(
-        self, names: Iterable[str], same_tokens: bool = True, signed: bool = False
+        self,
+        names: Iterable[str],
+        same_tokens: bool = True,
+        signed: bool = False,
+        linear: bool = False,
     ) -> None:
         self.functions = {name: function(name) for name in names}
         self.same_tokens = same_tokens
         """Whether queries and keys are the same tokens, so that places can be compared."""
         self.signed = signed
         """Whether weights have both signs: one map less a part of another."""
+        self.linear = linear
+        """Whether weights are shares of the sizes in a linear layer's map."""
         self.sums: dict[str, Any] = {}
         self.least_row = 1.0
         self.full_row = FULL_ROW
@@ -46,7 +62,11 @@ class Totals:
         """Weights have become 0, and nothing else tells of their logits."""
         self.scored = True
         """Whether the scores of all strips were seen."""
+        self.unseen = ""
+        """Why the strips do not tell of queries, keys and values."""
         self.period: int | None = None
+        self.made = False
+        """Whether the text was made to be measured on, and its tokens are known."""
         self.repeating = False
         """All strips have come once, and come again for the spectrum alone."""
 
@@ -58,11 +78,12 @@ class Totals:
         """One more strip; strips of a map come in order, each row once, and again where `wants_another_round`."""
         if "spectrum" in self.kinds:
             if "spectrum" not in self.sums:
-                self.sums["spectrum"] = Spectrum(rows)
-            self.sums["spectrum"].add(rows)
+                self.sums["spectrum"] = Spectrum(rows.as_applied)
+            self.sums["spectrum"].add(rows.as_applied)
         if self.repeating:
             return
         self.period = rows.period
+        self.made = rows.ids is not None
         self.scored = self.scored and rows.scores is not None
         for name, metric in self.functions.items():
             if nature(name).of == "rows" and self.possible(name):
@@ -75,6 +96,18 @@ class Totals:
             self.add_columns(rows)
         if "offsets" in self.kinds:
             self.add_offsets(rows)
+        self.collect(rows)
+
+    def collect(self, rows: Rows) -> None:
+        for kind in self.kinds & COLLECTED.keys():
+            if kind == "sides":
+                self.unseen = self.unseen or why_not(rows)
+                if self.unseen:
+                    continue
+            given = rows.as_applied if kind in AS_APPLIED else rows
+            if kind not in self.sums:
+                self.sums[kind] = COLLECTED[kind](given)
+            self.sums[kind].add(given)
 
     def add_outputs(self, outputs: Outputs) -> None:
         """What the heads of the whole attention hand on, once all strips have been added."""
@@ -199,10 +232,14 @@ class Totals:
         needs = nature(name).needs
         if self.signed and not nature(name).signed:
             return "weights of both signs are no shares of attention"
+        if self.linear and (reason := beyond_linear(nature(name))):
+            return reason
         if "same tokens" in needs and not self.same_tokens:
             return "queries and keys are not the same tokens"
         if "repeats" in needs and self.period is None:
             return "only a text that repeats itself shows this"
+        if "made text" in needs and not self.made:
+            return "only texts of tokens that attn makes show this"
         return ""
 
     def missing(self, name: str) -> str:
@@ -212,7 +249,22 @@ class Totals:
             return "all rows sum to 1: there is no learned sink"
         if "outputs" in needs and "outputs" not in self.sums:
             return "what the heads write is not seen entering a linear layer as it is"
-        return ""
+        return self.unseen if nature(name).of == "sides" else ""
+
+
+def beyond_linear(wanted: Nature) -> str:
+    """Why a metric says nothing of a linear layer's map; empty where it does."""
+    if {"scores", "logits"} & set(wanted.needs):
+        return "a linear layer has no softmax, so no logits"
+    if "learned sink" in wanted.needs:
+        return "a linear layer has no softmax, so no learned sink"
+    if wanted.of == "outputs":
+        return "what the heads of a linear layer give goes on through gates and norms"
+    if wanted.of == "sides":
+        return "a linear layer weighs its values by more than queries and keys"
+    if wanted.of in AS_APPLIED and not wanted.signed:
+        return "the rows of a linear layer's map do not sum to 1"
+    return ""
 
 
 def over_items(name: str, found: "Tensor | str") -> "Tensor | str":

@@ -2,6 +2,7 @@ from typing import TYPE_CHECKING
 
 from attncli.metrics.attention import measure
 from attncli.metrics.attention._strip_rows import Rows
+from attncli.metrics.attention._taylor import distance_from
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -13,9 +14,4 @@ def linearisability(rows: Rows) -> "Tensor":
 
     0: attention that is linear in features of queries and keys does the same; 1: it has nothing in common (our own form).
     """
-    kernel = 1.0 + rows.logits + rows.logits.square() / 2.0
-    if rows.visible is not None:
-        kernel = kernel.masked_fill_(~rows.visible, 0.0)
-    kernel = kernel / kernel.sum(dim=-1, keepdim=True)
-    own = rows.weights / rows.sums[..., None]
-    return (own - kernel).abs_().sum(dim=-1) / 2.0
+    return distance_from(rows, 1.0 + rows.logits + rows.logits.square() / 2.0)

@@ -9,4 +9,5 @@ token_ranges    which ids and lengths a model knows
 decoder_inputs  what the decoder of an encoder–decoder reads
 shuffled        the same tokens in another order
 repeated        random tokens, twice over
+made_texts      needles far back, and Markov chains
 """

@@ -1,6 +1,5 @@
 """`attn approximate --decide`: yes with a verified module, no with a proof, or what is known on both sides."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ from attncli.fits._search import Attempt, narrowest
 from attncli.fits._types import FitRequest
 from attncli.maths.digits import number
 from attncli.maths.least_widths import (
+    MOST_BOUNDED,
     LeastWidth,
     budgeted,
     face_chain,
@@ -21,7 +21,6 @@ from attncli.maths.least_widths import (
 )
 from attncli.maths.line.asked import necessary
 from attncli.maths.line.contradictions import LineProof
-from attncli.maths.line.decided import MOST_TOKENS
 from attncli.records import NOT_APPLICABLE, Definition, Finding, Report, Row, Verdict, View
 from attncli.studies import Progress, no_progress
 from attncli.studies.approximate.fit_rows import one_row
@@ -34,11 +33,11 @@ DECISION_METRICS = {
     "logits_proved": Definition("logit", "No module of that width has smaller logits: proved, in exact arithmetic."),
     "line_d": Definition("features", "2 where width 1 is proved impossible for these limits (signs, order, a linear programme), else 1."),
     "shattered_d": Definition("features", "Keys that rows cut in every way, less one (Radon): at any logits, for these limits."),
-    "budget_d": Definition("features", "⟨L, W⟩² / (‖W‖₂² ‖L‖_F²), rounded up: for logits up to `logit_budget`, no mask."),
+    "budget_d": Definition("features", "Rows with keys of their own against the rank of a polynomial of the logits (after Alon), or, without a mask, ⟨L, W⟩² / (‖W‖₂² ‖L‖_F²): for logits up to `logit_budget`."),
     "face_d": Definition("features", "Longest chain of faces: only for exact in-row ratios (ε2 → 0) of rows with equal weights, no mask."),
     "planar_d": Definition("features", "4 where supports of two keys draw no planar graph: only for exact in-row ratios, no mask."),
 }  # fmt: skip
-NO_BUDGET = NOT_APPLICABLE + "no `logit_budget`, or a mask"
+NO_BUDGET = NOT_APPLICABLE + "no `logit_budget`, or no rows with keys of their own"
 MASKED = NOT_APPLICABLE + "a mask, or too many tokens"
 NARROW = "width 1 is impossible: "
 OPEN = "not decided: no module was found, and no proof"
@@ -61,7 +60,8 @@ class Decided:
     faces: LeastWidth | None
     """None under a mask, as the edges."""
     edges: LeastWidth | None
-    budget_d: float
+    budget_d: int
+    """0: nothing is known."""
     attempt: Attempt | None
     """The narrowest module; None where the width asked for is proved impossible."""
     logits: float
@@ -75,7 +75,7 @@ class Decided:
 
     @property
     def proved(self) -> int:
-        return max(self.line_d, self.cut.d, math.ceil(self.budget_d - 1e-9))
+        return max(self.line_d, self.cut.d, self.budget_d)
 
     @property
     def found(self) -> int | None:
@@ -136,12 +136,12 @@ def decide_one(
 ) -> Decided:
     line = width_one(target, request.at(1))
     nothing = LeastWidth(1)
-    small = target.shape[0] <= MOST_TOKENS
+    small = target.shape[0] <= MOST_BOUNDED
     asked = necessary(target, request.causal, tolerances(request))
     cut = shattered(asked) if small else nothing
     faces = face_chain(asked) if small and not request.causal else None
     edges = planarity(asked) if small and not request.causal else None
-    limit = budgeted(asked, request.logit_budget, request.total_variation) if small else 0.0
+    limit = budgeted(asked, request.logit_budget, request.total_variation) if small else 0
     known = Decided(pattern, line, cut, faces, edges, limit, None, 0.0, width)
     if width is not None and width < known.proved:
         return known
@@ -163,7 +163,7 @@ def rows(one: Decided) -> Iterator[Row]:
         "logits_proved": (one.logits if one.found is not None else None, why_not_found(one)),
         "line_d": (one.line_d, ""),
         "shattered_d": (one.cut.d, ""),
-        "budget_d": (math.ceil(one.budget_d - 1e-9) or None, NO_BUDGET),
+        "budget_d": (one.budget_d or None, NO_BUDGET),
         "face_d": (one.faces.d if one.faces else None, MASKED),
         "planar_d": (one.edges.d if one.edges else None, MASKED),
     }

@@ -11,9 +11,9 @@ from attncli.fits._manner import one_wide, tried_by_auto
 from attncli.fits._search import Attempt, try_width
 from attncli.fits._types import FitRequest
 from attncli.maths.digits import number
-from attncli.maths.least_widths import least_logits
+from attncli.maths.least_widths import MOST_BOUNDED, least_logits
 from attncli.maths.line.asked import necessary
-from attncli.maths.line.decided import MOST_TOKENS, decided
+from attncli.maths.line.decided import decided
 from attncli.maths.rounding import DTYPES
 from attncli.maths.widths import fixed_keys_limit
 from attncli.records import NOT_APPLICABLE, Definition, Finding, Report, Row, Scalar, View
@@ -92,7 +92,7 @@ def frontier(
 def proved_logits(target: csr_array, request: FitRequest) -> float | None:
     """What no module of this width is below; None where there is none of width 1."""
     length, d = target.shape[0], request.d
-    if length > MOST_TOKENS:
+    if length > MOST_BOUNDED:
         return 0.0
     limits = tolerances(request)
     asked = necessary(target, request.causal, limits)

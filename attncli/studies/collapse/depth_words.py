@@ -7,7 +7,9 @@ from attncli.maths.depth_growth import falls, growth, plateaus
 from attncli.records import Finding
 from attncli.studies.trajectories import Ensemble, Trajectory
 
-VARIANCE, ENERGY, CLUSTERS = "log10_variance", "cluster_energy", "clusters"
+VARIANCE, ENERGY, CLUSTERS, SPIKE = "log10_variance", "cluster_energy", "clusters", "spike_ratio"
+SPIKES = 10.0
+"""From so many times the median on a token is said to stand out."""
 
 
 def depth_findings(ensemble: Ensemble, title: str = "") -> Iterator[Finding]:
@@ -50,4 +52,21 @@ def cluster_words(curve: Sequence[float]) -> str:
     return f"clusters stay: {', '.join(found)}" if found else ""
 
 
-WORDS = {VARIANCE: variance_words, ENERGY: energy_words, CLUSTERS: cluster_words}
+def spike_words(curve: Sequence[float]) -> str:
+    """Where it rises and falls, if it does."""
+    above = [state for state, ratio in enumerate(curve) if ratio >= SPIKES]
+    if not above:
+        return f"no token is {SPIKES:g} times as long as the median: no spike"
+    top = max(range(len(curve)), key=lambda state: curve[state])
+    return (
+        f"a token is {SPIKES:g} times as long as the median and more from state {above[0]} to {above[-1]}, "
+        f"at most {curve[top]:.3g} times after layer {top}"
+    )
+
+
+WORDS = {
+    VARIANCE: variance_words,
+    ENERGY: energy_words,
+    CLUSTERS: cluster_words,
+    SPIKE: spike_words,
+}

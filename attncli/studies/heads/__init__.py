@@ -1,6 +1,7 @@
 """What does each head do?
 
 model_heads       a model while it runs
+length_sweep      how its numbers move with the length of the text
 saved_maps        maps in a file
 head_runs         one forward pass, looked at as it runs
 head_metrics      which metrics are measured
@@ -12,6 +13,7 @@ head_findings     what stands out
 head_views        how it is shown
 chosen_heads      how much of the model was looked at
 layer_census      what mixes tokens in each layer
+linear_heads      the heads of linear layers
 kept_maps         maps that are kept
 small_maps        maps small enough for a page
 strongest_pairs   the strongest pairs of tokens, kept while maps go past

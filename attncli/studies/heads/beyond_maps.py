@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from attncli.errors import InputError
-from attncli.metrics.attention import ATTENTION, nature
+from attncli.metrics.attention import ATTENTION, nature, on_maps
 from attncli.records import Row, Scalar
 from attncli.reports.reading import with_keys
 from attncli.reports.typed import typed
@@ -77,4 +77,4 @@ class Beyond:
 
 def is_beyond(metric: str) -> bool:
     """Whether maps on a text say nothing of a metric; those of roles have maps of their own."""
-    return metric not in ATTENTION.names() or nature(metric).of == "outputs"
+    return metric not in ATTENTION.names() or not on_maps(metric) or bool(nature(metric).text)

@@ -1,7 +1,7 @@
 """Which metrics `attn inspect-model` measures: by name, by group, or the set that answers what the heads do."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from attncli.errors import UsageError, unknown_name
 from attncli.metrics import METRICS, activations, attention
@@ -31,6 +31,8 @@ DEFAULT_HEADS = (
     "offset_share",
     "head_contribution",
 )
+LINEAR_HEADS = ("memory_length", "negative_share")
+"""What is told beside these where layers are linear."""
 DEFAULT_STATES = ("max_activation", "token_cosine_gap")
 SLOW = ("log10_residual_optimal",)
 """A state takes seconds to minutes: asked for by name alone."""
@@ -54,6 +56,17 @@ class Metrics:
         """What only random tokens repeated twice show."""
         return tuple(name for name in self.heads if nature(name).group == "roles")
 
+    def and_of_linear(self) -> "Metrics":
+        """The default set where layers are linear too."""
+        return replace(self, heads=(*self.heads, *LINEAR_HEADS))
+
+    def on_made(self) -> dict[str, tuple[str, ...]]:
+        """By the kind of text that attn makes: what is measured on it."""
+        kinds = dict.fromkeys(nature(name).text for name in self.heads if nature(name).text)
+        return {
+            kind: tuple(name for name in self.heads if nature(name).text == kind) for kind in kinds
+        }
+
     def definitions(self) -> dict[str, Definition]:
         found = {name: attention.definition(name) for name in self.heads}
         found |= {name: definition_of_state(name) for name in self.states}
@@ -73,7 +86,7 @@ def members() -> Mapping[str, list[str]]:
     """The metrics of every group."""
     by_group = {
         group: [name for name in ATTENTION.names() if nature(name).group == group]
-        for group in ("attention", "spectra", "roles")
+        for group in attention.GROUPS
     }
     return {**by_group, "states": [name for name in state_names() if name not in SLOW]}
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from attncli.metrics.activations._state import Peak
 from attncli.metrics.attention import nature
 from attncli.metrics.attention._map_spectrum import ROUNDS, STILL
-from attncli.records import Row, Scalar
+from attncli.records import NOT_APPLICABLE, Row, Scalar
 from attncli.studies.heads.head_runs import Seen
 from attncli.studies.nulls import UNIFORM
 from attncli.studies.statistics import UNRESOLVED, summary_row
@@ -34,12 +34,16 @@ class Observed:
     texts: list[Seen] = field(default_factory=list)
     repeated: list[Seen] = field(default_factory=list)
     """On random tokens that repeat themselves; empty where the model reads none."""
+    made: dict[str, list[Seen]] = field(default_factory=dict)
+    """By the kind of text that attn makes; none where the model reads none."""
     numbers: Mapping[Site, Sequence[int]] = field(default_factory=dict)
     """The true numbers of the heads, where not all of an attention are there."""
 
     def passes(self, metric: str) -> list[Seen]:
         """Where a metric is taken from."""
-        return self.repeated if nature(metric).group == ON_REPEATS and self.repeated else self.texts
+        if nature(metric).group == ON_REPEATS and self.repeated:
+            return self.repeated
+        return self.made.get(nature(metric).text, self.texts)
 
     @property
     def sites(self) -> list[Site]:
@@ -62,10 +66,11 @@ class Observed:
 def site_keys(sites: Sequence[Site], stacks: Sequence[Stack]) -> dict[Site, dict[str, Scalar]]:
     """What tells attentions of the same layer number apart, and nothing where there is nothing to tell apart."""
     names = stack_names(sites, stacks)
+    spans = {site.span for site in sites if not site.is_linear}
     several = {
         "stack": len(set(names.values())) > 1,
         "kind": len({site.kind for site in sites}) > 1,
-        "span": len({site.span for site in sites}) > 1,
+        "span": len(spans) > 1,
     }
     return {
         site: {
@@ -75,7 +80,7 @@ def site_keys(sites: Sequence[Site], stacks: Sequence[Stack]) -> dict[Site, dict
                 ("kind", site.kind),
                 ("span", site.span),
             )
-            if several[key]
+            if several[key] or (key == "span" and site.is_linear)
         }
         for site in sites
     }
@@ -117,7 +122,7 @@ def head_rows(
                 numbers = observed.numbers.get(site, range(len(found[0])))
                 short = observed.short(site, metric)
                 for row in site_rows(metric, site, found, beside, keys[site], keeps, numbers):
-                    yield row if short is None else unsettled(row, short, numbers)
+                    yield explained(row) if short is None else unsettled(row, short, numbers)
 
 
 def site_rows(
@@ -150,6 +155,14 @@ def site_rows(
                 layer=site.layer,
                 head=true_number,
             )
+
+
+def explained(row: Row) -> Row:
+    """With the metric's own reason where a head has no such number."""
+    undefined = nature(row.metric).undefined
+    if row.value is not None or not undefined:
+        return row
+    return replace(row, note=NOT_APPLICABLE + undefined)
 
 
 def unsettled(row: Row, short: "Tensor", numbers: Sequence[int]) -> Row:

@@ -16,6 +16,7 @@ from attncli.metrics.attention import nature
 from attncli.metrics.attention._outputs import Outputs
 from attncli.metrics.attention._strip_rows import Rows
 from attncli.metrics.attention._totals import FULL_ROW, Totals, Values
+from attncli.records import NOT_APPLICABLE
 from attncli.studies.heads.strongest_pairs import HeadPairs, StrongestQueries
 from attncli.studies.heads.uniform_null import Spans, UniformNull
 from attncli.studies.model_runs import own_precision
@@ -28,6 +29,9 @@ from attncli.watching import (
     watching_projections,
 )
 from attncli.watching.blocks import Stack, watching_states
+from attncli.watching.linear_layers import NO_LINEAR, LinearHeads, streaming_linear
+
+NOTHING_TAKEN = f"{NOT_APPLICABLE}some token takes nothing from any, so it has no shares"
 
 Tick = Callable[[float], None]
 """Called with the share of one attention that has been seen."""
@@ -47,6 +51,8 @@ class Wanted:
     """The layers whose attention is measured; None: all."""
     period: int | None = None
     """After how many tokens the text repeats itself."""
+    ids: Tensor | None = None
+    """[token]: of a text that was made to be measured on."""
     pairs: int = 0
     """How many of each head's strongest pairs of tokens are kept."""
     full_row: float = FULL_ROW
@@ -68,6 +74,8 @@ class Seen:
     """By stack and state; 0 is the first block's input."""
     peaks: dict[tuple[str, int], Peak] = field(default_factory=dict)
     """The largest activation of a state."""
+    missed: dict[Site, float] = field(default_factory=dict)
+    """‖A v - y‖ / ‖y‖ of each linear layer."""
     tokens: int = 0
     """Of the longest attention: images have patches, whatever their size."""
 
@@ -84,6 +92,8 @@ class Observer:
         self.site: Site | None = None
         self.again = False
         """Whether the attention in work has been asked for once more, and has not come."""
+        self.empty = False
+        """Whether some row of the linear layer in work takes from no token."""
 
     def strip(self, site: Site, strip: Strip) -> bool:
         """Whether the map must come once more, said at its last strip."""
@@ -100,15 +110,19 @@ class Observer:
             self.spans.add(strip)
             if self.wanted.pairs:
                 self.strongest.add(strip)
-        self.totals.add(as_rows(strip, self.wanted.period))
+        if site.is_linear:
+            self.empty = self.empty or not bool(strip.weights.any(dim=-1).all())
+        self.totals.add(as_rows(strip, self.wanted.period, self.wanted.ids))
         if strip.is_last:
             self.again = self.totals.wants_another_round()
         return self.again and strip.is_last
 
     def begin(self, site: Site, strip: Strip) -> None:
         self.site = site
-        same_tokens = (site.is_self or site.is_difference) and strip.queries == strip.keys
-        self.totals = Totals(self.wanted.heads, same_tokens, site.is_difference)
+        own = site.is_self or site.is_difference or site.is_linear
+        same_tokens = own and strip.queries == strip.keys
+        self.totals = Totals(self.wanted.heads, same_tokens, site.is_difference, site.is_linear)
+        self.empty = False
         self.totals.full_row = self.wanted.full_row
         self.total = strip.total
         self.spans = Spans(strip.queries, strip.keys)
@@ -129,13 +143,20 @@ class Observer:
             if (short := totals.short()) is not None:
                 self.seen.short[self.site] = short
             even = self.null.of(
-                self.spans, self.wanted.heads, totals.same_tokens, self.wanted.period, self.total
+                self.spans,
+                self.wanted.heads,
+                totals.same_tokens,
+                self.wanted.period,
+                self.total,
+                self.wanted.ids,
             )
             self.seen.nulls[self.site] = {**even, **equal_shares(self.seen.heads[self.site])}
         self.site = None
 
     def numbers_of(self, site: Site, totals: Totals) -> Values:
         """Of an attention that has been seen whole."""
+        if self.empty:
+            return dict.fromkeys(self.wanted.heads, NOTHING_TAKEN)
         return totals.values()
 
     def outputs(self, site: Site, context: Tensor, projection: Tensor) -> None:
@@ -163,7 +184,7 @@ def equal_shares(values: Values) -> Values:
     }
 
 
-def as_rows(strip: Strip, period: int | None) -> Rows:
+def as_rows(strip: Strip, period: int | None, ids: Tensor | None = None) -> Rows:
     return Rows(
         strip.weights,
         strip.first_query,
@@ -173,6 +194,9 @@ def as_rows(strip: Strip, period: int | None) -> Rows:
         strip.visible,
         period,
         strip.scores,
+        strip.sides,
+        strip.applied,
+        None if ids is None else ids.to(strip.weights.device),
     )
 
 
@@ -200,6 +224,7 @@ def look(
     also: Look | None = None,
     strip_memory: int = STRIP_MEMORY,
     proved: Mapping[Site, Shape] | None = None,
+    linear: LinearHeads = NO_LINEAR,
 ) -> Seen:
     """Run the model once; `also` is shown every strip too, and no attention may be seen but those that were `proved`."""
     observer = Observer(wanted, null, where, tick)
@@ -218,21 +243,25 @@ def look(
         projections(body, observer, outputs) as take,
         states(body, stacks, observer, bool(wanted.states)),
         streaming(body, strip, strip_memory, proved),
+        streaming_linear(body, linear.layers, linear.heads, observer.strip, strip_memory) as run,
     ):
         body(**kwargs)
         observer.finish()  # in the model's own precision, as the other attentions
+    observer.seen.missed.update(run.missed)
     if proved is not None:
-        refuse_unmeasured(observer.seen, wanted, proved)
+        refuse_unmeasured(observer.seen, wanted, proved, linear)
     return observer.seen
 
 
-def refuse_unmeasured(seen: Seen, wanted: Wanted, proved: Mapping[Site, Shape]) -> None:
+def refuse_unmeasured(
+    seen: Seen, wanted: Wanted, proved: Mapping[Site, Shape], linear: LinearHeads = NO_LINEAR
+) -> None:
     """What is measured are the heads that were proved, in the layers that were asked for, and no others."""
     due = {
         site: shape.heads
         for site, shape in proved.items()
         if wanted.layers is None or site.layer in wanted.layers
-    }
+    } | {site: len(heads) for site, heads in linear.heads.items()}
     for metric in wanted.heads:
         values = {site: found.get(metric) for site, found in seen.heads.items()}
         known = {

@@ -1,6 +1,6 @@
 """What each layer of a model does with its tokens: which attend, which mix them otherwise, and what of it is looked at."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
@@ -84,11 +84,12 @@ class LayerCensus:
             parts.append(f"{self.idle} {'mixes' if self.idle == 1 else 'mix'} no tokens")
         return "; ".join(parts)
 
-    def unseen(self) -> str:
-        """What findings say nothing of."""
+    def unseen(self, looked_at: Collection[str] = ()) -> str:
+        """What findings say nothing of; `looked_at`: kinds that are."""
         parts = [
             f"{plural(kind)} in {in_words([layer for each in found for layer in each.layers])}"
             for kind, found in self.others.items()
+            if kind not in looked_at
         ]
         return " and ".join(parts)
 

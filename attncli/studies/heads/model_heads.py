@@ -9,12 +9,13 @@ import torch
 from transformers import PreTrainedModel
 
 from attncli.metrics.activations._state import Peak
+from attncli.models.inputs.made_texts import made_texts
 from attncli.models.inputs.repeated import repeated_tokens
 from attncli.models.inputs.shuffled import shuffled
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.loading.load import Checkpoint
 from attncli.processes.sharing import own_share
-from attncli.records import Report, Row, Scalar
+from attncli.records import Finding, Report, Row, Scalar
 from attncli.studies import Progress, no_progress
 from attncli.studies.heads.beyond_maps import Beyond, is_beyond
 from attncli.studies.heads.chosen_heads import Chosen
@@ -32,7 +33,16 @@ from attncli.studies.heads.head_rows import (
 )
 from attncli.studies.heads.head_runs import Look, Seen, Wanted, look
 from attncli.studies.heads.head_views import Ranking, ranked, views
-from attncli.studies.heads.layer_census import LayerCensus
+from attncli.studies.heads.layer_census import LayerCensus, plural
+from attncli.studies.heads.linear_heads import (
+    completeness_rows,
+    definitions,
+    described_linear,
+    is_linear,
+    sampled_warnings,
+)
+from attncli.studies.heads.linear_heads import findings as linear_findings
+from attncli.studies.heads.linear_heads import headline as linear_headline
 from attncli.studies.heads.strongest_pairs import HeadPairs
 from attncli.studies.heads.token_names import TokenNames
 from attncli.studies.heads.token_pairs import pair_rows, strongest_in_words
@@ -41,7 +51,10 @@ from attncli.studies.nulls import RANDOM, SHUFFLED
 from attncli.studies.over_texts import over_texts
 from attncli.watching import STRIP_MEMORY, Shape, Site
 from attncli.watching.blocks import Stack
+from attncli.watching.linear_layers import LinearHeads, LinearLayers
 from attncli.watching.mixers import Mixer
+
+NONE_LINEAR = LinearLayers()
 
 OWN = "own"
 """The loop over the texts as they are."""
@@ -64,6 +77,11 @@ class HeadSubject:
     """Of each attention's maps on the short input that proved it, in the order in which they run."""
     mixers: tuple[Mixer, ...] = ()
     """What mixes tokens beside attention."""
+    linear: LinearLayers = NONE_LINEAR
+    """Which of these have maps."""
+
+    def chosen_linear(self, plan: "HeadPlan") -> LinearHeads:
+        return LinearHeads.of(self.linear.found, plan.layers, plan.keeps)
 
     @property
     def itemsize(self) -> int:
@@ -126,30 +144,35 @@ def inspect_model(
     if beyond is not None:
         keys = site_keys(runs.own.sites, subject.stacks)
         beyond(beyond_maps(rows, layers, subject, plan, keys, len(texts)), keys)
-    told = findings(rows, heads, labels, layers.unseen()) if plan.metrics.roles else ()
+    told = tuple(said_of(rows, heads, labels, layers, subject)) if plan.metrics.roles else ()
     return Report(
         study="inspect-model",
         headline=headline(
             checkpoint.identity,
             runs.own,
-            heads,
+            [head for head in heads if not is_linear(head)],
             [f.about for f in told],
             chosen_of(subject, plan),
             layers,
-            strongest_in_words(rows),
+            "; ".join(filter(None, (linear_headline(heads), strongest_in_words(rows)))),
         ),
         rows=tuple(ranked(rows, plan.ranking)),
-        metrics=plan.metrics.definitions(),
+        metrics=plan.metrics.definitions() | definitions(rows),
         source={
             **checkpoint.identity,
             "attention": census(runs.own),
             "layers": layers.described(),
+            **described_linear(subject.linear),
         },
         input=described(texts, runs.own),
         seeds=(plan.seed,),
         views=tuple(views(rows, plan.metrics, plan.ranking, len(texts))),
         findings=told,
-        warnings=(*checkpoint.warnings, *warned(runs, plan)),
+        warnings=(
+            *checkpoint.warnings,
+            *warned(runs, plan),
+            *sampled_warnings(subject.chosen_linear(plan)),
+        ),
     )
 
 
@@ -165,7 +188,8 @@ def observe(
     """Every forward pass that is needed."""
     mixed = [moved for text in texts if plan.shuffle and (moved := shuffled(text, plan.seed))]
     passes = len(own_share(texts)) * (2 if twin else 1) + len(own_share(mixed))
-    meter = Meter(progress, passes * len(subject.shapes))
+    attentions = len(subject.shapes) + len(subject.chosen_linear(plan).layers)
+    meter = Meter(progress, passes * attentions)
     null = UniformNull()
     runs = Runs(observe_model(subject, identity, OWN, texts, plan, null, meter, also))
     if twin is not None:
@@ -186,9 +210,15 @@ def observe_model(
     also: Look | None = None,
 ) -> Observed:
     """On random tokens what needs them, on the texts all else; all on the texts where the model reads no tokens."""
-    found = Observed(repeated=observe_repeats(subject, plan, null))
+    linear = subject.chosen_linear(plan)
+    found = Observed(
+        repeated=observe_repeats(subject, plan, null),
+        made=observe_made(subject, plan, null),
+        numbers=linear.heads,
+    )
     metrics = plan.metrics
-    elsewhere = metrics.on_repeats if found.repeated else ()
+    elsewhere = set(metrics.on_repeats if found.repeated else ())
+    elsewhere |= {name for kind in found.made for name in metrics.on_made()[kind]}
     on_text = tuple(name for name in metrics.heads if name not in elsewhere)
     pairs = metrics.pairs if what == OWN else 0
     wanted = Wanted(on_text, metrics.states, plan.layers, pairs=pairs)
@@ -205,6 +235,7 @@ def observe_model(
             also if place == 0 else None,
             plan.strip_memory,
             subject.shapes,
+            linear,
         )
 
     made_of = (Seen, Site, Peak, HeadPairs) if also is None else None  # what is shown is not kept
@@ -230,8 +261,30 @@ def observe_repeats(subject: HeadSubject, plan: HeadPlan, null: UniformNull) -> 
             where,
             lambda share: None,
             proved=subject.shapes,
+            linear=subject.chosen_linear(plan),
         )
     ]
+
+
+def observe_made(subject: HeadSubject, plan: HeadPlan, null: UniformNull) -> dict[str, list[Seen]]:
+    """What copying is measured on, where the model reads tokens."""
+    found: dict[str, list[Seen]] = {}
+    for kind, names in plan.metrics.on_made().items():
+        for made in made_texts(subject.body, kind, plan.seed):
+            seen = look(
+                subject.body,
+                subject.stacks,
+                made.kwargs,
+                Wanted(names, layers=plan.layers, ids=made.ids),
+                null,
+                f"a text of {kind}",
+                lambda share: None,
+                strip_memory=plan.strip_memory,
+                proved=subject.shapes,
+                linear=subject.chosen_linear(plan),
+            )
+            found.setdefault(kind, []).append(seen)
+    return found
 
 
 def beyond_maps(
@@ -276,7 +329,23 @@ def rows_of(
     pairs = pair_rows(runs.own, names, keys, plan.keeps, metrics.pairs)
     rows = [*role_rows(heads), *rows, *pairs]
     units = {name: metrics.definitions()[name].unit for name in metrics.states}
-    return [*rows, *state_rows(metrics.states, units, runs.own, runs.nulls)], heads
+    states = state_rows(metrics.states, units, runs.own, runs.nulls)
+    return [*rows, *completeness_rows(runs.own, keys), *states], heads
+
+
+def said_of(
+    rows: Sequence[Row],
+    heads: Sequence[PlayedHead],
+    labels: Sequence[Sequence[str]],
+    layers: LayerCensus,
+    subject: HeadSubject,
+) -> Iterator[Finding]:
+    """Of softmax heads and states as ever; then of linear heads, by their kind."""
+    softmax = [head for head in heads if not is_linear(head)]
+    yield from findings(rows, softmax, labels, layers.unseen(subject.linear.kinds))
+    yield from linear_findings(heads)
+    for kind, why in subject.linear.refused.items():
+        yield Finding("not looked at", f"{plural(kind)}: {why}")
 
 
 def chosen_of(subject: HeadSubject, plan: HeadPlan) -> Chosen:
@@ -319,6 +388,8 @@ def census(own: Observed) -> list[dict[str, Any]]:
     """Which layers attend, how, and with how many heads."""
     found: dict[tuple[str, str, str], list[int]] = {}
     for site in own.sites:
+        if site.is_linear:
+            continue
         found.setdefault((site.stack, site.kind, site.span), []).append(site.layer)
     return [
         {"stack": stack, "kind": kind, "span": span, "layers": layers}
@@ -327,7 +398,8 @@ def census(own: Observed) -> list[dict[str, Any]]:
 
 
 def described(texts: Sequence[ModelInput], own: Observed) -> dict[str, Any]:
-    return {"texts": [text.described() for text in texts], "roles_on": roles_on(own)}
+    made = {"copying_on": {kind: len(seen) for kind, seen in own.made.items()}} if own.made else {}
+    return {"texts": [text.described() for text in texts], "roles_on": roles_on(own), **made}
 
 
 def warned(runs: Runs, plan: HeadPlan) -> Iterator[str]:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attncli.metrics.attention import nature
+from attncli.metrics.attention import on_maps
 from attncli.metrics.attention._strip_rows import Rows
 from attncli.metrics.attention._totals import Totals, Values
 from attncli.records import NOT_APPLICABLE
@@ -57,18 +57,20 @@ class UniformNull:
         same_tokens: bool,
         period: int | None,
         total: float = 1.0,
+        ids: Tensor | None = None,
     ) -> Values:
         """`total`: what rows sum to; of anything but 1, metrics of shares say why they are none."""
-        names = tuple(name for name in names if nature(name).of not in ("outputs",))
+        names = tuple(name for name in names if on_maps(name))
         joined = spans.joined()
         if joined is None:
             return dict.fromkeys(names, SCATTERED)
-        key = (joined.numpy().tobytes(), spans.shape, names, same_tokens, period, total)
+        text = None if ids is None else ids.numpy().tobytes()
+        key = (joined.numpy().tobytes(), spans.shape, names, same_tokens, period, total, text)
         if key not in self.known:
             totals = Totals(names, same_tokens, total != 1.0)
             again = True
             while again:
-                for rows in even_rows(joined, spans.shape, period, total):
+                for rows in even_rows(joined, spans.shape, period, total, ids):
                     totals.add(rows)
                 again = totals.wants_another_round()
             self.known[key] = totals.values()
@@ -76,7 +78,11 @@ class UniformNull:
 
 
 def even_rows(
-    spans: Tensor, shape: tuple[int, int], period: int | None, total: float
+    spans: Tensor,
+    shape: tuple[int, int],
+    period: int | None,
+    total: float,
+    ids: Tensor | None,
 ) -> Iterable[Rows]:
     """Strips of the map of one head that looks at all visible keys alike."""
     queries, keys = shape
@@ -87,4 +93,5 @@ def even_rows(
         key = torch.arange(low, high)
         visible = (key >= first) & (key < last)
         weights = visible.float() * total / (last - first)
-        yield Rows(weights[None, None], start, low, queries, keys, visible[None, None], period)
+        place = (start, low, queries, keys)
+        yield Rows(weights[None, None], *place, visible[None, None], period, ids=ids)

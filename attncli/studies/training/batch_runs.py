@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from attncli.errors import InputError, NotFinite, UsageError
-from attncli.metrics.attention import nature
+from attncli.metrics.attention import nature, on_maps
 from attncli.metrics.attention._totals import Totals, Values
 from attncli.models.loading.resting import resting
 from attncli.studies.heads.head_metrics import Metrics
@@ -268,7 +268,7 @@ def prove_beside(runs: ProbeRuns, batch: BesideStep) -> None:
 
 def refuse_not_of_maps(metrics: Metrics) -> None:
     """States, roles and what heads write are not to be had from the maps of a step."""
-    others = [*metrics.states, *(n for n in metrics.heads if nature(n).of == "outputs" or "repeats" in nature(n).needs)]  # fmt: skip
+    others = [*metrics.states, *(n for n in metrics.heads if not on_maps(n) or "repeats" in nature(n).needs)]  # fmt: skip
     if others:
         raise UsageError(
             f"measure='batch' sees attention maps alone, and {others[0]} is not made of them: leave it out, or look with "

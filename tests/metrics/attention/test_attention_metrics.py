@@ -9,15 +9,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from attncli.metrics.attention import ATTENTION, definition, nature
+from attncli.errors import LimitError
+from attncli.metrics.attention import ATTENTION, GROUPS, definition, nature, on_maps
 from attncli.metrics.attention._outputs import Outputs
 from attncli.metrics.attention._strip_rows import Rows
-from attncli.metrics.attention._totals import Totals, measured
+from attncli.metrics.attention._totals import COLLECTED, Totals, measured
 
 torch.set_num_threads(1)
 
 NAMES = ATTENTION.names()
-ON_MAPS = [name for name in NAMES if nature(name).of != "outputs"]
+ON_MAPS = [name for name in NAMES if on_maps(name)]
+KERNELS = ("linearisability", "fast_order_1", "fast_order_2")
 N = 64
 CAUSAL = torch.ones(N, N).tril().bool()
 
@@ -78,7 +80,7 @@ def test_uniform_bidirectional_attention() -> None:
         "received_mass_low": 0.0,
         "offset_share": 1.0,
         "logit_spread": 0.0,
-        "linearisability": 0.0,
+        **dict.fromkeys(KERNELS, 0.0),
         "s1": 1.0,
         "s2_over_s1": 0.0,
         "attention_stable_rank": 1.0,
@@ -197,11 +199,12 @@ def dense(name: str, a: np.ndarray, visible: np.ndarray, period: int) -> float:
     if name == "offset_share":
         even = [a[(i - j == r) & visible] for r in range(1 - n, n)]
         return float(sum(len(d) * d.mean() ** 2 for d in even if len(d)) / (a**2).sum())
-    if name in ("logit_spread", "linearisability"):
+    if name in ("logit_spread", *KERNELS):
         spreads, distances = [], []
         for row, mask in zip(a, visible, strict=True):
             x = np.log(row[mask]) - np.log(row[mask]).mean()
-            kernel = 1 + x + x**2 / 2
+            s = x if name == "linearisability" else x / max(1.0, abs(x).max())
+            kernel = 1 + s if name == "fast_order_1" else 1 + s + s**2 / 2
             spreads.append(x.std())
             distances.append(abs(row[mask] / row[mask].sum() - kernel / kernel.sum()).sum() / 2)
         return float(np.mean(spreads if name == "logit_spread" else distances))
@@ -221,16 +224,42 @@ def dense(name: str, a: np.ndarray, visible: np.ndarray, period: int) -> float:
         "max_logit": lambda: 700.0 + 40.0 * np.log(a[visible].max()),
         "qk_clip": lambda: min(1.0, 100.0 / (700.0 + 40.0 * np.log(a[visible].max()))),
         "sink": lambda: columns[0] / times[0],
+        "rest_share": lambda: np.mean([row[0] + 1.0 - sum(row) for row in a]),
+        "largest_weight": lambda: np.mean([max(row) for row in a]),
+        "largest_column": lambda: (
+            max(sum(x * x for x in a[:, k]) for k in range(n)) / sum(x * x for x in a.ravel())
+        ),
+        "attention_effective_rank_90": lambda: rank_90(a),
         "sink_max": lambda: (columns / times)[half].max(),
         "received_mass_min": lambda: columns.min(),
         "received_mass_low": lambda: (columns < 0.1).mean(),
         "received_mass_gini": lambda: differences / (2 * n * columns.sum()),
+        "memory_length": lambda: next(
+            r for r in range(n) if a[abs(i - j) <= r].sum() >= 0.9 * a.sum()
+        ),
+        "decay": lambda: (
+            -np.polyfit(*told_decay([pairs(r, 0) for r in range(1, n // 2 + 1)]), 1)[0]
+        ),
+        "negative_share": lambda: 0.0,
+        "row_size": lambda: a.sum(axis=1).mean(),
+        "off_diagonal_rank": lambda: np.linalg.matrix_rank(a[n // 2 :, : n // 2], rtol=1e-4),
         "distance": lambda: (a * abs(i - j)).sum(axis=1).mean(),
         "self_attention": lambda: pairs(0, 0),
         "previous_token": lambda: pairs(1, 0),
         "duplicate_token": lambda: pairs(period, period),
         "induction": lambda: pairs(period - 1, period),
     }[name]()  # type: ignore[no-any-return]
+
+
+def told_decay(means: list[float]) -> tuple[list[int], list[float]]:
+    """Places and logarithms up to the first weight that is as good as nothing."""
+    there = next((r for r, mean in enumerate(means) if not mean > 1e-6), len(means))
+    return list(range(1, there + 1)), [math.log(mean) for mean in means[:there]]
+
+
+def rank_90(a: np.ndarray) -> float:
+    squares = np.linalg.svd(a, compute_uv=False) ** 2
+    return 1.0 + next(k for k in range(len(a)) if squares[: k + 1].sum() >= 0.9 * squares.sum())
 
 
 def spectral(name: str, a: np.ndarray) -> float:
@@ -256,7 +285,9 @@ def some_map(kind: str, n: int = 23) -> tuple[Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("kind", ["full", "causal", "window", "both sides"])
-@pytest.mark.parametrize("name", [name for name in ON_MAPS if name != "offset_profile"])
+@pytest.mark.parametrize(
+    "name", [name for name in ON_MAPS if name != "offset_profile" and not nature(name).text]
+)
 def test_metrics_are_what_their_definitions_say(name: str, kind: str) -> None:
     weights, mask = some_map(kind)
     weights = 0.8 * weights if name == "virtual_sink" else weights
@@ -274,16 +305,44 @@ def test_the_offset_profile_is_the_mean_of_each_diagonal() -> None:
     assert profile.tolist() == pytest.approx(expected)
 
 
-def test_contributions_are_the_norms_of_what_heads_write() -> None:
+@pytest.mark.parametrize(("name", "order"), [("head_contribution", 2), ("head_contribution_l1", 1)])
+def test_contributions_are_the_norms_of_what_heads_write(name: str, order: int) -> None:
     generator = torch.Generator().manual_seed(0)
     context = torch.randn(1, 9, 3, 4, generator=generator, dtype=torch.float64)
     projection = torch.randn(3, 4, 7, generator=generator, dtype=torch.float64)
-    totals = Totals(["head_contribution"])
+    totals = Totals([name])
     totals.add(Rows(some_map("full", 9)[0][None, None].expand(1, 3, 9, 9)))
     totals.add_outputs(Outputs(context, projection))
-    written = torch.einsum("bqhv,hvf->bqhf", context, projection).norm(dim=-1)[0]
+    written = torch.einsum("bqhv,hvf->bqhf", context, projection).norm(order, dim=-1)[0]
     expected = (written / written.sum(-1, keepdim=True)).median(dim=0).values
-    assert torch.allclose(totals.values()["head_contribution"], expected)
+    assert torch.allclose(totals.values()[name], expected)
+
+
+def test_lazy_maps_have_rank_one_and_only_some_of_them_a_single_column() -> None:
+    """A sink is one column; even attention is rank one without any; a permutation needs 90 % of its columns."""
+    sink = torch.zeros(20, 20)
+    sink[:, 3] = 1.0
+    even, moved = torch.full((20, 20), 1 / 20), torch.eye(20).roll(1, 0)
+    expected = {"sink": (1.0, 1.0), "even": (1.0, 1 / 20), "moved": (18.0, 1 / 20)}
+    for name, weights in {"sink": sink, "even": even, "moved": moved}.items():
+        found = on_map(weights)
+        shown = found["attention_effective_rank_90"], found["largest_column"]
+        assert tuple(map(float, shown)) == pytest.approx(expected[name]), name
+
+
+def test_ranks_of_maps_that_are_not_square() -> None:
+    weights = some_map("full", 47)[0]
+    for part in (weights[:30], weights[:, :30]):
+        found = measured(part[None, None], ["attention_effective_rank_90"], same_tokens=False)
+        squares = np.linalg.svd(part.numpy(), compute_uv=False) ** 2
+        k = 1 + next(i for i in range(30) if squares[: i + 1].sum() >= 0.9 * squares.sum())
+        assert float(found["attention_effective_rank_90"]) == k
+
+
+def test_ranks_that_memory_does_not_hold_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attncli.limits.available_memory", lambda: 4 * 23**2 * 8)
+    with pytest.raises(LimitError, match=r"the rank of 6 maps over 23 keys .* cut the text"):
+        measured(several()[0], ["attention_effective_rank_90"])
 
 
 # --- laws
@@ -371,7 +430,48 @@ EXTREME = {
 @pytest.mark.parametrize("kind", EXTREME)
 def test_extreme_maps_have_finite_numbers(name: str, kind: str) -> None:
     found = measured(EXTREME[kind][None, None], [name], period=11)[name]
-    assert isinstance(found, str) or bool(torch.isfinite(found).all())
+    assert isinstance(found, str) or nature(name).undefined or bool(torch.isfinite(found).all())
+
+
+def test_numbers_that_are_nan_have_a_reason() -> None:
+    assert math.isnan(measured(EXTREME["one key each"][None, None], ["decay"])["decay"])  # type: ignore[arg-type]
+    assert "decay could be told" in nature("decay").undefined
+
+
+def test_weights_that_fall_with_distance_have_their_rate() -> None:
+    """e^-λr over its sum: the same slope in every row."""
+    place = torch.arange(200, dtype=torch.float64)
+    back = place[:, None] - place
+    for rate in (0.02, 0.3, 2.0):
+        weights = torch.where(back >= 0, (-rate * back).exp(), 0.0)
+        found = measured(weights[None, None], ["decay", "memory_length"])
+        assert float(found["decay"]) == pytest.approx(rate, rel=1e-9)
+        shares = np.array([float(weights.diagonal(-r).sum()) for r in range(200)]).cumsum()
+        assert float(found["memory_length"]) == int((shares < 0.9 * shares[-1]).sum())
+
+
+def test_a_recurrence_leaves_the_rank_of_its_state() -> None:
+    """Over 700 tokens by random columns, over 60 exactly; what has no state comes to the limit."""
+    generator = torch.Generator().manual_seed(0)
+    for tokens in (60, 700):
+        sides = torch.randn(2, tokens, 5, generator=generator, dtype=torch.float64)
+        weights = (sides[0] @ sides[1].T).tril()
+        given = Rows(weights.abs()[None, None], applied=weights[None, None])
+        totals = Totals(["off_diagonal_rank"], linear=True)
+        totals.add(given)
+        assert float(totals.values()["off_diagonal_rank"]) == 5  # type: ignore[arg-type]
+        full = measured(
+            torch.rand(1, 1, tokens, tokens, generator=generator), ["off_diagonal_rank"]
+        )
+        assert float(full["off_diagonal_rank"]) == min(tokens // 2, 256)  # type: ignore[arg-type]
+
+
+def test_signs_are_those_of_what_is_applied() -> None:
+    weights = torch.tensor([[1.0, 0.0], [-3.0, 1.0]], dtype=torch.float64)[None, None]
+    shares = weights.abs() / weights.abs().sum(-1, keepdim=True)
+    totals = Totals(["negative_share", "row_size"], linear=True)
+    totals.add(Rows(shares, applied=weights))
+    assert totals.values() == {"negative_share": torch.tensor(0.375), "row_size": torch.tensor(2.5)}
 
 
 HIDDEN_SCORES = {"least": torch.finfo(torch.float64).min, "infinite": -math.inf}
@@ -450,8 +550,8 @@ def test_definitions_have_a_unit_and_a_sentence(name: str) -> None:
     found = definition(name)
     assert found.unit
     assert len(found.definition) > 20
-    assert nature(name).of in ("rows", "columns", "offsets", "spectrum", "outputs")
-    assert nature(name).group in ("attention", "roles", "spectra")
+    assert nature(name).of in ("rows", "columns", "offsets", "spectrum", "outputs", *COLLECTED)
+    assert nature(name).group in GROUPS
 
 
 @pytest.mark.parametrize("hidden", HIDDEN_SCORES)
@@ -504,11 +604,12 @@ def test_a_share_is_the_median_of_all_tokens() -> None:
     assert found[0].tolist() == pytest.approx([(2 / 3 + 3 / 4) / 2, (1 / 3 + 1 / 4) / 2])
 
 
-def test_shares_of_layers_that_write_next_to_nothing() -> None:
+@pytest.mark.parametrize("name", ["head_contribution", "head_contribution_l1"])
+def test_shares_of_layers_that_write_next_to_nothing(name: str) -> None:
     context = torch.full((1, 3, 2, 1), 1e-60, dtype=torch.float64)
     context[0, 1] = 0.0
     outputs = Outputs(context, torch.ones(2, 1, 1, dtype=torch.float64))
-    assert ATTENTION["head_contribution"](outputs)[0].tolist() == pytest.approx([0.5, 0.5])
+    assert ATTENTION[name](outputs)[0].tolist() == pytest.approx([0.5, 0.5])
 
 
 def test_the_worst_row_is_one_that_could_spread() -> None:

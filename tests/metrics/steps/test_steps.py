@@ -23,6 +23,9 @@ def dense(name: str, x: np.ndarray, y: np.ndarray) -> float:
         return sum(math.acos(c) / math.pi for c in cosines) / len(cosines)
     if name == "update_ratio":
         return math.sqrt(float(((y - x) ** 2).sum()) / float((x**2).sum()))
+    if name == "spike_turn":
+        longest = max(range(len(y)), key=lambda i: float(y[i] @ y[i]))
+        return 1.0 - cosines[longest]
     raise KeyError(name)
 
 

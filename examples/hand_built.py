@@ -1,10 +1,14 @@
 """A GPT-2 whose heads do what they do by construction: previous, first, even, own, same token; and induction above.
 
+`python hand_built.py FOLDER` writes it there, for `attn inspect-model FOLDER --random-tokens 24`: a model of which is known what
+each head does.
+
 Features: token, position and previous token, one-hot over 32 places each, and all of them once more with the other
 sign, so that a layer norm is nothing but a factor.
 """
 
 import math
+import sys
 
 import torch
 import transformers as hf
@@ -86,3 +90,7 @@ def carries(attention: hf.GPT2Model, head: int, active: int) -> None:
     attention.c_attn.weight[TOKEN : TOKEN + PLACES, start : start + PLACES] = eye / gain(active)
     rows = attention.c_proj.weight[head * PLACES : (head + 1) * PLACES]
     write(rows, PREVIOUS, eye)
+
+
+if __name__ == "__main__":
+    hand_built().float().save_pretrained(sys.argv[1])

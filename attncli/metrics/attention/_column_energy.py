@@ -1,0 +1,20 @@
+"""Squares of the weights that each key has received."""
+
+from typing import TYPE_CHECKING
+
+from attncli.metrics.attention._strip_rows import Rows
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class ColumnEnergy:
+    """Sums over the columns of the maps of one attention, in float64."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.squares: Tensor = rows.weights.new_zeros((*rows.weights.shape[:2], rows.keys)).double()
+        """[batch, head, key]: Σ_i A_ij²."""
+
+    def add(self, rows: Rows) -> None:
+        part = slice(rows.first_key, rows.first_key + rows.weights.shape[-1])
+        self.squares[..., part] += rows.weights.square().sum(dim=-2).double()

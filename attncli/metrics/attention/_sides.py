@@ -1,0 +1,78 @@
+"""Queries, keys and values as an attention has them: how token 0 differs from the other keys."""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from attncli.metrics.attention._strip_rows import Rows
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+UNGROUPED = "heads do not share keys evenly: which head has which is not understood"
+
+
+class Cosines(NamedTuple):
+    """Sums over queries of cosines, and how many there are."""
+
+    total: "Tensor"
+    """[batch, head]"""
+    counted: "Tensor"
+    """[batch or 1, 1]"""
+
+    def mean(self) -> "Tensor":
+        found: Tensor = self.total / self.counted
+        return found
+
+
+class Sides:
+    """Of one attention, added up strip by strip; a head's keys are those of its group (h // heads per key)."""
+
+    def __init__(self, rows: Rows) -> None:
+        assert rows.sides is not None
+        _, key, value = rows.sides
+        self.heads = rows.weights.shape[1]
+        self.key_sizes, self.value_sizes = (self.spread(side.norm(dim=-1)) for side in (key, value))
+        """[batch, head, key]: ‖k_j‖ and ‖v_j‖."""
+        self.units = self.spread(unit(key))
+        zero = self.key_sizes.new_zeros(())
+        self.first = self.every = Cosines(zero, zero)
+        """cos(q_i, k_0) of the queries that see token 0; and their mean over all keys that a query sees."""
+
+    def spread(self, grouped: "Tensor") -> "Tensor":
+        """[batch, head, …] of grouped keys or values."""
+        return grouped.double().repeat_interleave(self.heads // grouped.shape[1], dim=1)
+
+    def add(self, rows: Rows) -> None:
+        assert rows.sides is not None
+        query = unit(rows.sides[0]).double()
+        part = slice(rows.first_key, rows.first_key + rows.weights.shape[-1])
+        units = self.units[..., part, :]
+        if rows.visible is None:
+            seen = query.new_ones((1, 1, rows.size, units.shape[-2]))
+        else:
+            seen = rows.visible.to(query.dtype)
+        around = ((seen @ units) * query).sum(dim=-1) / seen.sum(dim=-1).clamp_min(1.0)
+        self.every = added(self.every, around, seen.new_ones(seen.shape[:-1]))
+        if rows.first_key == 0:
+            here = (query * units[..., :1, :]).sum(dim=-1)
+            self.first = added(self.first, here, seen[..., 0])
+
+
+def added(sums: Cosines, cosines: "Tensor", counted: "Tensor") -> Cosines:
+    return Cosines(sums.total + (cosines * counted).sum(dim=-1), sums.counted + counted.sum(dim=-1))
+
+
+def unit(vectors: "Tensor") -> "Tensor":
+    """Each over its own length; zero stays zero."""
+    sizes = vectors.norm(dim=-1, keepdim=True)
+    found: Tensor = vectors / sizes.masked_fill(sizes == 0.0, 1.0)
+    return found
+
+
+def why_not(rows: Rows) -> str:
+    """Why these strips do not tell of sides; empty where they do."""
+    if rows.sides is None:
+        return "its queries and keys were not seen"
+    grouped = {side.shape[1] for side in rows.sides[1:]}
+    if any(rows.weights.shape[1] % heads for heads in grouped):
+        return UNGROUPED
+    return ""

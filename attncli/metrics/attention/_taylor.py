@@ -1,0 +1,26 @@
+"""Rows of attention that is linear in features of queries and keys: polynomials of the logits in the exponential's place."""
+
+from typing import TYPE_CHECKING
+
+from attncli.metrics.attention._strip_rows import Rows
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def distance_from(rows: Rows, kernel: "Tensor") -> "Tensor":
+    """[batch, head, query]: total variation between a row and that of a kernel [batch, head, query, key]."""
+    if rows.visible is not None:
+        kernel = kernel.masked_fill(~rows.visible, 0.0)
+    kernel = kernel / kernel.sum(dim=-1, keepdim=True)
+    own = rows.weights / rows.sums[..., None]
+    return (own - kernel).abs_().sum(dim=-1) / 2.0
+
+
+def bounded(rows: Rows) -> "Tensor":
+    """[batch, head, query, key]: the logits less their row mean, scaled down where that is beyond -1 and 1.
+
+    Not up: what is nearly even would become what it is not.
+    """
+    largest = rows.logits.abs().amax(dim=-1, keepdim=True)
+    return rows.logits / largest.clamp_min(1.0)

@@ -1,0 +1,16 @@
+from typing import TYPE_CHECKING
+
+from attncli.metrics.attention import measure
+from attncli.metrics.attention._strip_rows import Rows
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@measure("1")
+def largest_weight(rows: Rows) -> "Tensor":
+    """Mean over queries of max_j A_ij.
+
+    1: each looks at one key; 1/n_i: even. With bounded logits it must fall as 1/n on long texts (dispersion).
+    """
+    return rows.weights.amax(dim=-1)

@@ -1,0 +1,16 @@
+from typing import TYPE_CHECKING
+
+from attncli.metrics.attention import measure
+from attncli.metrics.attention._sides import Sides
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@measure("1", of="sides", group="sinks")
+def query_key_cosine(sides: Sides) -> "Tensor":
+    """Mean over queries of the mean of cos(q_i, k_j) over the keys that they see.
+
+    What `sink_query_cosine` would be if token 0 were a key like the others.
+    """
+    return sides.every.mean()

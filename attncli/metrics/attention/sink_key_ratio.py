@@ -1,0 +1,17 @@
+from typing import TYPE_CHECKING
+
+from attncli.metrics._median import median
+from attncli.metrics.attention import measure
+from attncli.metrics.attention._sides import Sides
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@measure("1", of="sides", group="sinks")
+def sink_key_ratio(sides: Sides) -> "Tensor":
+    """‖k_0‖ over the median of ‖k_j‖: the length of token 0's key, as the scores have it.
+
+    1: as long as the others. A sink needs no long key: direction does it (`sink_query_cosine`).
+    """
+    return sides.key_sizes[..., 0] / median(sides.key_sizes)

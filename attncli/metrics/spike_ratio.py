@@ -1,0 +1,15 @@
+import numpy as np
+
+from attncli.maths.split import Split
+from attncli.metrics import unit
+
+
+@unit("1")
+def spike_ratio(state: Split) -> float:
+    """Largest ‖x_i‖ over the median: how far one token stands out, such as a sink's massive activations.
+
+    1: no token is longer than the others; hundreds: a spike that norms turn into one fixed direction.
+    """
+    sizes = np.linalg.norm(state.states.mantissa, axis=1)
+    middle = float(np.median(sizes))
+    return float(sizes.max()) / middle if middle > 0.0 else np.inf

@@ -1,0 +1,15 @@
+import numpy as np
+
+from attncli.maths.split import Split
+from attncli.metrics import unit
+from attncli.metrics.steps._directions import chords
+
+
+@unit("1")
+def spike_turn(before: Split, after: Split) -> float:
+    """1 - cos between the longest token, of the state after the block, before and after it.
+
+    A norm keeps directions: where this is near 0 from layer to layer, it hands the same vector on, whatever the length.
+    """
+    longest = int(np.linalg.norm(after.states.mantissa, axis=1).argmax())
+    return float(chords(before, after)[longest] ** 2 / 2.0)

@@ -1,0 +1,83 @@
+"""Texts made to show heads that copy: needles far back in random tokens, and chains of Markov over a few tokens."""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from attncli.models.inputs.repeated import WORDS, special
+from attncli.models.inputs.token_ranges import longest, vocabulary
+from attncli.models.random.dummy_inputs import wanted
+
+TEXTS = 3
+"""Of each kind: a mean has a spread, and costs few passes."""
+NEEDLES, COPIED, LENGTH = 4, 6, 168
+"""How many pieces are asked for again, tokens of each, and of the whole text where the model has place for so many."""
+LEAST = 2
+"""Tokens of a piece."""
+SYMBOLS, STEPS = 3, 96
+"""Of a Markov chain: the tokens it is made of, and how long it is."""
+SHORTEST = 16
+"""Below, there is nothing that lies far back."""
+
+
+class MadeText(NamedTuple):
+    kwargs: dict[str, Tensor]
+    """A batch of one."""
+    ids: Tensor
+    """[token]"""
+
+
+Chosen = Callable[[Tensor, int, torch.Generator], Tensor | None]
+"""The text [token] from the tokens that the model knows and the places it has; None where they are too few."""
+
+
+def made_texts(body: PreTrainedModel, kind: str, seed: int) -> list[MadeText]:
+    """Of `needles` or `markov`; none where the model does not read tokens alone or has no place for them."""
+    names = set(wanted(body))
+    if not names <= WORDS:
+        return []
+    known = torch.tensor(sorted(set(range(vocabulary(body))) - special(body)))
+    most = longest(body)
+    found = []
+    for text in range(TEXTS):
+        generator = torch.Generator().manual_seed(TEXTS * seed + text)
+        ids = MADE[kind](known, LENGTH if most is None else most, generator)
+        if ids is None:
+            return []
+        found.append(MadeText(dict.fromkeys(names, ids[None].to(body.device)), ids))
+    return found
+
+
+def needles(known: Tensor, most: int, generator: torch.Generator) -> Tensor | None:
+    """Random tokens, all different, and then some pieces of them once more, in another order than they stood in."""
+    length = min(LENGTH, most, len(known) + LEAST * NEEDLES)
+    copied = min(COPIED, max(LEAST, length // (7 * NEEDLES)))
+    before = length - NEEDLES * copied
+    if length < SHORTEST:
+        return None
+    hay = known[torch.randperm(len(known), generator=generator)[:before]]
+    room = before // NEEDLES - copied  # each piece somewhere in its own quarter
+    starts = [
+        quarter * (before // NEEDLES) + int(torch.randint(max(1, room), (1,), generator=generator))
+        for quarter in torch.randperm(NEEDLES, generator=generator).tolist()
+    ]
+    return torch.cat([hay, *(hay[start : start + copied] for start in starts)])
+
+
+def markov(known: Tensor, most: int, generator: torch.Generator) -> Tensor | None:
+    """A chain over a few tokens whose transitions are drawn evenly from all that there are (Edelman et al. 2024)."""
+    steps = min(STEPS, most)
+    if len(known) < SYMBOLS or steps < SHORTEST:
+        return None
+    symbols = known[torch.randperm(len(known), generator=generator)[:SYMBOLS]]
+    rates = torch.empty(SYMBOLS, SYMBOLS).exponential_(generator=generator)
+    state = [int(torch.randint(SYMBOLS, (1,), generator=generator))]
+    while len(state) < steps:
+        state.append(int(torch.multinomial(rates[state[-1]], 1, generator=generator)))
+    return symbols[torch.tensor(state)]
+
+
+MADE: Mapping[str, Chosen] = {"needles": needles, "markov": markov}

@@ -1,0 +1,255 @@
+"""The linear layers of a model: which calls of its token mixers have maps, and those maps as strips while it runs.
+
+Which call, and which argument, is found on a short input by trying; on every input the map is held against what the
+call gave, so that a layer that is not what it was is refused.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from math import sqrt
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attncli.errors import InputError, NotFinite
+from attncli.watching.attention_sites import LINEAR, Site
+from attncli.watching.interface import Strip, in_rounds, rows_within
+from attncli.watching.kernel_calls import KernelCall, watching_kernels
+from attncli.watching.linear_arguments import Values, values_of
+from attncli.watching.linear_maps import LinearMap, LinearStrip
+from attncli.watching.mixers import Mixer
+
+INCOMPLETE = {torch.float64: 1e-9, torch.float32: 1e-4}
+"""‖A v - y‖ / ‖y‖ from which on a map is not the layer's."""
+
+NO_HEAD = -1
+"""A number that is kept where all are, and never where heads are named."""
+
+LOOKED_AT = 16
+"""Of a layer with more channels that have maps of their own so many are looked at, evenly apart."""
+
+
+@dataclass(frozen=True)
+class LinearLayer:
+    """One call that has maps."""
+
+    site: Site
+    place: tuple[str, int]
+    values: Values
+    heads: int
+
+    @property
+    def is_channels(self) -> bool:
+        """Whether its heads are single channels."""
+        return self.values.shared is None
+
+    @property
+    def function(self) -> str:
+        return self.place[0]
+
+    def chosen(self, keeps: Callable[[int, int], bool]) -> list[int]:
+        """The heads that are looked at."""
+        asked = [head for head in range(self.heads) if keeps(self.site.layer, head)]
+        named = not keeps(self.site.layer, NO_HEAD)
+        if named or not self.is_channels or self.heads <= LOOKED_AT:
+            return asked
+        return [place * self.heads // LOOKED_AT for place in range(LOOKED_AT)]
+
+
+@dataclass(frozen=True)
+class LinearLayers:
+    """Of one model."""
+
+    found: tuple[LinearLayer, ...] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Kinds of mixers whose maps are not understood, and why."""
+    kinds: frozenset[str] = frozenset()
+    """Kinds of mixers that have maps."""
+
+
+@dataclass(frozen=True)
+class LinearHeads:
+    """Those that are looked at."""
+
+    layers: tuple[LinearLayer, ...] = ()
+    heads: Mapping[Site, Sequence[int]] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        found: Iterable[LinearLayer],
+        layers: Collection[int] | None,
+        keeps: Callable[[int, int], bool],
+    ) -> "LinearHeads":
+        asked = [layer for layer in found if layers is None or layer.site.layer in layers]
+        heads = {layer.site: layer.chosen(keeps) for layer in asked}
+        kept = tuple(layer for layer in asked if heads[layer.site])
+        return cls(kept, {layer.site: heads[layer.site] for layer in kept})
+
+
+NO_LINEAR = LinearHeads()
+
+
+def linear_layers(
+    model: nn.Module, mixers: Sequence[Mixer], inputs: Mapping[str, Any], tokens: int
+) -> LinearLayers:
+    """`inputs` have so many tokens; what every class of mixers calls is tried once."""
+    modules = {path: model.get_submodule(path) for mixer in mixers for path in mixer.paths}
+    calls: dict[nn.Module, list[KernelCall]] = {module: [] for module in modules.values()}
+    with torch.no_grad(), watching_kernels(calls, lambda mixer, call: calls[mixer].append(call)):
+        model(**inputs)
+    known: dict[type, dict[tuple[str, int], Values]] = {}
+    found: list[LinearLayer] = []
+    refused: dict[str, str] = {}
+    for mixer in mixers:
+        for path in mixer.paths:
+            module = modules[path]
+            if type(module) not in known:
+                known[type(module)] = linear_calls(calls[module], tokens)
+            own = known[type(module)]
+            if not own:
+                refused[mixer.kind] = reason(calls[module])
+            found += layers_of(mixer, path, own, calls[module])
+    kinds = {mixer.kind for mixer in mixers} - set(refused)
+    return LinearLayers(tuple(found), refused, frozenset(kinds))
+
+
+def linear_calls(calls: Sequence[KernelCall], tokens: int) -> dict[tuple[str, int], Values]:
+    """The last function with maps, as often as it is called; what comes before feeds its values."""
+    for last in reversed(calls):
+        if values_of(last, tokens) is not None:
+            found = {
+                call.place: values_of(call, tokens) for call in calls if call.name == last.name
+            }
+            return {place: values for place, values in found.items() if values is not None}
+    return {}
+
+
+def reason(calls: Sequence[KernelCall]) -> str:
+    tried = ", ".join(dict.fromkeys(call.name for call in calls))
+    if not tried:
+        return "it calls no function whose arguments could be tried"
+    return (
+        f"nothing that it calls is linear in an argument that reaches other tokens (tried: {tried})"
+    )
+
+
+def layers_of(
+    mixer: Mixer, path: str, own: Mapping[tuple[str, int], Values], calls: Iterable[KernelCall]
+) -> Iterator[LinearLayer]:
+    """The layers of one module; several of a kind are numbered."""
+    there = {call.place: call for call in calls}
+    alone = len(mixer.paths) == 1
+    for number, (place, values) in enumerate(own.items(), 1):
+        if place not in there:
+            continue
+        words = [mixer.kind] if alone else [mixer.kind, path.rpartition(".")[2]]
+        words += [] if number == 1 else [str(number)]
+        site = Site(mixer.stack, mixer.layer, " ".join(words), LINEAR, path)
+        yield LinearLayer(site, place, values, heads_of(there[place], values))
+
+
+def heads_of(call: KernelCall, values: Values) -> int:
+    shape = call.arguments()[values.key].shape
+    heads = 1
+    for axis, size in enumerate(shape):
+        heads *= 1 if axis in (0, values.token, values.shared) else size
+    return heads
+
+
+Observe = Callable[[Site, Strip], bool | None]
+
+
+@dataclass
+class LinearRun:
+    """What one forward pass has shown of its linear layers."""
+
+    missed: dict[Site, float] = field(default_factory=dict)
+    """‖A v - y‖ / ‖y‖ of each."""
+
+
+@contextmanager
+def streaming_linear(
+    model: nn.Module,
+    layers: Collection[LinearLayer],
+    heads: Mapping[Site, Sequence[int]],
+    observe: Observe,
+    memory: int,
+) -> Iterator[LinearRun]:
+    """Within, every forward pass hands the maps of these layers to `observe`; its output is what it is."""
+    run = LinearRun()
+    modules = {layer.site.name: model.get_submodule(layer.site.name) for layer in layers}
+    there = {(modules[layer.site.name], layer.place): layer for layer in layers}
+
+    def take(mixer: nn.Module, call: KernelCall) -> None:
+        layer = there.get((mixer, call.place))
+        if layer is not None:
+            with torch.autocast(call.arguments()[layer.values.key].device.type, enabled=False):
+                run.missed[layer.site] = hand_on(layer, call, heads[layer.site], observe, memory)
+
+    with watching_kernels(modules.values(), take):
+        yield run
+    missing = [layer.site for layer in layers if layer.site not in run.missed]
+    if missing:
+        raise InputError(
+            f"layer {missing[0].layer} ({missing[0].name}) has a map on the short input on which it was proved, and does not "
+            "run here: how the model mixes its tokens depends on its input, which is not understood."
+        )
+
+
+def hand_on(
+    layer: LinearLayer, call: KernelCall, heads: Sequence[int], observe: Observe, memory: int
+) -> float:
+    """The maps of one layer, strip by strip; how far A v misses y."""
+    chosen = None if len(heads) == layer.heads else torch.tensor(heads)
+    maps = LinearMap(call, layer.values, chosen)
+    rows = rows_within(memory, len(heads) * maps.tokens * maps.leaf.element_size())
+    rows = max(rows - rows % maps.at_once, min(rows, maps.at_once))
+    outputs, missed = maps.outputs(), 0.0
+
+    def strips(number: int) -> Iterator[Strip]:
+        nonlocal missed
+        for strip in maps.strips(rows):
+            if number == 0:
+                part = slice(strip.first, strip.first + strip.weights.shape[1])
+                missed += float((maps.applied(strip) - outputs[:, part]).double().square().sum())
+            yield as_strip(layer, strip, maps.tokens)
+
+    in_rounds(strips, lambda strip: bool(observe(layer.site, strip)))
+    return vouched(layer.site, missed, outputs)
+
+
+def as_strip(layer: LinearLayer, strip: LinearStrip, tokens: int) -> Strip:
+    """Shares of the sizes beside the map itself, up to the last key that the rows see."""
+    weights, first = strip.weights[None], strip.first
+    visible = None
+    if layer.values.causal:
+        last = first + weights.shape[2]
+        hidden = weights.new_ones(weights.shape[2:], dtype=torch.bool).triu(first + 1)
+        if bool(weights.masked_select(hidden).any()):
+            site = layer.site
+            raise InputError(
+                f"layer {site.layer} ({site.name}) takes from later tokens here, and did not on the short input."
+            )
+        weights, visible = weights[..., :last], ~hidden[None, None, :, :last]
+    sizes = weights.abs()
+    shares = sizes / sizes.sum(dim=-1, keepdim=True).clamp_min(torch.finfo(sizes.dtype).tiny)
+    return Strip(shares, first, 0, tokens, tokens, visible, applied=weights)
+
+
+def vouched(site: Site, missed: float, outputs: Tensor) -> float:
+    """‖A v - y‖ / ‖y‖, small enough."""
+    size = float(outputs.double().square().sum())
+    found = sqrt(missed / size) if size > 0.0 else missed
+    if found != found:
+        raise NotFinite(
+            f"layer {site.layer} ({site.name}): its map is not finite; the weights or the states before it are not."
+        )
+    if found > INCOMPLETE.get(outputs.dtype, INCOMPLETE[torch.float32]):
+        raise InputError(
+            f"layer {site.layer} ({site.name}): its map times its values misses its output by {found:.1e} of its size, so "
+            "the map cannot be vouched for: leave the layer out with `layers`."
+        )
+    return found

@@ -187,6 +187,8 @@ def model_study(
     texts = inputs_of(checkpoint, wanted)
     subject = proved(checkpoint.body, texts[0])
     refuse_absent(heads_there(subject), plan)
+    if subject.linear.found and not asked.metric:
+        plan = replace(plan, metrics=plan.metrics.and_of_linear())
     for text in texts:
         require_room_to_run(subject.body, text.tokens, plan.strip_memory)
     twin = None
@@ -270,11 +272,13 @@ def announce(
         say(f"{what}: {size / 1e6:.3g} MB → {path}")
 
 
-def proved(body: "PreTrainedModel", text: ModelInput) -> HeadSubject:
-    """The model's blocks and attention, the capture proved on a short input; of a module without a config on its text."""
-    own = isinstance(body, OwnModule)
-    short = text.kwargs if own else example_inputs(body, PROBE_TOKENS)
-    tokens = text.tokens if own else PROBE_TOKENS
+def proved(body: "PreTrainedModel", text: ModelInput | None = None) -> HeadSubject:
+    """The model's blocks and attention, the capture proved on a short input; of a module of another origin on its text."""
+    own, tokens = isinstance(body, OwnModule), PROBE_TOKENS
+    if own and text is not None:
+        short, tokens = text.kwargs, text.tokens
+    else:
+        short = example_inputs(body, tokens)
     with own_precision(body):
         shapes = prove(body, short).shapes
         stacks = structure_of(body, short, may_have_none=own).stacks

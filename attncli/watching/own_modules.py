@@ -39,7 +39,8 @@ class OwnModule(nn.Module):
 def held(module: nn.Module) -> OwnModule:
     """Called as the module's own class is, so that sentences name that."""
     name = type(module).__name__
-    return type(name, (OwnModule,), {})(module)
+    found: OwnModule = type(name, (OwnModule,), {})(module)
+    return found
 
 
 def attending(around: Sequence[Call]) -> nn.Module:

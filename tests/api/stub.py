@@ -43,6 +43,7 @@ OWN = {
     "progress": "bool | Callable[[int, int, str], None] | None",
     "pictures": "bool",
     "tokenizer": "Any",
+    "inputs": "Any",
     "save_module": "str | PathLike[str] | None",
     "pattern": "Any",
     "old": "str | PathLike[str] | Report",

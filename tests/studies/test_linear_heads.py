@@ -20,7 +20,7 @@ HYBRID = "random:qwen3_next?layers=4&tiny"
 METRICS = [
     "entropy", "entropy_normalised", "effective_support", "distance", "sink", "previous_token", "self_attention",
     "offset_profile", "s1", "attention_stable_rank", "logit_spread", "virtual_sink", "head_contribution",
-    "attention_stable_rank_centred",
+    "attention_stable_rank_centred", "negative_share", "off_diagonal_rank",
 ]  # fmt: skip
 
 Maps = dict[int, np.ndarray[Any, Any]]
@@ -122,6 +122,18 @@ def test_spectra_are_those_of_the_signed_map(run: tuple[Report, Maps]) -> None:
         assert row.value == pytest.approx((values**2).sum() / values[0] ** 2, rel=1e-6)
 
 
+def test_ranks_and_signs_are_those_of_the_map(run: tuple[Report, Maps]) -> None:
+    report, maps = run
+    for row in rows_of(report, "negative_share"):
+        weights = maps[row.layer][row.head]  # type: ignore[index]
+        wanted = np.mean([-r[r < 0].sum() / abs(r).sum() for r in weights])
+        assert row.value == pytest.approx(wanted, abs=1e-12)
+        assert row.keys["uniform"] == 0.0
+    for row in rows_of(report, "off_diagonal_rank"):
+        block = maps[row.layer][row.head][TOKENS // 2 :, : TOKENS // 2]  # type: ignore[index]
+        assert row.value == np.linalg.matrix_rank(block, rtol=1e-4)
+
+
 def test_nulls_are_those_of_even_attention(run: tuple[Report, Maps]) -> None:
     report, _ = run
     for row in rows_of(report, "distance"):
@@ -179,7 +191,7 @@ def test_roles_of_both_kinds() -> None:
     assert "of 12 linear heads" in report.headline
     about = {finding.about: finding.text for finding in report.findings}
     assert "of 12 heads" in about["gated delta nets"]
-    assert "even attention: 7.25" in about["gated delta nets"]
+    assert "median memory length" in about["gated delta nets"]
     assert "of 4 heads" in about["softmax heads"]
     roles = [row for row in report.rows if row.metric == "role"]
     assert len(roles) == 16

@@ -47,13 +47,22 @@ def keywords(module: nn.Module, text: Any) -> dict[str, Any]:
         raise UsageError(
             f"`inputs` do not fit the forward of {type(module).__name__}: {error}."
         ) from None
-    found = {}
+    found: dict[str, Any] = {}
     for name, value in bound.arguments.items():
         kind = bound.signature.parameters[name].kind
         if kind is inspect.Parameter.VAR_POSITIONAL:
             raise UsageError(f"{type(module).__name__} takes `*{name}`: give `inputs` by name.")
         found |= value if kind is inspect.Parameter.VAR_KEYWORD else {name: value}
     return found
+
+
+def in_type(inputs: Mapping[str, Any], dtype: torch.dtype) -> dict[str, Any]:
+    """Floating tensors as the model has them, which the question may run in another type than its own."""
+
+    def cast(value: Any) -> Any:
+        return value.to(dtype) if isinstance(value, Tensor) and value.is_floating_point() else value
+
+    return {name: cast(value) for name, value in inputs.items()}
 
 
 def refuse_what_does_not_run(model: nn.Module, inputs: Mapping[str, Any]) -> None:

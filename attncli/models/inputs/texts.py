@@ -15,7 +15,12 @@ from torch import Tensor
 
 from attncli.errors import InputError, UsageError, parameters
 from attncli.models.inputs.decoder_inputs import shifted
-from attncli.models.inputs.given_inputs import given_keywords, keys_seen, refuse_what_does_not_run
+from attncli.models.inputs.given_inputs import (
+    given_keywords,
+    in_type,
+    keys_seen,
+    refuse_what_does_not_run,
+)
 from attncli.models.inputs.id_lists import Named, id_lists
 from attncli.models.inputs.text_files import texts_in
 from attncli.models.inputs.token_ranges import longest, vocabulary
@@ -134,7 +139,7 @@ def given_inputs(checkpoint: Checkpoint, options: WantedInput) -> list[ModelInpu
     if idle:
         raise UsageError(f"{parameters(idle)} and `inputs` exclude each other: leave one out.", rivals=[*idle, "inputs"])  # fmt: skip
     body = checkpoint.body
-    found = list(given_keywords(body, checkpoint.given))
+    found = [in_type(each, body.dtype) for each in given_keywords(body, checkpoint.given)]
     return [
         ModelInput(f"inputs {number}", "given inputs", each, tokens_given(body, each))
         for number, each in enumerate(found, 1)

@@ -36,17 +36,20 @@ class LiveModel:
     def identity(self) -> dict[str, Any]:
         """For the report."""
         model = self.model
-        own = isinstance(model, OwnModule)
         return {
             "kind": "live",
-            "name": (not own and model.name_or_path) or type(model).__name__,
-            **({} if own else {"model_type": model.config.model_type}),
+            "name": getattr(model, "name_or_path", "") or type(model).__name__,
+            **self.of_transformers(),
             "class": type(model).__name__,
             "parameters": sum(weight.numel() for weight in model.parameters()),
             "dtype": dtype_name(model.dtype),
             "device": str(model.device),
             "weight_sha256": state_sha256(str(self), stored_state(model)),
         }
+
+    def of_transformers(self) -> dict[str, str]:
+        """What only its models have."""
+        return {} if isinstance(self.model, OwnModule) else {"model_type": self.model.config.model_type}  # fmt: skip
 
 
 def stored_state(model: nn.Module) -> dict[str, torch.Tensor]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -39,8 +39,6 @@ from attncli.models.quiet import quiet
 from attncli.models.sources import Source, parse
 from attncli.processes.launch import launch
 from attncli.watching.own_modules import OwnModule
-
-Resting = TypeVar("Resting", PreTrainedModel, OwnModule)
 
 KEPT = ("use_cache", "output_attentions", "output_hidden_states")
 """What configs may ask a forward pass to keep for its caller."""
@@ -182,7 +180,7 @@ def filled(
     return loaded, report(folder, judged, prefix, options.allow_missing)
 
 
-def at_rest(model: Resting, device: torch.device | None) -> Resting:
+def at_rest(model: PreTrainedModel, device: torch.device | None) -> PreTrainedModel:
     """Evaluation mode, no gradients, no cache, on its device."""
     nn.Module.eval(model).requires_grad_(False)
     for module in model.modules():
@@ -190,7 +188,7 @@ def at_rest(model: Resting, device: torch.device | None) -> Resting:
         for kept in KEPT:
             if config is not None and getattr(config, kept, False):
                 setattr(config, kept, False)
-    if isinstance(model, PreTrainedModel) and model.dtype == torch.float64:
+    if model.dtype == torch.float64 and not isinstance(model, OwnModule):
         model.set_experts_implementation("eager")  # the grouped product has no float64 kernel
     if device is not None and device.type != "cpu":
         nn.Module.to(model, device)
@@ -201,14 +199,14 @@ def live_checkpoint(live: LiveModel, options: LoadOptions, device: torch.device)
     """The caller's own module, where it is; only within `left_as_it_was`, which undoes what is done to it here."""
     if device.type != "cpu" or options.device_map is not None or options.tensor_parallel:
         raise UsageError("a live module is measured where it is: move it, or leave `device` out.")
-    model, identity = live.model, live.identity()
+    model, identity = cast(PreTrainedModel, live.model), live.identity()
     dtype = wanted_dtype(options.dtype, model.dtype, model.device)
     if options.dtype is None and not options.half:
         dtype = torch.promote_types(dtype, torch.float32)
     in_dtype(model, dtype)
     at_rest(model, None)
     return Checkpoint(
-        cast(PreTrainedModel, model),
+        model,
         {**identity, "dtype": dtype_name(dtype)},
         None,
         tokenizer=live.tokenizer,

@@ -96,7 +96,7 @@ def in_roles(heads: Sequence[PlayedHead], what: str = "heads") -> str:
 
 def distances(own: Sequence[PlayedHead], softmax: Sequence[PlayedHead]) -> str:
     """How far back they look, beside softmax heads and even attention."""
-    metric = "distance"
+    metric = "memory_length" if any("memory_length" in head.numbers for head in own) else "distance"
     values = [head.numbers[metric] for head in own if metric in head.numbers]
     if not values:
         return ""
@@ -104,4 +104,5 @@ def distances(own: Sequence[PlayedHead], softmax: Sequence[PlayedHead]) -> str:
     even = [head.even[metric] for head in own if metric in head.even]
     beside = f"softmax heads: {number(median(others))}; " if others else ""
     beside += f"even attention: {number(median(even))}" if even else ""
-    return f"; median distance {number(median(values))} tokens ({beside})"
+    what = metric.replace("_", " ")
+    return f"; median {what} {number(median(values))} tokens ({beside})"

@@ -8,6 +8,7 @@ probe               one watched forward
 blocks              stacks of blocks, and their states as they pass
 stack_names         what the stacks are called
 named_module        a module by the end of its path
+cut_streams         the first tokens alone of what an image or a sound becomes
 stream_places       where a block takes its stream in and gives it out
 position_counts     how many of them an image or a sound becomes
 token_layout        any state as [batch, token, feature]

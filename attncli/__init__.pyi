@@ -38,6 +38,7 @@ def rank_collapse(
     with_random_init: bool = False,
     sub_blocks: bool = False,
     theorem: bool = False,
+    gates: bool = False,
     blocks: int | None = None,
     variants: str | Iterable[str | int] = (),
     remove_outlier: bool = False,

@@ -23,6 +23,7 @@ network_sources       from options to networks; what each question takes
 opened_models         from options to a model, loaded and proved
 circle_studies        from options to a study, one file for each kind of answer
 head_studies
+length_studies
 map_sources           maps in a file, whoever has saved them
 weight_studies
 attribution_studies

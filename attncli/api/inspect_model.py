@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from attncli.gates import Condition
 
 
+NO_LENGTHS = ("top", "sort", "random_tokens")
+"""What says nothing of a sweep over lengths."""
+
+
 @question(own=("tokenizer",))
 def inspect_model(
     *,
@@ -35,8 +39,8 @@ def inspect_model(
             metavar="NAME,…",
             complete=completion(lambda: [*GROUPS, *head_metrics()]),
             usual=True,
-            help="Metrics or groups: attention, spectra, roles, copying, lazy, sinks, states, all, or weights with "
-            "--weights-only. "
+            help="Metrics or groups: attention, spectra, roles, copying, lazy, sinks, gates, memory, states, all, or weights "
+            "with --weights-only. "
             "[default: what tells the heads' roles]",
         ),
     ] = None,
@@ -101,6 +105,14 @@ def inspect_model(
             "of the text. [table: the --top N by share]",
         ),
     ] = None,
+    sweep: Annotated[
+        str | None,
+        Option(
+            metavar="tokens=FROM:TO",
+            help="Dispersion: how largest_weight and entropy, or --metric, of each head move with the length of the text, "
+            "cut at doubling FROM … TO; of random tokens where no text is given.",
+        ),
+    ] = None,
     strip_memory: Annotated[
         int | None,
         Option(
@@ -143,10 +155,17 @@ def inspect_model(
         from attncli.api.attribution_studies import attribution_study
 
         others += [*["metric"] * bool(names), *["weights_only"] * weights_only]
+        others += ["sweep"] * (sweep is not None)
         others += [name for name in heads.given() if name != "top"]
         study = attribution_study(
             subject, attribute, heads.top, others, conditions, model, inputs, tokens, seed
         )
+    elif sweep is not None:
+        from attncli.api.length_studies import length_study
+
+        others += [*["tokens"] * (tokens is not None), *["weights_only"] * weights_only]
+        others += [name for name in (*heads.given(), *inputs.given()) if name in NO_LENGTHS]
+        study = length_study(subject, sweep, names, heads, others, conditions, model, inputs, seed)
     elif weights_only:
         from attncli.api.weight_studies import weights_study
 

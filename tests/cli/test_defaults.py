@@ -48,6 +48,7 @@ RUNS: Mapping[str, tuple[str, ...]] = {
         f"{TINY} --text-file essays.txt",
         f"{TINY} --metric states",
         f"{TINY} --attribute 0",
+        f"{TINY} --sweep tokens=4:8",
         "./bert --weights-only",
         "maps.safetensors",
     ),

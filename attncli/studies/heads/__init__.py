@@ -1,6 +1,7 @@
 """What does each head do?
 
 model_heads       a model while it runs
+length_sweep      how its numbers move with the length of the text
 saved_maps        maps in a file
 head_runs         one forward pass, looked at as it runs
 head_metrics      which metrics are measured

@@ -39,8 +39,8 @@ def inspect_model(
             metavar="NAME,…",
             complete=completion(lambda: [*GROUPS, *head_metrics()]),
             usual=True,
-            help="Metrics or groups: attention, spectra, roles, copying, lazy, sinks, states, all, or weights with "
-            "--weights-only. "
+            help="Metrics or groups: attention, spectra, roles, copying, lazy, sinks, gates, memory, states, all, or weights "
+            "with --weights-only. "
             "[default: what tells the heads' roles]",
         ),
     ] = None,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from attncli.studies import Progress
     from attncli.studies.model_runs import CollapseSubject
     from attncli.watching import Proof
+    from attncli.watching.cut_streams import Cut
     from attncli.watching.traits import Traits
 
 PROBE_TOKENS = 12
@@ -132,11 +133,13 @@ def in_arithmetic(
         return replace(subject, exact=True, why_plain=dict.fromkeys(variants, why_plain))
     if arithmetic != AUTO:
         return replace(subject, exact=True)
-    with own_precision(subject.body):
+    with own_precision(subject.body), examined.cut.streams():
         return replace(
             subject,
             exact=True,
-            why_plain=reasons_for_plain(subject, examined.short, variants, cheap),
+            why_plain=reasons_for_plain(
+                subject, examined.short, variants, cheap or bool(examined.cut.blocks)
+            ),
         )
 
 
@@ -179,12 +182,14 @@ class Examined(NamedTuple):
     proof: "Proof"
     short: "Mapping[str, Any]"
     """The input."""
+    cut: "Cut"
+    """What is cut of it inside the model."""
 
 
 def examined(model: "PreTrainedModel") -> Examined:
     """The model's blocks and attention, proved on a short input."""
     from attncli.models.loading.body import body_of
-    from attncli.models.random.short_inputs import short_inputs
+    from attncli.models.random.short_inputs import short_inputs, short_streams
     from attncli.studies.model_runs import CollapseSubject, own_precision
     from attncli.surgery import examine
     from attncli.watching import prove
@@ -193,11 +198,13 @@ def examined(model: "PreTrainedModel") -> Examined:
     body = body_of(model)
     with own_precision(body):
         short = short_inputs(body, PROBE_TOKENS)
-        proof = prove(body, short)
-        anatomy = examine(body, short)
-        traits = traits_of(body, anatomy.stacks, short, proof)
+        cut = short_streams(body, short, PROBE_TOKENS)
+        with cut.streams():
+            proof = prove(body, short)
+            anatomy = examine(body, short)
+            traits = traits_of(body, anatomy.stacks, short, proof)
     subject = CollapseSubject(body, anatomy, exact=False, eager_alone=proof.eager_alone)
-    return Examined(subject, traits, proof, short)
+    return Examined(subject, traits, proof, short, cut)
 
 
 def require_room(examined: Examined, texts: "Sequence[ModelInput]", states_are_kept: bool) -> None:

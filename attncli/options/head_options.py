@@ -23,6 +23,8 @@ GROUPS = (
     "copying",
     "lazy",
     "sinks",
+    "gates",
+    "memory",
     "states",
     "weights",
     "all",

@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import NamedTuple, TypeVar
 
 import torch
@@ -110,11 +109,8 @@ class Recorder:
 
     def within(self, run: BlockRun, after: str, stream: Tensor) -> None:
         """The stream between two sub-blocks."""
-        place, index = StatePlace(run.stack, after), run.call.layer + 1
-        if isinstance(stream, SplitTensor):
-            self.split(place, index, stream.state())
-        else:
-            self.plain(place, index, as_tokens(stream, 1, run.call.module))
+        stream = as_tokens(stream, 1, run.call.module)
+        self.plain(StatePlace(run.stack, after), run.call.layer + 1, stream)
 
     def plain(self, place: StatePlace, index: int, state: Tensor) -> None:
         """A state [batch of one, token, feature] of the model itself."""
@@ -140,6 +136,17 @@ class Recorder:
         line = self.place(lines, place)
         for name, value in found.items():
             line[name][index] = value
+
+
+class SplitPass(Recorder):
+    """Beside a stack whose stream is split, others may run in plain numbers: those are not what is asked for."""
+
+    def after_split_block(self, stack: Stack, index: int, state: Split) -> None:
+        self.split(StatePlace(stack.name), index, state)
+
+    def within(self, run: BlockRun, after: str, stream: Tensor) -> None:
+        if isinstance(stream, SplitTensor):
+            self.split(StatePlace(run.stack, after), run.call.layer + 1, stream.state())
 
 
 def steps_to(
@@ -278,13 +285,12 @@ class Run:
         return replace(self, subject=replace(subject, exact=False)).in_plain_numbers(why)
 
     def exactly(self) -> Curves:
-        """Common row and residual apart, one pass for each stack."""
-        record = Recorder(self.subject.stacks, self.metrics, self.where, self.over)
+        """Common row and residual apart."""
+        record = SplitPass(self.subject.stacks, self.metrics, self.where, self.over)
         with self.code(record):
-            for stack in self.subject.stacks:
-                observe = partial(record.split, StatePlace(stack.name))
-                stacks = self.subject.stacks
-                run_exactly(self.subject.body, stack, self.text.kwargs, observe, stacks)
+            run_exactly(
+                self.subject.body, self.subject.stacks, self.text.kwargs, record.after_split_block
+            )
         return {
             place: Trajectory(values, [], arithmetic=EXACT)
             for place, values in record.values.items()

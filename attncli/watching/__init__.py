@@ -8,6 +8,7 @@ probe               one watched forward
 blocks              stacks of blocks, and their states as they pass
 stack_names         what the stacks are called
 named_module        a module by the end of its path
+cut_streams         the first tokens alone of what an image or a sound becomes
 stream_places       where a block takes its stream in and gives it out
 position_counts     how many of them an image or a sound becomes
 token_layout        any state as [batch, token, feature]
@@ -33,6 +34,7 @@ map_gradients       maps kept whole, to differentiate by
 beside              the same of a pass that runs as ever, with gradients
 capture             the context that puts these around a model
 output_projections  the linear layers that take the heads' outputs
+output_gates        the gates that multiply these outputs before
 proof               that what was captured is the model's own attention
 map_names           what the tensors of a file of maps are called
 foreign_maps        maps as other programs keep them, found by their names and shapes
@@ -43,6 +45,7 @@ map_files           saved maps, read a strip at a time
 from attncli.watching.attention_sites import Shape, Site
 from attncli.watching.capture import STRIP_MEMORY, streaming
 from attncli.watching.interface import Strip, in_rounds
+from attncli.watching.output_gates import watching_gates
 from attncli.watching.output_projections import watching_projections
 from attncli.watching.proof import Proof, prove
 
@@ -55,5 +58,6 @@ __all__ = [
     "in_rounds",
     "prove",
     "streaming",
+    "watching_gates",
     "watching_projections",
 ]

@@ -48,6 +48,16 @@ def given(output: Any) -> torch.Tensor | None:
     return output if is_stream(output) else None
 
 
+def given_instead(output: Any, old: torch.Tensor, new: torch.Tensor) -> Any:
+    """The same output with another tensor in one's place."""
+    if isinstance(output, Mapping):
+        changed = {name: given_instead(value, old, new) for name, value in output.items()}
+        return type(output)(**changed)
+    if type(output) in (list, tuple):
+        return type(output)(given_instead(value, old, new) for value in output)
+    return new if output is old else output
+
+
 def second_taken(args: tuple[Any, ...]) -> torch.Tensor | None:
     """What may be a second stream: the tensor after the first, as wide."""
     if len(args) < 2 or not (is_stream(args[0]) and is_stream(args[1])):

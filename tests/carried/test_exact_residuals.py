@@ -15,6 +15,7 @@ from oracles.forwards.tiny_models import FOR_ARBITRARY_PRECISION, TINY
 from torch import nn
 
 from attncli.carried.exact.handwritten_norms import understood
+from attncli.carried.exact.split_run import SplitPassage, TakesOfOthers, exact_code, one_pass
 from attncli.carried.exact.split_tensor import SplitTensor, split_of
 from attncli.errors import NoRule
 from attncli.models.inputs.texts import ModelInput
@@ -268,3 +269,50 @@ def test_sizes_that_no_model_has_are_the_configs_fault(
     assert done.code == 3
     assert "config" in done.err
     assert "bug" not in done.err
+
+
+def opened(kind: str, sizes: Mapping[str, str]) -> tuple[CollapseSubject, ModelInput]:
+    """A small model in exact arithmetic, and what it reads."""
+    with quiet():
+        model = build(kind, {"tiny": "", **sizes}, 0, torch.float64)
+        inputs = dict(example_inputs(model))
+    model.config.use_cache = False
+    with own_precision(model):
+        return CollapseSubject(model, examine(model, inputs), True), ModelInput("text", "", inputs, 0)  # fmt: skip
+
+
+def test_a_decoder_is_given_what_is_left_of_a_collapsed_encoder() -> None:
+    """What cross-attention makes of its keys' and of its values' residual is of second order, some 400 digits down."""
+    subject, text = opened("bart", {"layers": "5"})
+    found = run_text(subject, text, {"one": VARIANTS["SAN"]}, [METRIC], lambda: None, True)["one"]
+    curves_ = {(place.stack, place.after): curve.measured[METRIC] for place, curve in found.items()}
+    last = curves_["encoder", ""][-1]
+    assert last < -190
+    assert curves_["decoder", ""][1] == pytest.approx(2 * last, abs=5)
+    assert curves_["encoder", "attention"][1:] == pytest.approx(curves_["encoder", ""][1:], abs=2)
+
+
+@pytest.mark.parametrize(("kind", "takes"), [("bart", [False, True]), ("clip", [False, False])])
+def test_a_stack_of_its_own_takes_nothing_of_others(kind: str, takes: list[bool]) -> None:
+    subject, text = opened(kind, {})
+    found = []
+    with torch.no_grad(), own_precision(subject.body), exact_code(subject.body):
+        for stack in subject.stacks:
+            passage = SplitPassage((stack,), subject.stacks, lambda *_: None)
+            try:
+                one_pass(subject.body, text.kwargs, passage)
+                found.append(False)
+            except TakesOfOthers:
+                found.append(True)
+    assert found == takes
+
+
+def test_all_stacks_run_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    subject, text = opened("bart", {})
+    passes = []
+    usual = subject.body.forward
+    monkeypatch.setattr(
+        subject.body, "forward", lambda *a, **k: (passes.append(1), usual(*a, **k))[1]
+    )
+    run_text(subject, text, {"one": VARIANTS["SAN"]}, [METRIC], lambda: None)
+    assert len(passes) == 1

@@ -358,49 +358,47 @@ def residuals(
     switches: Switches,
     digits: int,
 ) -> dict[str, list[float]]:
-    """log10 r at states 0 … L of every stack, by subtraction."""
+    """log10 r at states 0 … L of every stack, by subtraction; what one stack gives another has all digits too."""
     number = network.numbers(digits)
-    found: dict[str, list[float]] = {}
-    for stack_ in anatomy.stacks:
-        states: list[Any] = []
-        with (
-            torch.no_grad(),
-            eager_everywhere(model),
-            switched(model, anatomy, switches),
-            around_forwards(
-                blocks_of(anatomy.stacks), Passing(anatomy.stacks, stack_, states, number).around
-            ),
-            suppress(Done),
-        ):
-            model(**inputs)
-        found[stack_.name] = [
+    passing = Passing(anatomy.stacks, number)
+    with (
+        torch.no_grad(),
+        eager_everywhere(model),
+        switched(model, anatomy, switches),
+        around_forwards(blocks_of(anatomy.stacks), passing.around),
+        suppress(Done),
+    ):
+        model(**inputs)
+    return {
+        stack_.name: [
             network.log10_residual(x.reshape(-1, x.shape[-1]).tolist(), number) for x in states
         ]
-    return found
+        for stack_, states in passing.states.items()
+    }
 
 
 class Passing:
-    """From the first block's input on the stream is precise."""
+    """From the first block's input on every stream is precise."""
 
-    def __init__(
-        self, stacks: tuple[Stack, ...], stack: Stack, states: list[Any], number: network.Number
-    ) -> None:
+    def __init__(self, stacks: tuple[Stack, ...], number: network.Number) -> None:
         self.following = Following(stacks)
-        self.stack, self.states, self.number = stack, states, number
+        self.states: dict[Stack, list[Any]] = {stack_: [] for stack_ in stacks}
+        self.number = number
 
     def around(self, forward: Any, module: Any, args: Any, kwargs: Any) -> Any:
-        if self.following.take(module)[0] is not self.stack:
-            return forward(*args, **kwargs)
+        stack_, call = self.following.take(module)
         stream = taken(args, kwargs)
         assert stream is not None
-        if not self.states:
-            first = Precise(precise(stream.numpy(), self.number), self.number)
-            self.states.append(first.values.copy())
-            args, kwargs = replaced(args, kwargs, stream, first)
+        if call.layer == 0:
+            if not isinstance(stream, Precise):
+                first = Precise(precise(stream.numpy(), self.number), self.number)
+                args, kwargs = replaced(args, kwargs, stream, first)
+                stream = first
+            self.states[stack_].append(stream.values.copy())
         output = forward(*args, **kwargs)
         state = given(output)
         assert isinstance(state, Precise)
-        self.states.append(state.values.copy())
-        if len(self.states) > len(self.stack.calls):
+        self.states[stack_].append(state.values.copy())
+        if all(len(found) > len(each.calls) for each, found in self.states.items()):
             raise Done
         return output

@@ -1,5 +1,6 @@
 """Sends a stack of blocks through its own code with the common row and the residual apart."""
 
+import math
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,16 +21,18 @@ from attncli.carried.exact import (  # noqa: F401  (they enter their rules)
 )
 from attncli.carried.exact.handwritten_norms import exact_norms
 from attncli.carried.exact.split_tensor import SplitTensor, no_rule, split_of
-from attncli.errors import InputError, Unresolved
+from attncli.errors import InputError, NoRule, Unresolved
+from attncli.maths.softmax import RESOLVED_BITS
 from attncli.maths.split import Split
+from attncli.watching.attention_calls import tensors_in
 from attncli.watching.blocks import Following, Stack, blocks_of
 from attncli.watching.capture import eager_everywhere
 from attncli.watching.proof import LONGEST, out_of_memory
-from attncli.watching.stream_places import given, replaced, taken
+from attncli.watching.stream_places import given, given_instead, replaced, taken
 from attncli.watching.wrapping import around_forwards
 
-Observe = Callable[[int, Split], None]
-"""observe(state 0 … L, X)"""
+Observe = Callable[[Stack, int, Split], None]
+"""observe(stack, state 0 … L, X)"""
 
 
 FAILURES = (AttributeError, LookupError, NotImplementedError, RuntimeError, TypeError, ValueError)
@@ -51,17 +54,35 @@ def exact_code(model: nn.Module) -> Iterator[None]:
 
 
 def run_exactly(
-    model: nn.Module,
-    stack: Stack,
-    inputs: Mapping[str, Any],
-    observe: Observe,
-    stacks: tuple[Stack, ...] = (),
+    model: nn.Module, stacks: tuple[Stack, ...], inputs: Mapping[str, Any], observe: Observe
 ) -> None:
-    """One forward pass of the stack; ends early, without an error, where rounding has swallowed the residual.
+    """All stacks in one forward pass, each given what the others made: as split tensors where those have collapsed.
 
-    `stacks`: all of the model's, to tell which run of a block that several share is this one's.
+    Where something between them has no rule, or one has lost its residual before others began, those run in passes of
+    their own, if they take nothing of it: what is made from a collapsed state in plain numbers is made from rounding.
     """
-    passage = SplitPassage(stack, stacks or (stack,), observe)
+    passage = SplitPassage(stacks, stacks, observe)
+    why: NoRule | None = None
+    try:
+        one_pass(model, inputs, passage)
+    except NoRule as error:
+        why = error
+        if len(stacks) == 1:
+            raise
+    for stack in [each for each in stacks if why or each not in passage.begun]:
+        try:
+            one_pass(model, inputs, SplitPassage((stack,), stacks, observe))
+        except TakesOfOthers:
+            if why:
+                raise why from None
+
+
+class TakesOfOthers(Exception):
+    """A stack is given what another made."""
+
+
+def one_pass(model: nn.Module, inputs: Mapping[str, Any], passage: "SplitPassage") -> None:
+    """To the end of the last stack, or until one has lost its residual; that is no error."""
     try:
         with torch.no_grad(), around_forwards(blocks_of(passage.stacks), passage.around):
             model(**inputs)
@@ -73,7 +94,7 @@ def run_exactly(
         said = next(iter(str(error).splitlines()), "")[:LONGEST]
         why = f"code that fails on it with {type(error).__name__}, {said},"
         raise no_rule(why, where_raised(error)) from error
-    raise InputError(f"stack {stack.name} was not run to its end.")
+    raise InputError(f"stack {passage.wanted[-1].name} was not run to its end.")
 
 
 def where_raised(error: Exception) -> str:
@@ -87,33 +108,63 @@ def where_raised(error: Exception) -> str:
 
 
 class SplitPassage:
-    """From the first block's input to the last one's output, the stream is a split tensor."""
+    """From the first block's input of each wanted stack to the last one's output, its stream is a split tensor."""
 
-    def __init__(self, stack: Stack, stacks: tuple[Stack, ...], observe: Observe) -> None:
-        self.stack = stack
+    def __init__(
+        self, wanted: tuple[Stack, ...], stacks: tuple[Stack, ...], observe: Observe
+    ) -> None:
+        self.wanted = wanted
         self.stacks = stacks
         self.following = Following(stacks)
         self.observe = observe
-        self.done = 0
+        self.begun: set[Stack] = set()
+        self.ended: set[Stack] = set()
 
     def around(self, forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
-        if self.following.take(module)[0] is not self.stack:
-            return forward(*args, **kwargs)
-        stream = taken(args, kwargs)
-        assert stream is not None  # the probe has seen it
-        if not isinstance(stream, SplitTensor):
-            first = first_state(stream)
-            self.observe(0, first.state())
+        stack, call = self.following.take(module)
+        if stack not in self.wanted:
+            return unknown(forward(*args, **kwargs))
+        if len(self.wanted) < len(self.stacks) and any(map(is_unknown, tensors_in((args, kwargs)))):
+            raise TakesOfOthers
+        if call.layer == 0:
+            stream = taken(args, kwargs)
+            assert stream is not None  # the probe has seen it
+            self.begun.add(stack)
+            first = stream if isinstance(stream, SplitTensor) else first_state(stream)
+            self.observe(stack, 0, first.state())
             args, kwargs = replaced(args, kwargs, stream, first)
         output = forward(*args, **kwargs)
-        self.done += 1
         state = given(output)
         if not isinstance(state, SplitTensor):
             raise no_rule(f"what {type(module).__name__} does to lose the tokens")
-        self.observe(self.done, state.state())
-        if self.done == len(self.stack.calls):
+        self.observe(stack, call.layer + 1, state.state())
+        return self.ending(stack, output, state) if call is stack.calls[-1] else output
+
+    def ending(self, stack: Stack, output: Any, state: SplitTensor) -> Any:
+        """What a stack's last block gives; the last one of all ends the pass."""
+        self.ended.add(stack)
+        if len(self.ended) == len(self.wanted):
             raise Arrived
-        return output
+        resolved = state.varying.exponent >= state.common.exponent - RESOLVED_BITS
+        return given_instead(output, state, state.plain()) if resolved else output
+
+
+def unknown(output: Any) -> Any:
+    """A block's output with NaN for its state, which marks whatever is made of it."""
+    state = given(output)
+    return (
+        output
+        if state is None
+        else given_instead(output, state, state.new_full((), math.nan).expand_as(state))
+    )
+
+
+def is_unknown(tensor: torch.Tensor) -> bool:
+    return (
+        tensor.is_floating_point()
+        and not isinstance(tensor, SplitTensor)
+        and bool(tensor.isnan().any())
+    )
 
 
 def first_state(stream: torch.Tensor) -> SplitTensor:

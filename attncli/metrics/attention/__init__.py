@@ -9,8 +9,10 @@ A file holds a function of its own name under `@measure(…)`, which says what t
     spectrum  the largest singular values (`_map_spectrum.Spectrum`): likewise
     gram      all singular values (`_gram.Gram`): likewise
     energy    squares of what each key has received (`_column_energy.ColumnEnergy`): likewise
+    block     where late queries look at early keys (`_past_block.PastBlock`): likewise
     sides     queries, keys and values (`_sides.Sides`): likewise
     outputs   what the heads write (`_outputs.Outputs`): likewise
+    gates     what multiplies that before (`_gates.Gates`): one number for each head, of one text
 
 Tensors are only used by their methods, so that nothing here imports torch. Axes: [batch, head, query, key]; a map's
 batch items count alike.
@@ -28,10 +30,10 @@ ATTENTION = Registry("attention metric", "attncli.metrics.attention")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-BESIDE_MAPS = ("outputs", "sides")
+BESIDE_MAPS = ("outputs", "sides", "gates")
 """What a map does not show."""
 
-GROUPS = ("attention", "spectra", "roles", "copying", "lazy", "sinks")
+GROUPS = ("attention", "spectra", "roles", "copying", "lazy", "sinks", "gates", "memory")
 """What metrics may be called by together."""
 
 
@@ -41,9 +43,9 @@ class Nature:
 
     unit: str
     of: str
-    """What the function is given: rows, columns, offsets, spectrum, gram, energy, sides or outputs."""
+    """What the function is given: rows, columns, offsets, spectrum, gram, energy, block, sides, outputs or gates."""
     group: str
-    """attention, roles, copying, spectra, lazy or sinks: what `--metric` may call it by."""
+    """attention, roles, copying, spectra, lazy, sinks, gates or memory: what `--metric` may call it by."""
     needs: tuple[str, ...]
     """What the map must have for the metric to apply, in the words of `_totals.Totals`."""
     axis: str
@@ -54,6 +56,8 @@ class Nature:
     """What is made of the numbers of several queries, batch items and texts: their mean, max or min."""
     enough: bool
     """Whether only queries count that see at least half as many keys as the one that sees the most."""
+    undefined: str
+    """Why a head has no such number, where it is nan."""
     text: str
     """The kind of text that attn makes for it; empty where it is measured on the user's, or on repeats."""
 
@@ -67,12 +71,15 @@ def measure(
     signed: bool = False,
     take: str = "mean",
     enough: bool = False,
+    undefined: str = "",
     text: str = "",
 ) -> Callable[[Function], Function]:
     """Attach a metric's nature; the function itself is returned untouched."""
 
     def attach(function: Function) -> Function:
-        function.nature = Nature(unit, of, group, needs, axis, signed, take, enough, text)  # type: ignore[attr-defined]
+        function.nature = Nature(  # type: ignore[attr-defined]
+            unit, of, group, needs, axis, signed, take, enough, undefined, text
+        )
         return function
 
     return attach

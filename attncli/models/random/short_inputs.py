@@ -2,23 +2,27 @@
 
 Images have a size of the model's own, and proofs on it cost as much as the run itself. A model of one row of patches
 takes smaller ones where it fits its positions to them. Models that merge patches or attend in windows are not asked: a
-window larger than the image is another path through their code, and some remember it.
+window larger than the image is another path through their code, and some remember it. Of all others that take one size
+alone the streams are cut where the blocks take them in.
 """
 
 import inspect
+from collections.abc import Mapping
 from typing import Any
 
 import torch
+from torch import nn
 from transformers import PreTrainedModel
 
 from attncli.models.model_classes import configs_of
 from attncli.models.random.dummy_inputs import example_inputs
+from attncli.watching.cut_streams import Cut, cut_of
 
 FITTED = "interpolate_pos_encoding"
 """The argument by which many a forward fits its positions to an image."""
 
 NOT_ONE_ROW = frozenset(
-    {"depths", "num_stages", "pool_scales", "sr_ratios", "strides", "window_size", "windows", "global_attn_indexes"}
+    {"depths", "num_stages", "sr_ratios", "strides", "window_size", "windows", "global_attn_indexes"}
 )  # fmt: skip
 """In the configs of models that merge patches or attend in windows."""
 
@@ -36,14 +40,25 @@ def short_inputs(model: PreTrainedModel, tokens: int) -> dict[str, Any]:
     return small if runs(model, small) else usual
 
 
+def short_streams(model: PreTrainedModel, inputs: Mapping[str, Any], tokens: int) -> Cut:
+    """Where an image or a sound among these inputs, too long for a proof, can be cut behind the embeddings."""
+    measured = any(value.is_floating_point() for value in inputs.values())
+    return cut_of(model, inputs, tokens, runs) if measured and not in_parts(model) else Cut()
+
+
 def of_one_row(model: PreTrainedModel) -> bool:
-    configs = [vars(config) for config in configs_of(model.config)]
-    return any("patch_size" in config for config in configs) and not any(
-        config.get(name) for config in configs for name in NOT_ONE_ROW
+    with_patches = any("patch_size" in vars(config) for config in configs_of(model.config))
+    return with_patches and not in_parts(model)
+
+
+def in_parts(model: PreTrainedModel) -> bool:
+    """Whether it merges patches or attends in windows."""
+    return any(
+        vars(config).get(name) for config in configs_of(model.config) for name in NOT_ONE_ROW
     )
 
 
-def runs(model: PreTrainedModel, inputs: dict[str, Any]) -> bool:
+def runs(model: nn.Module, inputs: Mapping[str, Any]) -> bool:
     """Whether the model takes them: one that does not says so in words of its own, of many kinds."""
     try:
         with torch.no_grad():

@@ -1,7 +1,7 @@
 """Which metrics `attn inspect-model` measures: by name, by group, or the set that answers what the heads do."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from attncli.errors import UsageError, unknown_name
 from attncli.metrics import METRICS, activations, attention
@@ -31,6 +31,8 @@ DEFAULT_HEADS = (
     "offset_share",
     "head_contribution",
 )
+LINEAR_HEADS = ("memory_length", "negative_share")
+"""What is told beside these where layers are linear."""
 DEFAULT_STATES = ("max_activation", "token_cosine_gap")
 SLOW = ("log10_residual_optimal",)
 """A state takes seconds to minutes: asked for by name alone."""
@@ -53,6 +55,10 @@ class Metrics:
     def on_repeats(self) -> tuple[str, ...]:
         """What only random tokens repeated twice show."""
         return tuple(name for name in self.heads if nature(name).group == "roles")
+
+    def and_of_linear(self) -> "Metrics":
+        """The default set where layers are linear too."""
+        return replace(self, heads=(*self.heads, *LINEAR_HEADS))
 
     def on_made(self) -> dict[str, tuple[str, ...]]:
         """By the kind of text that attn makes: what is measured on it."""

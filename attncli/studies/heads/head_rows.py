@@ -12,7 +12,7 @@ from torch import Tensor
 from attncli.metrics.activations._state import Peak
 from attncli.metrics.attention import nature
 from attncli.metrics.attention._map_spectrum import ROUNDS, STILL
-from attncli.records import Row, Scalar
+from attncli.records import NOT_APPLICABLE, Row, Scalar
 from attncli.studies.heads.head_runs import Seen
 from attncli.studies.nulls import UNIFORM
 from attncli.studies.statistics import UNRESOLVED, summary_row
@@ -122,7 +122,7 @@ def head_rows(
                 numbers = observed.numbers.get(site, range(len(found[0])))
                 short = observed.short(site, metric)
                 for row in site_rows(metric, site, found, beside, keys[site], keeps, numbers):
-                    yield row if short is None else unsettled(row, short, numbers)
+                    yield explained(row) if short is None else unsettled(row, short, numbers)
 
 
 def site_rows(
@@ -155,6 +155,14 @@ def site_rows(
                 layer=site.layer,
                 head=true_number,
             )
+
+
+def explained(row: Row) -> Row:
+    """With the metric's own reason where a head has no such number."""
+    undefined = nature(row.metric).undefined
+    if row.value is not None or not undefined:
+        return row
+    return replace(row, note=NOT_APPLICABLE + undefined)
 
 
 def unsettled(row: Row, short: "Tensor", numbers: Sequence[int]) -> Row:

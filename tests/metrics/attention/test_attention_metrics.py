@@ -234,12 +234,27 @@ def dense(name: str, a: np.ndarray, visible: np.ndarray, period: int) -> float:
         "received_mass_min": lambda: columns.min(),
         "received_mass_low": lambda: (columns < 0.1).mean(),
         "received_mass_gini": lambda: differences / (2 * n * columns.sum()),
+        "memory_length": lambda: next(
+            r for r in range(n) if a[abs(i - j) <= r].sum() >= 0.9 * a.sum()
+        ),
+        "decay": lambda: (
+            -np.polyfit(*told_decay([pairs(r, 0) for r in range(1, n // 2 + 1)]), 1)[0]
+        ),
+        "negative_share": lambda: 0.0,
+        "row_size": lambda: a.sum(axis=1).mean(),
+        "off_diagonal_rank": lambda: np.linalg.matrix_rank(a[n // 2 :, : n // 2], rtol=1e-4),
         "distance": lambda: (a * abs(i - j)).sum(axis=1).mean(),
         "self_attention": lambda: pairs(0, 0),
         "previous_token": lambda: pairs(1, 0),
         "duplicate_token": lambda: pairs(period, period),
         "induction": lambda: pairs(period - 1, period),
     }[name]()  # type: ignore[no-any-return]
+
+
+def told_decay(means: list[float]) -> tuple[list[int], list[float]]:
+    """Places and logarithms up to the first weight that is as good as nothing."""
+    there = next((r for r, mean in enumerate(means) if not mean > 1e-6), len(means))
+    return list(range(1, there + 1)), [math.log(mean) for mean in means[:there]]
 
 
 def rank_90(a: np.ndarray) -> float:
@@ -415,7 +430,48 @@ EXTREME = {
 @pytest.mark.parametrize("kind", EXTREME)
 def test_extreme_maps_have_finite_numbers(name: str, kind: str) -> None:
     found = measured(EXTREME[kind][None, None], [name], period=11)[name]
-    assert isinstance(found, str) or bool(torch.isfinite(found).all())
+    assert isinstance(found, str) or nature(name).undefined or bool(torch.isfinite(found).all())
+
+
+def test_numbers_that_are_nan_have_a_reason() -> None:
+    assert math.isnan(measured(EXTREME["one key each"][None, None], ["decay"])["decay"])  # type: ignore[arg-type]
+    assert "decay could be told" in nature("decay").undefined
+
+
+def test_weights_that_fall_with_distance_have_their_rate() -> None:
+    """e^-λr over its sum: the same slope in every row."""
+    place = torch.arange(200, dtype=torch.float64)
+    back = place[:, None] - place
+    for rate in (0.02, 0.3, 2.0):
+        weights = torch.where(back >= 0, (-rate * back).exp(), 0.0)
+        found = measured(weights[None, None], ["decay", "memory_length"])
+        assert float(found["decay"]) == pytest.approx(rate, rel=1e-9)
+        shares = np.array([float(weights.diagonal(-r).sum()) for r in range(200)]).cumsum()
+        assert float(found["memory_length"]) == int((shares < 0.9 * shares[-1]).sum())
+
+
+def test_a_recurrence_leaves_the_rank_of_its_state() -> None:
+    """Over 700 tokens by random columns, over 60 exactly; what has no state comes to the limit."""
+    generator = torch.Generator().manual_seed(0)
+    for tokens in (60, 700):
+        sides = torch.randn(2, tokens, 5, generator=generator, dtype=torch.float64)
+        weights = (sides[0] @ sides[1].T).tril()
+        given = Rows(weights.abs()[None, None], applied=weights[None, None])
+        totals = Totals(["off_diagonal_rank"], linear=True)
+        totals.add(given)
+        assert float(totals.values()["off_diagonal_rank"]) == 5  # type: ignore[arg-type]
+        full = measured(
+            torch.rand(1, 1, tokens, tokens, generator=generator), ["off_diagonal_rank"]
+        )
+        assert float(full["off_diagonal_rank"]) == min(tokens // 2, 256)  # type: ignore[arg-type]
+
+
+def test_signs_are_those_of_what_is_applied() -> None:
+    weights = torch.tensor([[1.0, 0.0], [-3.0, 1.0]], dtype=torch.float64)[None, None]
+    shares = weights.abs() / weights.abs().sum(-1, keepdim=True)
+    totals = Totals(["negative_share", "row_size"], linear=True)
+    totals.add(Rows(shares, applied=weights))
+    assert totals.values() == {"negative_share": torch.tensor(0.375), "row_size": torch.tensor(2.5)}
 
 
 HIDDEN_SCORES = {"least": torch.finfo(torch.float64).min, "infinite": -math.inf}

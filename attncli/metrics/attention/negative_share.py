@@ -1,0 +1,18 @@
+from typing import TYPE_CHECKING
+
+from attncli.metrics.attention import measure
+from attncli.metrics.attention._strip_rows import Rows
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@measure("1", group="memory", signed=True)
+def negative_share(rows: Rows) -> "Tensor":
+    """Mean over queries of Σ_j max(-A_ij, 0) / Σ_j |A_ij|: how much a head takes away rather than adds.
+
+    0: any softmax; 1/2: as much away as it adds.
+    """
+    weights = rows.as_applied.weights
+    sizes = weights.abs().sum(dim=-1)
+    return (weights.clamp_max(0.0).sum(dim=-1) / -sizes).abs()

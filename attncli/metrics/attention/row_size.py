@@ -1,0 +1,16 @@
+from typing import TYPE_CHECKING
+
+from attncli.metrics.attention import measure
+from attncli.metrics.attention._strip_rows import Rows
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@measure("1", group="memory", signed=True)
+def row_size(rows: Rows) -> "Tensor":
+    """Mean over queries of Σ_j |A_ij|: how much of its values a head takes in all.
+
+    1: any softmax without a learned sink.
+    """
+    return rows.as_applied.weights.abs().sum(dim=-1)

@@ -17,7 +17,7 @@ from attncli.options.model_options import InputOptions, ModelOptions, refuse_wit
 from attncli.records import Report
 from attncli.studies.heads.attribution import attribution
 from attncli.studies.heads.attribution_rows import METRICS, RELEVANCES
-from attncli.studies.heads.relevance import Asked
+from attncli.studies.heads.relevance import RelevanceAsked
 from attncli.studies.model_runs import own_precision
 from attncli.studies.paths.path_subject import PathSubject
 from attncli.watching import Site, prove
@@ -65,7 +65,7 @@ def attribution_study(
         return partial(attribution, subject, texts, token, top)
     if body.config.is_encoder_decoder:
         subject = of_the_decoder(subject)
-    asked = Asked(relevance, attentions(subject))
+    asked = RelevanceAsked(relevance, attentions(subject))
     announce(asked, subject, longest, heads, say)
     return partial(attribution, subject, texts, token, top, asked=asked)
 
@@ -96,7 +96,9 @@ def attentions(subject: PathSubject) -> frozenset[Site]:
     return frozenset(shapes)
 
 
-def announce(asked: Asked, subject: PathSubject, tokens: int, heads: int, say: Say) -> None:
+def announce(
+    asked: RelevanceAsked, subject: PathSubject, tokens: int, heads: int, say: Say
+) -> None:
     """What autograd keeps until the way back: of each layer its states and its maps, their scores and gradients."""
     body = subject.checkpoint.body
     size = next(body.parameters()).dtype.itemsize

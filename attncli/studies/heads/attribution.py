@@ -20,7 +20,7 @@ from attncli.studies.heads.attribution_rows import (
     views,
     whole_rows,
 )
-from attncli.studies.heads.relevance import Asked, relevance
+from attncli.studies.heads.relevance import RelevanceAsked, relevance
 from attncli.studies.heads.token_choices import POSITION, position_of
 from attncli.studies.model_runs import own_precision
 from attncli.studies.over_texts import counted, over_texts
@@ -33,7 +33,7 @@ def attribution(
     token: str,
     top: int | None = None,
     progress: Progress = no_progress,
-    asked: Asked | None = None,
+    asked: RelevanceAsked | None = None,
 ) -> Report:
     """Of one stack, over texts of one length; `top`: how many tokens the table lists; `asked`: relevance beside it."""
     refuse_different_places(token, texts)
@@ -82,7 +82,7 @@ def on_decoder(subject: PathSubject) -> bool:
 
 
 def attributed(
-    subject: PathSubject, text: ModelInput, token: str, asked: Asked | None = None
+    subject: PathSubject, text: ModelInput, token: str, asked: RelevanceAsked | None = None
 ) -> Attributed:
     """Of one text, held against the model's own output."""
     with own_precision(subject.body):

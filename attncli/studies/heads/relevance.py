@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attncli.errors import InputError
 from attncli.models.inputs.texts import ModelInput
-from attncli.studies.heads.relevance_targets import STATE, Explained, chosen_score
+from attncli.studies.heads.explained import STATE, Explained, chosen_score
 from attncli.studies.paths.path_subject import PathSubject
 from attncli.watching import Site
 from attncli.watching.attention_sites import blocks_around
@@ -21,7 +21,7 @@ LEAST = 1e-7
 
 
 @dataclass(frozen=True)
-class Asked:
+class RelevanceAsked:
     """What relevance is asked for."""
 
     target: str
@@ -40,7 +40,7 @@ class Relevance(NamedTuple):
     """Of each token that the other stack has read; empty where there is none."""
 
 
-class Weighed(NamedTuple):
+class WeighedMap(NamedTuple):
     """One attention: what is left of its map, times its gradient, over the heads."""
 
     site: Site
@@ -48,7 +48,9 @@ class Weighed(NamedTuple):
     """E_h[(∇A ⊙ A)⁺] [query, key]"""
 
 
-def relevance(subject: PathSubject, text: ModelInput, position: int, asked: Asked) -> Relevance:
+def relevance(
+    subject: PathSubject, text: ModelInput, position: int, asked: RelevanceAsked
+) -> Relevance:
     """One forward pass and one backward, with the maps of all layers kept."""
     headless = asked.target == STATE
     model = subject.body if headless else subject.checkpoint.model
@@ -86,7 +88,7 @@ def refuse_fixed_length(row: Tensor, text: ModelInput) -> None:
         )
 
 
-def attending_stack(subject: PathSubject, attentions: Iterable[Weighed], tokens: int) -> str:
+def attending_stack(subject: PathSubject, attentions: Iterable[WeighedMap], tokens: int) -> str:
     """What sites call the stack of blocks that is asked about."""
     found = {
         each.site.stack
@@ -102,16 +104,16 @@ def attending_stack(subject: PathSubject, attentions: Iterable[Weighed], tokens:
     return found.pop()
 
 
-def positive(kept: KeptMap, gradient: Tensor | None) -> Weighed:
+def positive(kept: KeptMap, gradient: Tensor | None) -> WeighedMap:
     """E_h[(∇A ⊙ A)⁺]; a map that the score does not hang on has no gradient, and is 0."""
     weights = kept.weights.detach().to("cpu", torch.float64)[0]
     if gradient is None:
-        return Weighed(kept.site, torch.zeros_like(weights[0]))
+        return WeighedMap(kept.site, torch.zeros_like(weights[0]))
     product = weights * gradient.to("cpu", torch.float64)[0]
-    return Weighed(kept.site, product.clamp_min(0.0).mean(dim=0))
+    return WeighedMap(kept.site, product.clamp_min(0.0).mean(dim=0))
 
 
-def rolled(attentions: Iterable[Weighed], stack: str) -> tuple[Tensor, Tensor | None]:
+def rolled(attentions: Iterable[WeighedMap], stack: str) -> tuple[Tensor, Tensor | None]:
     """R of a stack to itself, and to the stack that its cross-attention reads: the paper's equations 5 to 10.
 
     Equation 11 adds what the other stack has taken over from this one, which in an encoder-decoder is nothing.

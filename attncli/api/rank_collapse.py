@@ -1,6 +1,6 @@
 """The question of `attn rank-collapse`."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,6 +40,7 @@ from attncli.records import Report
 
 if TYPE_CHECKING:
     from attncli.models.sources import Source as Named
+    from attncli.networks.weights import Network
 
 Choose = Callable[..., dict[str, Switches]]
 """The variants, given the default of the network's source."""
@@ -101,6 +102,14 @@ def rank_collapse(
             help="The theorem layer by layer: β, its condition, and its one-layer bound against what attention does.",
         ),
     ] = False,
+    gates: Annotated[
+        bool,
+        Option(
+            "--gates",
+            help="Of networks with --attention gated: what each head's gate does, as `inspect-model --metric gates` has it of "
+            "models.",
+        ),
+    ] = False,
     blocks: Annotated[
         int | None,
         Option(
@@ -150,14 +159,14 @@ def rank_collapse(
     subject = sources.named(source, "rank_collapse", how.output)
     if asked.task is not None:
         others = [*for_models, *["remove_outlier"] * variants.remove_outlier]
-        others += ["theorem"] * theorem
+        others += [*["theorem"] * theorem, *["gates"] * gates]
         refuse_with_the_task(asked.task, source, network, others)
         study = circle_study(asked, training, list(choose()), network.width, sweep, run)
     elif subject.is_model:
         applied = model_switches.applied(choose())
         refuse_other_variants(conditions, applied, with_random_init)
         fixed = ["sweep"] * (sweep is not None)
-        fixed += ["remove_outlier"] * variants.remove_outlier
+        fixed += [*["remove_outlier"] * variants.remove_outlier, *["gates"] * gates]
         refuse_for_a_model(subject, network, run, *fixed)
         from attncli.api.opened_models import collapse_study
 
@@ -176,8 +185,10 @@ def rank_collapse(
         )
     else:
         refuse_without_a_model(subject, for_models)
-        refuse_theorem(theorem, sweep)
-        study = network_study(subject, sweep, choose, network, run, conditions, over, theorem)
+        refuse_layers({"theorem": theorem, "gates": gates}, sweep)
+        study = network_study(
+            subject, sweep, choose, network, run, conditions, over, theorem, gates
+        )
     before_the_work()
     how.doing(MEASURING)
     report: Report = study(metrics=metrics, progress=how.progress)
@@ -203,12 +214,13 @@ def blocks_between(
     return blocks
 
 
-def refuse_theorem(theorem: bool, sweep: str | None) -> None:
-    if theorem and sweep is not None:
-        raise UsageError(
-            "`theorem` is about the layers of one network: leave `sweep` out.",
-            rivals=["theorem", "sweep"],
-        )
+def refuse_layers(asked: Mapping[str, bool], sweep: str | None) -> None:
+    for name, wanted in asked.items():
+        if wanted and sweep is not None:
+            raise UsageError(
+                f"`{name}` is about the layers of one network: leave `sweep` out.",
+                rivals=[name, "sweep"],
+            )
 
 
 def refuse_other_variants(
@@ -270,9 +282,10 @@ def network_study(
     conditions: Sequence[Condition],
     over: int,
     theorem: bool,
+    gates: bool,
 ) -> Callable[..., Report]:
     if sweep is None:
-        return curve_study(source, choose, network, run, conditions, over, theorem)
+        return curve_study(source, choose, network, run, conditions, over, theorem, gates)
     return sweep_study(source, sweep, choose, network, run, conditions)
 
 
@@ -284,26 +297,28 @@ def curve_study(
     conditions: Sequence[Condition],
     over: int,
     theorem: bool,
+    gates: bool,
 ) -> Callable[..., Report]:
     """The study of one network over its layers, generated or from a file."""
     from attncli.api import network_sources as sources
     from attncli.gates import refuse_unmatched
     from attncli.studies.collapse.network_collapse import rank_collapse as curves
+    from attncli.studies.collapse.network_gates import with_gates
 
     if source.kind == "synthetic":
-        networks = sources.generated(sources.spec_from(network), run)
-        layers = range(networks[0].spec.layers + 1)
-        refuse_unmatched(conditions, {"variant": list(choose()), "layer": layers})
-        return partial(
-            curves, networks, choose(), source=sources.SYNTHETIC, over=over, theorem=theorem
-        )
-    saved = sources.from_file(source, network.given() | run.given())
-    chosen = choose(default=saved.variant)
-    layers = range(saved.spec.layers + 1)
-    refuse_unmatched(conditions, {"variant": list(chosen), "layer": layers})
-    return partial(
-        curves, [saved], chosen, source=sources.identity(source), over=over, theorem=theorem
-    )
+        networks: Sequence[Network] = sources.generated(sources.spec_from(network), run)
+        identity, chosen = sources.SYNTHETIC, choose()
+    else:
+        saved = sources.from_file(source, network.given() | run.given())
+        networks, identity, chosen = [saved], sources.identity(source), choose(default=saved.variant)  # fmt: skip
+    spec = networks[0].spec
+    refuse_unmatched(conditions, {"variant": list(chosen), "layer": range(spec.layers + 1)})
+    study = partial(curves, networks, chosen, source=identity, over=over, theorem=theorem)
+    if not gates:
+        return study
+    if spec.attention != "gated":
+        raise UsageError(f"`gates` goes with `attention='gated'`, not {spec.attention!r}.", rivals=["gates", "attention"])  # fmt: skip
+    return lambda **asked: with_gates(study(**asked), networks, chosen)
 
 
 def sweep_study(

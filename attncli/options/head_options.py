@@ -23,6 +23,7 @@ GROUPS = (
     "copying",
     "lazy",
     "sinks",
+    "gates",
     "memory",
     "states",
     "weights",

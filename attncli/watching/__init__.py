@@ -30,9 +30,11 @@ softmax_calls       all others: their softmax or sdpa calls, one layer at a time
 softmax_inputs      what the softmax was given, where the very tensor that it gave is handed on
 split_heads         heads that are divided over processes, put together again
 differential        attention whose maps are one softmax less a part of another
+map_gradients       maps kept whole, to differentiate by
 beside              the same of a pass that runs as ever, with gradients
 capture             the context that puts these around a model
 output_projections  the linear layers that take the heads' outputs
+output_gates        the gates that multiply these outputs before
 proof               that what was captured is the model's own attention
 map_names           what the tensors of a file of maps are called
 foreign_maps        maps as other programs keep them, found by their names and shapes
@@ -43,6 +45,7 @@ map_files           saved maps, read a strip at a time
 from attncli.watching.attention_sites import Shape, Site
 from attncli.watching.capture import STRIP_MEMORY, streaming
 from attncli.watching.interface import Strip, in_rounds
+from attncli.watching.output_gates import watching_gates
 from attncli.watching.output_projections import watching_projections
 from attncli.watching.proof import Proof, prove
 
@@ -55,5 +58,6 @@ __all__ = [
     "in_rounds",
     "prove",
     "streaming",
+    "watching_gates",
     "watching_projections",
 ]

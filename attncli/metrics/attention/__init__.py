@@ -12,6 +12,7 @@ A file holds a function of its own name under `@measure(…)`, which says what t
     block     where late queries look at early keys (`_past_block.PastBlock`): likewise
     sides     queries, keys and values (`_sides.Sides`): likewise
     outputs   what the heads write (`_outputs.Outputs`): likewise
+    gates     what multiplies that before (`_gates.Gates`): one number for each head, of one text
 
 Tensors are only used by their methods, so that nothing here imports torch. Axes: [batch, head, query, key]; a map's
 batch items count alike.
@@ -29,10 +30,10 @@ ATTENTION = Registry("attention metric", "attncli.metrics.attention")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-BESIDE_MAPS = ("outputs", "sides")
+BESIDE_MAPS = ("outputs", "sides", "gates")
 """What a map does not show."""
 
-GROUPS = ("attention", "spectra", "roles", "copying", "lazy", "sinks", "memory")
+GROUPS = ("attention", "spectra", "roles", "copying", "lazy", "sinks", "gates", "memory")
 """What metrics may be called by together."""
 
 
@@ -42,9 +43,9 @@ class Nature:
 
     unit: str
     of: str
-    """What the function is given: rows, columns, offsets, spectrum, gram, energy, block, sides or outputs."""
+    """What the function is given: rows, columns, offsets, spectrum, gram, energy, block, sides, outputs or gates."""
     group: str
-    """attention, roles, copying, spectra, lazy, sinks or memory: what `--metric` may call it by."""
+    """attention, roles, copying, spectra, lazy, sinks, gates or memory: what `--metric` may call it by."""
     needs: tuple[str, ...]
     """What the map must have for the metric to apply, in the words of `_totals.Totals`."""
     axis: str

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from attncli.metrics.attention import Nature, function, nature
 from attncli.metrics.attention._column_energy import ColumnEnergy
+from attncli.metrics.attention._gates import SinkColumn
 from attncli.metrics.attention._gram import Gram
 from attncli.metrics.attention._map_spectrum import Spectrum
 from attncli.metrics.attention._offsets import Offsets, along_diagonals
@@ -27,7 +28,13 @@ CUT_OFF = "weights have become 0 in the map's dtype: how far their logits are be
 
 NO_SCORES = "the scores that its softmax was given were not seen"
 
-COLLECTED = {"gram": Gram, "energy": ColumnEnergy, "block": PastBlock, "sides": Sides}
+COLLECTED = {
+    "gram": Gram,
+    "energy": ColumnEnergy,
+    "block": PastBlock,
+    "sides": Sides,
+    "gates": SinkColumn,
+}
 """What is made of all strips of a map, where a metric is of it."""
 
 AS_APPLIED = frozenset({"spectrum", "gram", "energy", "block"})
@@ -117,6 +124,17 @@ class Totals:
             if nature(name).of == "outputs"
         }
 
+    def add_gates(self, gate: "Tensor", context: "Tensor", projection: "Tensor") -> None:
+        """What multiplies the heads' outputs of the whole attention, once all strips have been added."""
+        if "gates" not in self.sums:
+            return
+        items = self.sums["gates"].of_items(gate, context, projection)
+        self.sums["gated"] = {
+            name: context[:0].double().new_tensor([metric(each).tolist() for each in items])
+            for name, metric in self.functions.items()
+            if nature(name).of == "gates"
+        }
+
     def add_rows(self, name: str, values: "Tensor", rows: Rows) -> None:
         values = values.double()
         if nature(name).take != "mean":
@@ -196,6 +214,9 @@ class Totals:
         if kind == "outputs":
             given: Tensor = self.sums[kind][name]
             return given.double()
+        if kind == "gates":
+            through: Tensor = self.sums["gated"][name]
+            return through
         if kind != "rows":
             found: Tensor = self.functions[name](self.sums[kind])
             return found.double()
@@ -249,6 +270,8 @@ class Totals:
             return "all rows sum to 1: there is no learned sink"
         if "outputs" in needs and "outputs" not in self.sums:
             return "what the heads write is not seen entering a linear layer as it is"
+        if nature(name).of == "gates" and "gated" not in self.sums:
+            return "no sigmoid is seen that multiplies what the heads write"
         return self.unseen if nature(name).of == "sides" else ""
 
 

@@ -1,7 +1,7 @@
 """One forward pass of a model, looked at as it runs: every head's map in strips, every state as it passes."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 import torch
@@ -26,6 +26,7 @@ from attncli.watching import (
     Site,
     Strip,
     streaming,
+    watching_gates,
     watching_projections,
 )
 from attncli.watching.blocks import Stack, watching_states
@@ -163,6 +164,10 @@ class Observer:
         if site == self.site:
             self.totals.add_outputs(Outputs(context, projection))
 
+    def gates(self, site: Site, gate: Tensor, context: Tensor, projection: Tensor) -> None:
+        if site == self.site:
+            self.totals.add_gates(gate, context, projection)
+
     def state(self, stack: str, index: int, state: Tensor) -> None:
         """A state [batch of one, token, feature]."""
         whole = State(state[0].detach())
@@ -236,11 +241,11 @@ def look(
                 also(site, strip)
         return observer.strip(site, strip)
 
-    outputs = any(nature(name).of == "outputs" for name in wanted.heads)
+    beside = {nature(name).of for name in wanted.heads}
     with (
         torch.no_grad(),
         own_precision(body),
-        projections(body, observer, outputs) as take,
+        projections(body, observer, beside) as take,
         states(body, stacks, observer, bool(wanted.states)),
         streaming(body, strip, strip_memory, proved),
         streaming_linear(body, linear.layers, linear.heads, observer.strip, strip_memory) as run,
@@ -277,12 +282,19 @@ def refuse_unmeasured(
 
 
 @contextmanager
-def projections(body: nn.Module, observer: Observer, wanted: bool) -> Iterator[Look]:
-    """Where the heads' outputs are asked for, the layers that take them are looked for."""
-    if not wanted:
-        yield lambda site, strip: None
-        return
-    with watching_projections(body, observer.outputs) as take:
+def projections(body: nn.Module, observer: Observer, beside: Collection[str]) -> Iterator[Look]:
+    """Where the heads' outputs or their gates are asked for, the layers that take them are looked for."""
+    takes: list[Look] = []
+    with ExitStack() as watched:
+        if "outputs" in beside:
+            takes.append(watched.enter_context(watching_projections(body, observer.outputs)))
+        if "gates" in beside:
+            takes.append(watched.enter_context(watching_gates(body, observer.gates)))
+
+        def take(site: Site, strip: Strip) -> None:
+            for each in takes:
+                each(site, strip)
+
         yield take
 
 

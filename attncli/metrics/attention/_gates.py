@@ -1,0 +1,125 @@
+"""Gates of an attention: what multiplies the values that a head has weighed, before W_O takes them.
+
+Formulas in numpy, so that models and synthetic networks are measured alike; a metric's file gives one of them its name.
+"""
+
+from math import nan
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attncli.metrics.attention._strip_rows import Rows
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Array = NDArray[np.float64]
+
+CLOSED = 0.01
+"""A gate below it lets nothing through."""
+
+
+class Gates(NamedTuple):
+    """Of one attention on one text."""
+
+    gate: Array
+    """[head, query, value or 1]: from 0 to 1."""
+    context: Array
+    """[head, query, value]: the values, weighed, before the gate."""
+    projection: Array
+    """[head, value, feature]: each head's part of W_O."""
+    sink: Array
+    """[head, query]: the weight on token 0; nan for queries that see one key alone, or not that one."""
+
+
+class SinkColumn:
+    """The weights on token 0 of one attention, strip by strip."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.parts: list[Array] = []
+
+    def add(self, rows: Rows) -> None:
+        weights = rows.weights
+        unseen = rows.seen <= 1
+        if rows.first_key == 0:
+            column = weights[..., 0].double()
+            if rows.visible is not None:
+                unseen = unseen | ~rows.visible[..., 0]
+            column = column.masked_fill(unseen, nan)
+        else:
+            column = weights.new_full(weights.shape[:-1], nan).double()
+        self.parts.append(column.cpu().numpy())
+
+    def of_items(self, gate: "Tensor", context: "Tensor", projection: "Tensor") -> list[Gates]:
+        """Each batch item, given [batch, query, head, …] and [head, value, feature]."""
+        sides = [side.double().transpose(1, 2).cpu().numpy() for side in (gate, context)]
+        into, column = projection.double().cpu().numpy(), np.concatenate(self.parts, axis=-1)
+        return [Gates(g, c, into, a) for g, c, a in zip(*sides, column, strict=True)]
+
+
+def mean(gates: Gates) -> Array:
+    found: Array = gates.gate.mean(axis=(1, 2))
+    return found
+
+
+def closed(gates: Gates) -> Array:
+    found: Array = (gates.gate < CLOSED).mean(axis=(1, 2))
+    return found
+
+
+def sparsity(gates: Gates) -> Array:
+    flat = gates.gate.reshape(len(gates.gate), -1)
+    squares = (flat**2).sum(axis=1)
+    alike = flat.sum(axis=1) ** 2 / np.where(squares == 0.0, 1.0, squares) / flat.shape[1]
+    found: Array = np.where(squares == 0.0, 0.0, 1.0 - alike)
+    return found
+
+
+def sink_correlation(gates: Gates) -> Array:
+    return np.array(
+        [
+            pearson(gate.mean(axis=-1), sink)
+            for gate, sink in zip(gates.gate, gates.sink, strict=True)
+        ]
+    )
+
+
+def pearson(first: Array, second: Array) -> float:
+    """nan where one of them does not vary."""
+    known = ~np.isnan(second)
+    if known.sum() < 3:
+        return float("nan")
+    x, y = (each[known] - each[known].mean() for each in (first, second))
+    size = np.linalg.norm(x) * np.linalg.norm(y)
+    return float(x @ y / size) if size > 0.0 else float("nan")
+
+
+def held(gates: Gates) -> Array:
+    """[head, 1, value or 1]: each gate at its mean over the queries."""
+    found: Array = gates.gate.mean(axis=1, keepdims=True)
+    return found
+
+
+def written(gates: Gates, factor: Array) -> Array:
+    """[head, query]: ‖(factor · context) W_O‖, from the Gram matrices of W_O."""
+    given = factor * gates.context
+    gram = gates.projection @ gates.projection.swapaxes(1, 2)
+    found: Array = np.sqrt(np.maximum(((given @ gram) * given).sum(axis=-1), 0.0))
+    return found
+
+
+def effect(gates: Gates) -> Array:
+    """nan for a head that writes nothing."""
+    moved = np.linalg.norm(written(gates, gates.gate - held(gates)), axis=1)
+    whole = np.linalg.norm(written(gates, gates.gate), axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(whole > 0.0, moved / whole, np.nan)
+
+
+def contribution(gates: Gates, factor: Array) -> Array:
+    """[head]: the median over queries of a head's share of what all write."""
+    sizes = written(gates, factor)
+    total = sizes.sum(axis=0)
+    found: Array = np.median(sizes / np.where(total == 0.0, 1.0, total), axis=1)
+    return found

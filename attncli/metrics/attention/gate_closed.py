@@ -1,0 +1,11 @@
+from attncli.metrics.attention import measure
+from attncli.metrics.attention._gates import Array, Gates, closed
+
+
+@measure("1", of="gates", group="gates")
+def gate_closed(gates: Gates) -> Array:
+    """Share of the gate's entries below 0.01.
+
+    0: none; near 1: the head is shut off for nearly all queries and features.
+    """
+    return closed(gates)

@@ -1,0 +1,11 @@
+from attncli.metrics.attention import measure
+from attncli.metrics.attention._gates import Array, Gates, effect
+
+
+@measure("1", of="gates", group="gates")
+def gate_effect(gates: Gates) -> Array:
+    """‖(g - ḡ) ctx W_O‖_F / ‖g ctx W_O‖_F, ḡ the gate at its mean over the queries: what holding the gate would change.
+
+    0: the gate is a constant, which W_O could have taken up; near 1: it decides what is written.
+    """
+    return effect(gates)

@@ -1,0 +1,11 @@
+from attncli.metrics.attention import measure
+from attncli.metrics.attention._gates import Array, Gates, mean
+
+
+@measure("1", of="gates", group="gates")
+def gate_mean(gates: Gates) -> Array:
+    """Mean over queries and features of the gate that multiplies what the head has weighed.
+
+    1: open; 0.5: untrained, or undecided; 0: the head is shut off.
+    """
+    return mean(gates)

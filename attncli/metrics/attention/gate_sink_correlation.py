@@ -1,0 +1,11 @@
+from attncli.metrics.attention import measure
+from attncli.metrics.attention._gates import Array, Gates, sink_correlation
+
+
+@measure("1", of="gates", group="gates")
+def gate_sink_correlation(gates: Gates) -> Array:
+    """Correlation over queries of the mean gate and the weight on token 0, of queries that see more keys than one.
+
+    -1: the gate shuts where the head looks at its sink, so the sink is not needed to shut it; 0: unrelated.
+    """
+    return sink_correlation(gates)

@@ -1,0 +1,11 @@
+from attncli.metrics.attention import measure
+from attncli.metrics.attention._gates import Array, Gates, sparsity
+
+
+@measure("1", of="gates", group="gates")
+def gate_sparsity(gates: Gates) -> Array:
+    """1 - (Σ g)² / (N Σ g²) over the gate's N entries: how few of them carry it.
+
+    0: all alike, as where the gate is held at a number; near 1: a few are open, the rest shut.
+    """
+    return sparsity(gates)

@@ -1,0 +1,11 @@
+from attncli.metrics.attention import measure
+from attncli.metrics.attention._gates import Array, Gates, contribution
+
+
+@measure("1", of="gates", group="gates")
+def gated_contribution(gates: Gates) -> Array:
+    """Median over tokens of ‖g ctx_h W_O,h‖ / Σ_h ‖g ctx_h W_O,h‖: a head's share of what a gated layer writes.
+
+    1/heads: as much as the others; beside `held_contribution`, the same with gates at their means.
+    """
+    return contribution(gates, gates.gate)

@@ -1,0 +1,11 @@
+from attncli.metrics.attention import measure
+from attncli.metrics.attention._gates import Array, Gates, contribution, held
+
+
+@measure("1", of="gates", group="gates")
+def held_contribution(gates: Gates) -> Array:
+    """`gated_contribution` with each gate held at its mean over the queries.
+
+    The same as `gated_contribution`: which query asks does not matter to the gate.
+    """
+    return contribution(gates, held(gates))

@@ -32,9 +32,9 @@ from attncli.studies.heads.token_names import TokenNames
 from attncli.studies.model_runs import own_precision
 from attncli.watching import STRIP_MEMORY, Shape, Site, Strip, prove
 from attncli.watching.blocks import stacks_without_attention, structure_of
+from attncli.watching.held_modules import HeldModule
 from attncli.watching.linear_layers import linear_layers
 from attncli.watching.mixers import mixers_of
-from attncli.watching.own_modules import OwnModule
 from attncli.writing.tensor_files import write_tensors
 from attncli.writing.whole_files import require_writable, write_whole
 
@@ -278,7 +278,7 @@ def announce(
 
 def proved(body: "PreTrainedModel", text: ModelInput | None = None) -> HeadSubject:
     """The model's blocks and attention, the capture proved on a short input; of a module of another origin on its text."""
-    own, tokens = isinstance(body, OwnModule), PROBE_TOKENS
+    own, tokens = isinstance(body, HeldModule), PROBE_TOKENS
     if own and text is not None:
         short, tokens = text.kwargs, text.tokens
     else:
@@ -296,7 +296,7 @@ def proved(body: "PreTrainedModel", text: ModelInput | None = None) -> HeadSubje
 
 def refuse_no_config(body: "PreTrainedModel") -> None:
     """What has none cannot be made anew."""
-    if isinstance(body, OwnModule):
+    if isinstance(body, HeldModule):
         raise UsageError(
             f"`with_random_init` draws a model of transformers anew; how a {type(body).__name__} begins is not known: "
             "inspect an untrained one beside it.",

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from attncli.errors import InputError
-from attncli.watching.own_modules import OwnModule
+from attncli.watching.held_modules import HeldModule
 from attncli.watching.probe import Call, Probe, probe
 from attncli.watching.stack_names import unique_names
 from attncli.watching.stream_places import given, taken
@@ -238,7 +238,7 @@ def watching_states(
 
     def around_model(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
         nonlocal batch
-        batch = 1 if isinstance(module, OwnModule) else batch_size((args, kwargs))
+        batch = 1 if isinstance(module, HeldModule) else batch_size((args, kwargs))
         following.restart()
         output = forward(*args, **kwargs)
         following.finish()

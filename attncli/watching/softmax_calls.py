@@ -17,8 +17,8 @@ from torch.overrides import TorchFunctionMode
 from attncli.errors import InputError
 from attncli.watching.attention_calls import UNCHANGED, name_of
 from attncli.watching.attention_sites import ATTENDS
+from attncli.watching.held_modules import HeldModule
 from attncli.watching.interface import MapSides, Strip, in_rounds, precise, rows_within
-from attncli.watching.own_modules import OwnModule
 from attncli.watching.softmax_inputs import SOFTMAX
 
 PRODUCTS = {
@@ -62,7 +62,7 @@ class Watcher(TorchFunctionMode):
         """Modules whose softmax never met values: their attention was not seen."""
         self.silent = False
         """Whether what runs is not to be looked at."""
-        seen = model.attending if isinstance(model, OwnModule) else frozenset[nn.Module]()
+        seen = model.attending if isinstance(model, HeldModule) else frozenset[nn.Module]()
         self.modules = [
             module
             for name, module in model.named_modules()

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from attncli.errors import InputError, UsageError
 from attncli.watching import Site, Strip, streaming
-from attncli.watching.own_modules import OwnModule
+from attncli.watching.held_modules import HeldModule
 from attncli.watching.proof import LONGEST, out_of_memory
 
 PLAIN = (Tensor, bool, int, float, str, type(None))
@@ -17,7 +17,7 @@ PLAIN = (Tensor, bool, int, float, str, type(None))
 WRITE = "a tensor, a tuple of tensors, a mapping by name, or a list of these, one for each text"
 
 
-class Reached(Exception):
+class FirstStrip(Exception):
     """The first attention has been reached: no more of the forward is needed."""
 
     def __init__(self, strip: Strip) -> None:
@@ -29,7 +29,7 @@ def given_keywords(model: nn.Module, given: Any) -> Iterator[dict[str, Any]]:
     texts = given if isinstance(given, list) else [given]
     if not texts:
         raise UsageError(f"`inputs` is empty: give {WRITE}.")
-    module = model.model if isinstance(model, OwnModule) else model
+    module = model.model if isinstance(model, HeldModule) else model
     for text in texts:
         yield keywords(module, text)
 
@@ -51,7 +51,9 @@ def keywords(module: nn.Module, text: Any) -> dict[str, Any]:
     for name, value in bound.arguments.items():
         kind = bound.signature.parameters[name].kind
         if kind is inspect.Parameter.VAR_POSITIONAL:
-            raise UsageError(f"{type(module).__name__} takes `*{name}`: give `inputs` by name.")
+            raise UsageError(
+                f"{type(module).__name__} takes any number of arguments: give `inputs` by name."
+            )
         found |= value if kind is inspect.Parameter.VAR_KEYWORD else {name: value}
     return found
 
@@ -83,12 +85,12 @@ def keys_seen(model: nn.Module, inputs: Mapping[str, Any]) -> int:
     """How many tokens the first attention looks at, by a forward that ends there; several texts at once are refused."""
 
     def stop(_: Site, strip: Strip) -> None:
-        raise Reached(strip)
+        raise FirstStrip(strip)
 
     try:
         with torch.no_grad(), streaming(model, stop):
             model(**inputs)
-    except Reached as reached:
+    except FirstStrip as reached:
         texts = reached.strip.weights.shape[0]
         if texts > 1 and not any(is_one(each) for each in inputs.values()):
             raise UsageError(

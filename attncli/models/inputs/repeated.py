@@ -8,7 +8,7 @@ from transformers import PreTrainedModel
 
 from attncli.models.inputs.token_ranges import longest, vocabulary
 from attncli.models.random.dummy_inputs import wanted
-from attncli.watching.own_modules import OwnModule
+from attncli.watching.held_modules import HeldModule
 
 PERIOD = 24
 """Tokens before the repeat: enough pairs for a mean, short enough to cost next to nothing beside a text."""
@@ -41,7 +41,7 @@ def repeated_tokens(body: PreTrainedModel, seed: int) -> Repeated | None:
 
 def token_names(body: PreTrainedModel) -> set[str] | None:
     """The arguments of a model that reads tokens alone; None where it reads anything else, or nobody knows what."""
-    names = None if isinstance(body, OwnModule) else set(wanted(body))
+    names = None if isinstance(body, HeldModule) else set(wanted(body))
     return names if names is not None and names <= WORDS else None
 
 

@@ -27,7 +27,7 @@ from attncli.models.inputs.token_ranges import longest, vocabulary
 from attncli.models.inputs.tokenizing import Encoded, encode, shown, tokenizer_of
 from attncli.models.loading.load import Checkpoint
 from attncli.models.random.dummy_inputs import example_inputs
-from attncli.watching.own_modules import OwnModule
+from attncli.watching.held_modules import HeldModule
 from attncli.watching.position_counts import positions
 
 WORDS = "input_ids"
@@ -149,7 +149,7 @@ def given_inputs(checkpoint: Checkpoint, options: WantedInput) -> list[ModelInpu
 def tokens_given(body: Any, given: Mapping[str, Any]) -> int:
     """Words are counted; what else a module is given becomes as many tokens as its attention sees."""
     refuse_what_does_not_run(body, given)
-    if isinstance(body, OwnModule):
+    if isinstance(body, HeldModule):
         body.look(given)
         return keys_seen(body, given)
     ids = given.get(WORDS)

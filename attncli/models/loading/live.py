@@ -17,14 +17,14 @@ from transformers import PreTrainedModel
 from attncli.errors import UsageError
 from attncli.models.files.whole_weights import state_sha256
 from attncli.models.loading.precision import dtype_name
-from attncli.watching.own_modules import OwnModule, held
+from attncli.watching.held_modules import HeldModule, held
 
 
 @dataclass(frozen=True, eq=False)
 class LiveModel:
     """What stands in the place of SOURCE where the model is at hand."""
 
-    model: PreTrainedModel | OwnModule
+    model: PreTrainedModel | HeldModule
     tokenizer: Any = None
     """Of transformers, for texts."""
     inputs: Any = None
@@ -49,7 +49,7 @@ class LiveModel:
 
     def of_transformers(self) -> dict[str, str]:
         """What only its models have."""
-        return {} if isinstance(self.model, OwnModule) else {"model_type": self.model.config.model_type}  # fmt: skip
+        return {} if isinstance(self.model, HeldModule) else {"model_type": self.model.config.model_type}  # fmt: skip
 
 
 def stored_state(model: nn.Module) -> dict[str, torch.Tensor]:

@@ -38,7 +38,7 @@ from attncli.models.loading.strictness import (
 from attncli.models.quiet import quiet
 from attncli.models.sources import Source, parse
 from attncli.processes.launch import launch
-from attncli.watching.own_modules import OwnModule
+from attncli.watching.held_modules import HeldModule
 
 KEPT = ("use_cache", "output_attentions", "output_hidden_states")
 """What configs may ask a forward pass to keep for its caller."""
@@ -188,7 +188,7 @@ def at_rest(model: PreTrainedModel, device: torch.device | None) -> PreTrainedMo
         for kept in KEPT:
             if config is not None and getattr(config, kept, False):
                 setattr(config, kept, False)
-    if model.dtype == torch.float64 and not isinstance(model, OwnModule):
+    if model.dtype == torch.float64 and not isinstance(model, HeldModule):
         model.set_experts_implementation("eager")  # the grouped product has no float64 kernel
     if device is not None and device.type != "cpu":
         nn.Module.to(model, device)

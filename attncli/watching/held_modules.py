@@ -9,7 +9,7 @@ from torch import nn
 from attncli.watching.probe import Call, probe
 
 
-class OwnModule(nn.Module):
+class HeldModule(nn.Module):
     """Runs the module that it holds, on one text at a time."""
 
     def __init__(self, module: nn.Module) -> None:
@@ -36,10 +36,10 @@ class OwnModule(nn.Module):
         return next((each.device for each in self.model.parameters()), torch.device("cpu"))
 
 
-def held(module: nn.Module) -> OwnModule:
+def held(module: nn.Module) -> HeldModule:
     """Called as the module's own class is, so that sentences name that."""
     name = type(module).__name__
-    found: OwnModule = type(name, (OwnModule,), {})(module)
+    found: HeldModule = type(name, (HeldModule,), {})(module)
     return found
 
 

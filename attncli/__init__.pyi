@@ -178,6 +178,8 @@ def paths(
     by: str | int | None = None,
     steps: str | Iterable[str | int] | None = None,
     loss: bool = False,
+    sensitivity: bool = False,
+    directions: int | None = None,
     stack: str | int | None = None,
     revision: str | int | None = None,
     offline: bool = False,

@@ -5,6 +5,7 @@
     ├── InputError      3  the input cannot be analysed: a broken file, NaN weights, a network that leaves float range
     │   ├── NoRule         a model's code does something for which exact residuals have no rule; subtraction would do
     │   ├── Unresolved     a number that rounding has swallowed; a study reports null from there on
+    │   ├── NoAttention    a model in which no softmax weighs values
     │   ├── NotFinite      NaN or infinite states or weights
     │   └── Imprecise      rounding is too coarse for what was asked; a wider type would do
     ├── LimitError      4  out of memory or disk, said before the work where it can be
@@ -82,6 +83,10 @@ class Unresolved(InputError):
 
 class Imprecise(InputError):
     """Numbers miss what they must add up to by more than rounding may take."""
+
+
+class NoAttention(InputError):
+    """No softmax weighs values anywhere in a model."""
 
 
 class NotFinite(InputError):

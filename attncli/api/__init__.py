@@ -33,6 +33,7 @@ path_count_studies
 sensitivity_studies
 task_path_studies
 fit_studies
+rank_head_studies
 head_surveys
 real_tokens           the model whose tokens a head is given
 chosen_patterns       patterns, with the forward passes that some of them need

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from attncli.api.opened_models import PROBE_TOKENS
 from attncli.api.rehearsal import before_the_work
-from attncli.errors import UsageError, parameters
+from attncli.errors import NoAttention, UsageError, parameters
 from attncli.limits import require_memory
 from attncli.models.inputs.texts import ModelInput, inputs_of
 from attncli.models.loading.body import body_of
@@ -31,7 +31,7 @@ from attncli.studies.heads.small_maps import SmallMaps, of_layers, side_of
 from attncli.studies.heads.token_names import TokenNames
 from attncli.studies.model_runs import own_precision
 from attncli.watching import STRIP_MEMORY, Shape, Site, Strip, prove
-from attncli.watching.blocks import find_stacks
+from attncli.watching.blocks import find_stacks, stacks_without_attention
 from attncli.watching.linear_layers import linear_layers
 from attncli.watching.mixers import mixers_of
 from attncli.writing.tensor_files import write_tensors
@@ -198,6 +198,10 @@ def model_study(
         study = with_tiles(study, subject, plan, texts[0], bool(heads.given() or asked.save_maps))
     if asked.save_maps is None and not asked.draws_maps:
         return study
+    if not subject.shapes:
+        raise UsageError(
+            "`save_maps` and pictures are of softmax heads, and the model has none: maps of linear layers are not kept."
+        )
     kept = KeptMaps(plan.layers, plan.keeps, for_file=asked.save_maps is not None)
     lengths = at_length(subject.shapes, texts[0].tokens)
     announce(kept, lengths, asked.save_maps, say, subject.itemsize)
@@ -274,11 +278,29 @@ def proved(body: "PreTrainedModel") -> HeadSubject:
     """The model's blocks and attention, the capture proved on a short input."""
     short = example_inputs(body, PROBE_TOKENS)
     with own_precision(body):
-        shapes = prove(body, short).shapes
+        try:
+            shapes = prove(body, short).shapes
+        except NoAttention as reason:
+            return without_attention(body, short, reason)
         stacks = find_stacks(body, short)
         mixers = mixers_of(body, stacks, short, shapes)
         linear = linear_layers(body, mixers, short, PROBE_TOKENS)
         return HeadSubject(body, stacks, shapes, mixers, linear)
+
+
+def without_attention(
+    body: "PreTrainedModel", short: Mapping[str, Any], reason: NoAttention
+) -> HeadSubject:
+    """A model of linear layers alone; one that has none of these either is refused."""
+    stacks = stacks_without_attention(body, short)
+    mixers = mixers_of(body, stacks, short, {}, PROBE_TOKENS)
+    linear = linear_layers(body, mixers, short, PROBE_TOKENS)
+    if linear.found:
+        return HeadSubject(body, stacks, {}, mixers, linear)
+    why = "; ".join(f"{kind}: {said}" for kind, said in linear.refused.items())
+    raise NoAttention(
+        f"{str(reason).rstrip('.')}, and no linear layer{f' ({why})' if why else ''}."
+    )
 
 
 def heads_there(subject: HeadSubject) -> dict[Site, range]:

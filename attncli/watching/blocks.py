@@ -69,6 +69,19 @@ def find_stacks(model: nn.Module, inputs: Mapping[str, Any]) -> tuple[Stack, ...
     return structure_of(model, inputs).stacks
 
 
+def stacks_without_attention(model: nn.Module, inputs: Mapping[str, Any]) -> tuple[Stack, ...]:
+    """Of a model in which nothing attends: the outermost lists of alike modules that run; none where there are none."""
+    seen = probe(model, inputs)
+    modules = dict(model.named_modules())
+    lists = {call.container for call in seen.calls if call.container is not None}
+    alike = {name for name in lists if are_alike(modules[name], set())}
+    outer = {name for name in alike if not any(name.startswith(f"{other}.") for other in alike)}
+    runs = runs_of([call for call in seen.calls if call.container in outer])
+    prefix = {"model", getattr(model, "base_model_prefix", "model")}
+    names = unique_names([run[0].container or "" for run in runs], prefix)
+    return tuple(stack(name, run, set()) for name, run in zip(names, runs, strict=True))
+
+
 def structure_of(model: nn.Module, inputs: Mapping[str, Any]) -> Structure:
     """Stacks, and what attends outside them."""
     seen = probe(model, inputs)

@@ -117,8 +117,14 @@ def linear_layers(
 
 
 def linear_calls(calls: Sequence[KernelCall], tokens: int) -> dict[tuple[str, int], Values]:
-    """The last function with maps, as often as it is called; what comes before feeds its values."""
-    for last in reversed(calls):
+    """The last function with maps, as often as it is called; what comes before feeds its values.
+
+    One that is given nothing but its values, such as a shift by one token, is the same map whatever the tokens are: it is
+    taken where there is no other.
+    """
+    told = [call for call in calls if len(call.arguments()) > 1]
+    others = [call for call in calls if len(call.arguments()) <= 1]
+    for last in (*reversed(told), *reversed(others)):
         if values_of(last, tokens) is not None:
             found = {
                 call.place: values_of(call, tokens) for call in calls if call.name == last.name

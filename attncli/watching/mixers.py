@@ -54,9 +54,11 @@ def mixers_of(
     stacks: tuple[Stack, ...],
     inputs: Mapping[str, Any],
     shapes: Mapping[Site, Shape],
+    length: int = 0,
 ) -> tuple[Mixer, ...]:
-    """`shapes`: of the attentions that are seen on these inputs. Parts of a layer that runs over several processes are
-    not tried.
+    """`shapes`: of the attentions that are seen on these inputs; `length`: their tokens, where nothing attends.
+
+    Parts of a layer that runs over several processes are not tried.
     """
     if group_of(model) is not None:
         return ()
@@ -69,6 +71,7 @@ def mixers_of(
     tokens = {
         call.module: tokens_of([call.module], queries)
         or tokens_of([other.module for other in stack.calls], queries)
+        or (0 if shapes else length)
         for stack, call in calls
     }
     with torch.no_grad():
@@ -224,6 +227,8 @@ def kind_of(mixer: nn.Module, path: str, block: nn.Module) -> str:
     if EMPTY.issuperset(words):
         own = path.rpartition(".")[2].strip("_").replace("_", " ")
         words = [*own.split(), *(word for word in words if word not in own.split())]
+    if EMPTY.issuperset(words):
+        words = in_words(type(mixer).__name__)
     return " ".join(words)
 
 

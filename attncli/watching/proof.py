@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attncli.errors import InputError
+from attncli.errors import InputError, NoAttention
 from attncli.watching.attention_sites import CROSS, NUMBER, Shape, Site
 from attncli.watching.capture import Stream, eager_everywhere, streaming
 from attncli.watching.interface import ALIVE, Strip
@@ -125,7 +125,7 @@ def refuse_what_was_missed(model: nn.Module, stream: Stream) -> None:
     """Every attention module of a kind that was captured must have been captured, and all of its rows."""
     stream.refuse_what_was_missed()
     if not stream.captured:
-        raise InputError(f"{type(model).__name__}: no attention was seen in its forward pass.")
+        raise NoAttention(f"{type(model).__name__}: no attention was seen in its forward pass.")
     seen = {site.name for site in stream.captured}
     kinds = {(type(model.get_submodule(name)), NUMBER.sub("*", name)) for name in seen if name}
     for name, module in model.named_modules():

@@ -1,5 +1,6 @@
 """Numbers of linear layers in a report, held against loops over their maps; those of softmax heads stay what they are."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ import torch
 
 import attncli as attn
 from attncli.api import head_studies
-from attncli.errors import UsageError
+from attncli.errors import NoAttention, UsageError
 from attncli.records import Report, Row
 from attncli.watching import linear_layers
 from attncli.watching.linear_layers import LinearLayers
@@ -195,6 +196,42 @@ def test_roles_of_both_kinds() -> None:
     assert "of 4 heads" in about["softmax heads"]
     roles = [row for row in report.rows if row.metric == "role"]
     assert len(roles) == 16
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"), [("mamba2", "2 are mamba2 mixers"), ("rwkv", "2 are rwkv blocks")]
+)
+def test_models_without_any_softmax(kind: str, said: str) -> None:
+    report = attn.inspect_model(f"random:{kind}?layers=2&tiny", random_tokens=12, seed=1)
+    assert f"0 of 2 layers attend; {said}" in report.headline
+    assert {row.layer for row in rows_of(report, "memory_length")} == {0, 1}
+    assert not rows_of(report, "memory_length", "full")
+    assert not any("no sinks" in finding.text for finding in report.findings)
+    assert max(row.value or 1.0 for row in rows_of(report, "completeness_error")) <= 1e-5
+
+
+def test_maps_that_are_not_kept_are_not_promised(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="maps of linear layers are not kept"):
+        attn.inspect_model(
+            "random:mamba2?layers=1&tiny", random_tokens=12, save_maps=tmp_path / "m.safetensors"
+        )
+
+
+def test_a_model_that_mixes_nothing_is_refused() -> None:
+    class Alone(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = torch.nn.ModuleList(torch.nn.Linear(8, 8) for _ in range(2))
+
+        def forward(self, states: torch.Tensor) -> torch.Tensor:
+            for layer in self.layers:
+                states = layer(states)
+            return states
+
+    with pytest.raises(NoAttention, match="and no linear layer"):
+        head_studies.without_attention(
+            Alone(), {"states": torch.randn(1, 12, 8)}, NoAttention("no attention was seen here.")
+        )  # type: ignore[arg-type]
 
 
 def test_channels_are_sampled_unless_heads_are_named() -> None:

@@ -67,13 +67,14 @@ def is_linear(head: PlayedHead) -> bool:
     return head.keys.get("span") == "linear"
 
 
-def findings(heads: Sequence[PlayedHead]) -> Iterator[Finding]:
+def findings(heads: Sequence[PlayedHead], layers: LinearLayers) -> Iterator[Finding]:
     """What the linear heads of each kind do, with the same of softmax heads."""
+    alone = layers.found[0].site.kind if layers.found else ""
     softmax = [head for head in heads if not is_linear(head)]
     kinds: dict[str, list[PlayedHead]] = {}
     for head in heads:
         if is_linear(head):
-            kinds.setdefault(str(head.keys.get("kind", "linear layer")), []).append(head)
+            kinds.setdefault(str(head.keys.get("kind", alone)), []).append(head)
     for kind, own in kinds.items():
         where = in_words([head.layer for head in own])
         said = f"{in_roles(own)} in {where}{distances(own, softmax)}; of |A| / Σ|A|, as A has both signs"
@@ -85,13 +86,13 @@ def findings(heads: Sequence[PlayedHead]) -> Iterator[Finding]:
 def headline(heads: Sequence[PlayedHead]) -> str:
     """`of 24 linear heads 20 local, 4 mixed`; empty where there are none."""
     own = [head for head in heads if is_linear(head)]
-    return in_roles(own, "linear heads") if own else ""
+    return in_roles(own, "linear head") if own else ""
 
 
-def in_roles(heads: Sequence[PlayedHead], what: str = "heads") -> str:
+def in_roles(heads: Sequence[PlayedHead], what: str = "head") -> str:
     counts = Counter(head.played.role.name for head in heads if head.played is not None)
     roles = ", ".join(f"{count} {role}" for role, count in counts.most_common())
-    return f"of {len(heads)} {what} {roles}"
+    return f"of {len(heads)} {what}{'' if len(heads) == 1 else 's'} {roles}"
 
 
 def distances(own: Sequence[PlayedHead], softmax: Sequence[PlayedHead]) -> str:

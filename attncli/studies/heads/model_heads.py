@@ -50,6 +50,7 @@ from attncli.studies.heads.uniform_null import UniformNull
 from attncli.studies.nulls import RANDOM, SHUFFLED
 from attncli.studies.over_texts import over_texts
 from attncli.watching import STRIP_MEMORY, Shape, Site
+from attncli.watching.attention_sites import LINEAR
 from attncli.watching.blocks import Stack
 from attncli.watching.linear_layers import LinearHeads, LinearLayers
 from attncli.watching.mixers import Mixer
@@ -302,7 +303,14 @@ def beyond_maps(
     asked = replace(plan, metrics=choose([ON_REPEATS]))
     repeated = observe_repeats(subject, asked, UniformNull())
     own = Observed(repeated, repeated)
-    roles = head_rows(asked.metrics.on_repeats if repeated else (), own, {}, keys, plan.keeps)
+    roles = [
+        row
+        for row in head_rows(
+            asked.metrics.on_repeats if repeated else (), own, {}, keys, plan.keeps
+        )
+        if row.keys.get("span") != LINEAR  # whose maps no file has
+    ]
+    rows = [row for row in rows if row.keys.get("span") != LINEAR]
     others = [row for row in rows if texts == 1 and row.metric != ROLE and is_beyond(row.metric)]
     whole = chosen_of(subject, plan)
     return Beyond(
@@ -342,8 +350,9 @@ def said_of(
 ) -> Iterator[Finding]:
     """Of softmax heads and states as ever; then of linear heads, by their kind."""
     softmax = [head for head in heads if not is_linear(head)]
-    yield from findings(rows, softmax, labels, layers.unseen(subject.linear.kinds))
-    yield from linear_findings(heads)
+    own = [row for row in rows if row.keys.get("span") != LINEAR]
+    yield from findings(own, softmax, labels, layers.unseen(subject.linear.kinds))
+    yield from linear_findings(heads, subject.linear)
     for kind, why in subject.linear.refused.items():
         yield Finding("not looked at", f"{plural(kind)}: {why}")
 

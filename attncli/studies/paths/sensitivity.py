@@ -24,7 +24,7 @@ from attncli.studies.over_texts import counted, over_texts
 from attncli.studies.paths.path_subject import PathSubject, plain_pass
 from attncli.studies.paths.sensitivity_rows import (
     METRICS,
-    Repeated,
+    RepeatedOnce,
     Sensed,
     headline,
     position_rows,
@@ -68,7 +68,7 @@ def sensitivity(
         with own_precision(subject.body):
             return sensed(subject, text, plan)
 
-    made_of = (Sensed, Repeated)
+    made_of = (Sensed, RepeatedOnce)
     identity = subject.checkpoint.identity
     found = over_texts(texts, counted(work, texts, progress), identity, "sensitivity", made_of)
     words = texts[0].labels if len(texts) == 1 else ()
@@ -173,14 +173,14 @@ def lengths(subject: PathSubject, text: ModelInput) -> list[int]:
     return [*found, most] if most >= SHORTEST else []
 
 
-def repeat(subject: PathSubject, text: ModelInput, length: int) -> Repeated:
+def repeat(subject: PathSubject, text: ModelInput, length: int) -> RepeatedOnce:
     """‖y_n(x) - y_n(x, x_n)‖ / ‖y_n(x)‖ of the text's first tokens."""
     ids = text.kwargs[WORDS][:, :length]
     once, twice = (
         plain_pass(subject.body, subject, replace(text, kwargs={WORDS: each}))[0][-1].double()
         for each in (ids, torch.cat([ids, ids[:, -1:]], dim=1))
     )
-    return Repeated(length, float((once - twice).norm() / once.norm()))
+    return RepeatedOnce(length, float((once - twice).norm() / once.norm()))
 
 
 def dtype_floor(subject: PathSubject) -> float:

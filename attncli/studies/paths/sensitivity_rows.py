@@ -31,7 +31,7 @@ ALL_LISTED, ENDS = 40, 8
 MARK, LARGE = "mark", "large"
 
 
-class Repeated(NamedTuple):
+class RepeatedOnce(NamedTuple):
     """A text whose last token comes twice."""
 
     length: int
@@ -47,7 +47,7 @@ class Sensed(NamedTuple):
     """nan where it is not known."""
     paths: list[float]
     even: list[float]
-    repeated: list[Repeated]
+    repeated: list[RepeatedOnce]
     floor: float
 
 
@@ -98,7 +98,7 @@ def repeat_rows(found: Sequence[Sensed]) -> Iterator[Row]:
         yield summary_row(SLOPE, "1", [line[0] for line in lines], "", keys={"error": error})
 
 
-def line_of(repeated: Sequence[Repeated]) -> tuple[float, float] | None:
+def line_of(repeated: Sequence[RepeatedOnce]) -> tuple[float, float] | None:
     """The exponent and its standard error; None of too few lengths, or where nothing moves."""
     if len(repeated) < 3 or any(each.distance <= 0.0 for each in repeated):
         return None

@@ -39,6 +39,7 @@ def rank_collapse(
     sub_blocks: bool = False,
     theorem: bool = False,
     gates: bool = False,
+    gradients: bool = False,
     blocks: int | None = None,
     variants: str | Iterable[str | int] = (),
     remove_outlier: bool = False,

@@ -32,6 +32,7 @@ model_path_studies
 path_count_studies
 task_path_studies
 fit_studies
+rank_head_studies
 head_surveys
 real_tokens           the model whose tokens a head is given
 chosen_patterns       patterns, with the forward passes that some of them need

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from attncli.api.question import How, question
+from attncli.api.rank_head_studies import FitTaskOptions, rank_head_study, refuse_fits_and_tasks
 from attncli.api.rehearsal import before_the_work
 from attncli.errors import UsageError, unknown_name
 from attncli.options.completion import completion
@@ -16,6 +17,7 @@ from attncli.options.pattern_options import (
     SearchOptions,
     request_of,
 )
+from attncli.options.task_options import KeptTraining
 from attncli.records import Report
 
 if TYPE_CHECKING:
@@ -93,6 +95,8 @@ def approximate(
     texts: InputOptions,
     search: SearchOptions,
     precision: PrecisionOptions,
+    task: FitTaskOptions,
+    training: KeptTraining,
     run: DrawOptions,
     how: How,
 ) -> Report:
@@ -101,14 +105,23 @@ def approximate(
     After "On the expressive power of self-attention matrices": softmax(X W_Q W_K^T X^T) with W_Q, W_K fixed by the
     width, only X knowing the pattern. Every fit is verified after rounding, by evaluating it again. With -o
     FILE.safetensors the module is written there and the report goes to stdout.
+
+    With --task rank-heads layers of heads are trained here instead, to pick the token nearest to a query on the sphere, after
+    "On the benefits of rank in attention layers": at equal H · r, few heads of full rank against many of low rank.
     """
     from attncli.api import fit_studies as runs
     from attncli.api.chosen_patterns import choose
 
     check_gates([condition.metric for condition in how.conditions])
     refuse_contradictions(
-        module, heads, sweep, frontier, verify, decide or None, how.save_module, search
+        module, heads, sweep, frontier, verify, decide or None, how.save_module, search, task.task
     )
+    refuse_fits_and_tasks(task, training, patterns, [search, precision, texts])
+    if task.task is not None:
+        study = rank_head_study(task, training, patterns.length, run)
+        before_the_work()
+        trained: Report = study(progress=how.progress)
+        return trained
     if verify is not None:
         before_the_work()
         return excused(runs.verified(verify, how), search)
@@ -165,9 +178,11 @@ def refuse_contradictions(
     decide: bool | None,
     save: Path | None,
     search: SearchOptions,
+    task: str | None,
 ) -> None:
     """One run answers one question."""
     asked = {
+        "task": task,
         "verify": verify,
         "module": module,
         "heads": heads,
@@ -177,13 +192,13 @@ def refuse_contradictions(
     }
     given = [name for name, value in asked.items() if value is not None]
     varied = sweep is not None or frontier is not None
-    alone = (verify, module, heads, decide)
+    alone = (task, verify, module, heads, decide)
     if sum((*(each is not None for each in alone), varied)) > 1:
         raise UsageError(
-            "`verify`, `module`, `heads`, `decide`, and `sweep` or `frontier` exclude each other: ask one at a time.",
+            "`task`, `verify`, `module`, `heads`, `decide`, and `sweep` or `frontier` exclude each other: ask one at a time.",
             rivals=given,
         )
-    if save and (verify is not None or heads is not None or decide or varied):
+    if save and (task or verify is not None or heads is not None or decide or varied):
         raise UsageError(
             "`save_module` goes with a plain run or `module`: only those make a module to write.",
             because=given,
@@ -207,6 +222,7 @@ def check_gates(names: list[str]) -> None:
     from attncli.studies.approximate.decide import DECISION_METRICS
     from attncli.studies.approximate.fit_rows import FIT_METRICS
     from attncli.studies.approximate.frontier import FRONTIER_METRICS
+    from attncli.studies.approximate.rank_head_words import RANK_HEAD_METRICS
     from attncli.studies.approximate.scale_growth import SCALE_METRICS
     from attncli.studies.approximate.survey_rows import SURVEY_METRICS
     from attncli.studies.approximate.trained_head import HEAD_METRICS, REAL_METRICS
@@ -221,6 +237,7 @@ def check_gates(names: list[str]) -> None:
         HEAD_METRICS,
         REAL_METRICS,
         SURVEY_METRICS,
+        RANK_HEAD_METRICS,
     )
     known = {name for table in tables for name in table}
     for name in names:

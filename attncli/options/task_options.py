@@ -16,8 +16,8 @@ task_option = partial(Option, panel="Task")
 
 
 @dataclass(frozen=True)
-class TrainingOptions:
-    """How a network is trained here, and where that is kept."""
+class KeptTraining:
+    """How long networks are trained here, and where that is kept."""
 
     train_steps: Annotated[
         int | None,
@@ -31,6 +31,14 @@ class TrainingOptions:
         ),
     ] = None
 
+    def given(self) -> list[str]:
+        return [name for name, value in asdict(self).items() if value is not None]
+
+
+@dataclass(frozen=True)
+class TrainingOptions(KeptTraining):
+    """How a network is trained here, and how it is watched."""
+
     watch_training: Annotated[
         int | None,
         task_option(
@@ -39,9 +47,6 @@ class TrainingOptions:
             "--save-training keeps.",
         ),
     ] = None
-
-    def given(self) -> list[str]:
-        return [name for name, value in asdict(self).items() if value is not None]
 
 
 def refuse_beside_a_task(source: str | None, given: Iterable[str]) -> None:

@@ -7,5 +7,6 @@ labelling    tasks that give every token a label: one per file
 labeller     the transformer that learns them
 learning     the network trained on its task
 subnetworks  single heads of it run on their own, as the published scripts do
+rank_heads   one layer of heads on the nearest of a few tokens
 circle       one layer applied again and again to the points of two arcs
 """

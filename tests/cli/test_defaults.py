@@ -65,6 +65,7 @@ RUNS: Mapping[str, tuple[str, ...]] = {
 """Runs of every kind that a command has."""
 
 SAMPLES: Mapping[str, Any] = {
+    "relevance": "top",
     "metric": "stable_rank",
     "sweep": "tokens=4:8",
     "task": "circle",
@@ -95,6 +96,8 @@ SAMPLES: Mapping[str, Any] = {
     "steps": "mlp",
     "stack": "encoder",
     "evaluate": "frozen",
+    "ranks": "1",
+    "heads_times_rank": "8",
     "paths_per_sum": "5",
     "save_maps": "kept.safetensors",
     "attribute": "0",
@@ -116,6 +119,7 @@ OWN_SAMPLES: Mapping[tuple[str, str], Any] = {
     ("inspect-model", "heads"): "0",
     ("approximate", "sweep"): "length=8:16",
     ("paths", "task"): "sort",
+    ("approximate", "task"): "rank-heads",
 }
 
 TYPED_ALONE = ("trust_remote_code", "allow_pickle")

@@ -16,6 +16,7 @@ attn approximate --module ./minilm:0.0 --pattern previous --pattern strided:8 --
 attn approximate --module ./minilm:0.2 --inputs embeddings --pattern previous --length 24
 attn approximate --heads ./minilm --length 64
 attn approximate --pattern ./minilm:0.0:top=4 --text "The quick brown fox jumps over the lazy dog."
+attn approximate --task rank-heads --ranks 1,8 --seeds 3
 attn approximate --pattern permutation --sweep length=64:1024 --frontier 2,3,4,5,6,7,8 --method cyclic,certificate:keys=spread --total-variation 0.999
 """
 

@@ -20,5 +20,7 @@ head_survey     all heads of a model
 survey_rows     its rows and words
 own_maps        what a head's own map asks of a module
 random_patterns  what a head's weights can show
+rank_heads      layers of heads trained on the nearest token: rank against heads
+rank_head_words  its numbers
 layer_maps      whole maps of a few layers at a time
 """

@@ -1,0 +1,148 @@
+"""Rank against heads: the layer against loops, its best head against a closed form, its training to the last bit."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import attncli as attn
+from attncli.maths.low_rank_head import projecting_error, wrong_choices
+from attncli.records import Report
+from attncli.tasks.rank_heads.head_layer import HeadLayer, answers, loss_of_steps
+from attncli.tasks.rank_heads.head_plan import RankHeads
+from attncli.tasks.rank_heads.nearest_token import draw
+from attncli.tasks.training import train
+
+torch.set_num_threads(1)
+QUICK = {"ranks": "1,4", "dimension": 4, "seeds": 2, "train_steps": 20}
+
+
+def test_how_often_few_directions_mislead() -> None:
+    """In the plane the angle to an axis is uniform, a quarter on average; else against random points."""
+    assert wrong_choices(1, 2) == pytest.approx(0.25, abs=1e-12)
+    assert wrong_choices(3, 3) == projecting_error(3, 3) == 0.0
+    questions = draw(np.random.default_rng(0), 200_000, 2, 5)
+    difference = questions.tokens[:, 0] - questions.tokens[:, 1]
+    for rank in (1, 2, 4):
+        seen = (difference[:, :rank] * questions.queries[:, :rank]).sum(axis=1)
+        wrong = np.sign(seen) != np.sign((difference * questions.queries).sum(axis=1))
+        assert wrong_choices(rank, 5) == pytest.approx(wrong.mean(), abs=4e-3)
+
+
+def test_the_nearest_is_nearest() -> None:
+    questions = draw(np.random.default_rng(1), 50, 7, 3)
+    assert np.linalg.norm(questions.tokens, axis=2) == pytest.approx(1.0)
+    for tokens, query, nearest in zip(questions.tokens, questions.queries, questions.nearest, strict=True):  # fmt: skip
+        assert (nearest == min(tokens, key=lambda each: np.linalg.norm(each - query))).all()
+
+
+def set_weights(layer: HeadLayer, **weights: np.ndarray) -> None:
+    with torch.no_grad():
+        for name, values in weights.items():
+            layer.get_parameter(name).copy_(torch.from_numpy(values))
+
+
+@pytest.mark.parametrize("rank", [1, 3, 6])
+def test_a_projecting_head_has_the_error_of_the_closed_form(rank: int) -> None:
+    """Of full rank it has none; its answer is drawn to the mean by heads that look nowhere."""
+    d = 6
+    questions = draw(np.random.default_rng(2), 100_000, 2, d)
+    layer = HeadLayer(d, rank, 2, [0])
+    axes = np.zeros((1, 2, d, rank))
+    axes[0, 0, :rank] = np.eye(rank)
+    drawn = 1.0 - 2.0 * wrong_choices(rank, d)
+    values = np.stack([drawn * np.eye(d), (1.0 - drawn) * np.eye(d)])[None]
+    set_weights(layer, w_q=1e4 * axes, w_k=axes, w_v=values)
+    (given,) = answers(layer, [questions])
+    error = np.square(given - questions.nearest).sum(axis=1).mean()
+    assert error == pytest.approx(projecting_error(rank, d), abs=5e-3)
+
+
+def test_loss_and_gradient_against_loops() -> None:
+    """Every sum written out, and the derivative of every weight by two steps to either side."""
+    d, rank, heads, tokens, seeds = 3, 2, 2, 3, [4, 9]
+    layer = HeadLayer(d, rank, heads, seeds).double()
+    drawn = [draw(np.random.default_rng([seed, 0, 5]), 4, tokens, d) for seed in seeds]
+
+    def by_hand(weights: dict[str, np.ndarray]) -> float:
+        total = 0.0
+        for s, questions in enumerate(drawn):
+            for x, y, wanted in zip(questions.tokens, questions.queries, questions.nearest, strict=True):  # fmt: skip
+                answer = np.zeros(d)
+                for h in range(heads):
+                    asked = y @ weights["w_q"][s, h]
+                    scores = [math.exp(each @ weights["w_k"][s, h] @ asked) for each in x]
+                    for score, each in zip(scores, x, strict=True):
+                        answer += score / sum(scores) * each @ weights["w_v"][s, h]
+                total += ((answer - wanted) ** 2).sum() / len(questions.queries)
+        return total
+
+    weights = {name: each.detach().numpy().copy() for name, each in layer.named_parameters()}
+    loss = torch.zeros((), dtype=torch.float64)
+    for s, questions in enumerate(drawn):
+        x, y = (torch.from_numpy(each).expand(2, *each.shape) for each in questions[:2])
+        missed = layer(x, y)[s] - torch.from_numpy(questions.nearest)
+        loss = loss + missed.square().sum(dim=-1).mean()
+    assert float(loss.detach()) == pytest.approx(by_hand(weights), rel=1e-12)
+    loss.backward()
+    for name, values in weights.items():
+        for place in [(0, 0, 1, 1), (1, 1, 2, 0)]:
+            sides = []
+            for step in (1e-5, -1e-5):
+                moved = {**weights, name: values.copy()}
+                moved[name][place] += step
+                sides.append(by_hand(moved))
+            slope = (sides[0] - sides[1]) / 2e-5
+            gradient = layer.get_parameter(name).grad
+            assert gradient is not None
+            assert float(gradient[place]) == pytest.approx(slope, rel=1e-5, abs=1e-9)
+
+
+def test_the_training_has_that_loss() -> None:
+    layer = HeadLayer(4, 2, 2, [3])
+    questions = draw(np.random.default_rng([3, 0, 7]), 256, 2, 4)
+    (given,) = answers(layer, [questions])
+    expected = np.square(given - questions.nearest).sum(axis=1).mean()
+    assert float(loss_of_steps(layer, 2, 4, [3])(7).detach()) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.slow
+def test_a_head_of_full_rank_learns_what_heads_of_rank_one_do_not() -> None:
+    """The paper's direction: at equal H · r, and at four times as many heads."""
+    wanted = RankHeads(4, 2, [1, 4], [4, 16], [0], training_steps=250)
+    errors = {}
+    for product, rank in wanted.layers():
+        layer = HeadLayer(4, rank, product // rank, [0])
+        losses = train(layer, loss_of_steps(layer, 2, 4, [0]), wanted.plan(product, rank))
+        errors[product, rank] = sum(losses[-20:]) / 20
+    assert errors[4, 4] < 0.06
+    assert errors[4, 1] > errors[16, 1] > 2 * errors[4, 4]
+    assert errors[4, 1] < projecting_error(1, 4)
+
+
+def rows_of(report: Report) -> list[tuple[object, ...]]:
+    return [(row.metric, row.value, row.spread, str(row.keys)) for row in report.rows]
+
+
+def test_a_kept_training_gives_the_same_numbers(tmp_path: Path) -> None:
+    plain = attn.approximate(task="rank-heads", **QUICK)
+    kept = [attn.approximate(task="rank-heads", save_training=tmp_path, **QUICK) for _ in range(2)]
+    assert rows_of(plain) == rows_of(kept[0]) == rows_of(kept[1])
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        f"rank-heads-d4-n2-rank{rank}-heads{heads}.safetensors"
+        for rank, heads in [(1, 16), (1, 4), (4, 1), (4, 4)]
+    ]
+
+
+def test_rows_and_closed_form() -> None:
+    report = attn.approximate(task="rank-heads", length=3, **QUICK)
+    values = {(row.metric, row.keys["rank"], row.keys["heads"]): row for row in report.rows}
+    assert values["weights", 1, 16].value == 16 * (4 + 4 + 16)
+    assert values["projecting_error", 1, 4].value is None
+    assert 0.2 < values["error_share", 1, 4].value < 1.2
+    assert values["error", 1, 4].spread is not None
+    two = attn.approximate(task="rank-heads", **QUICK)
+    (closed,) = [row.value for row in two.rows if row.metric == "projecting_error" and row.keys["heads"] == 16]  # fmt: skip
+    assert closed == projecting_error(1, 4)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attncli.watching.kernel_calls import KernelCall
 from attncli.watching.linear_arguments import Values
-from attncli.watching.linear_shortcuts import Carried, Shortcuts, in_batch, of_channels
+from attncli.watching.linear_shortcuts import Shortcuts, StateCarried, in_batch, of_channels
 
 NONE = Shortcuts()
 
@@ -71,7 +71,7 @@ class LinearMap:
             return self.by_columns(rows)
         return self.by_rows(rows)
 
-    def from_the_state(self, carried: Carried, rows: int) -> Iterator[LinearStrip]:
+    def from_the_state(self, carried: StateCarried, rows: int) -> Iterator[LinearStrip]:
         values, shared = self.values, self.values.shared
         assert shared is not None
         state: Tensor | None = None

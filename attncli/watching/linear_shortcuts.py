@@ -22,7 +22,7 @@ STATES = {"initial_state": "output_final_state", "initial_states": "return_final
 
 
 @dataclass(frozen=True)
-class Carried:
+class StateCarried:
     """How a call goes on from a state."""
 
     given: str
@@ -59,7 +59,7 @@ class Carried:
 class Shortcuts:
     """Of one call."""
 
-    carried: Carried | None = None
+    carried: StateCarried | None = None
     batched: bool = False
     channels: Mapping[Key, int] | None = None
     """The axis of channels of each argument that has one; None where they cannot be left out."""
@@ -91,7 +91,7 @@ def with_state(call: KernelCall, values: Values) -> dict[str, Any]:
     whole = call.output(values.key, value)
     size = value.shape[values.token]
     half = size // 2
-    carried = Carried(given, STATES[given], 0, tokens)
+    carried = StateCarried(given, STATES[given], 0, tokens)
     first, wider = (
         carried.run(
             carried.part(call, 0, half), values.key, each.narrow(values.token, 0, half), None

@@ -151,9 +151,9 @@ def definition(asked: PathTaskOptions, task: "Task") -> str:
 
 def memorised(asked: PathTaskOptions) -> "Task":
     """The task with its own sequences, those that were asked for, or the released script's."""
-    from attncli.tasks.labelling.memorise import LENGTH, SEQUENCES, Published, memorise
+    from attncli.tasks.labelling.memorise import LENGTH, SEQUENCES, ReleasedScript, memorise
 
-    released = Published()
+    released = ReleasedScript()
     own = (released.sequences, released.length) if asked.as_published else (SEQUENCES, LENGTH)
     sequences = within("sequences", asked.sequences, own[0], 1, MOST_SEQUENCES)
     length = within("length", asked.length, own[1], 2, MOST_LENGTH)

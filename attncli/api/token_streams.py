@@ -9,13 +9,13 @@ import numpy as np
 from attncli.errors import InputError
 from attncli.models.inputs.id_lists import by_lines, whole
 from attncli.models.inputs.text_files import texts_in
-from attncli.tasks.labelling.memorise import Stream
+from attncli.tasks.labelling.memorise import TokenStream
 
 WORD = re.compile(r"\w+|[^\w\s]")
 """Words and marks, as BERT's tokenizer first takes a text apart."""
 
 
-def token_stream(path: Path, needed: int) -> Stream:
+def token_stream(path: Path, needed: int) -> TokenStream:
     """Token ids, as `--token-ids @FILE` takes them, or else the words and marks of texts, in lower case; numbered anew."""
     texts = texts_in(str(path))
     numbers = ids_of("\n".join(texts), str(path))
@@ -26,7 +26,7 @@ def token_stream(path: Path, needed: int) -> Stream:
         )
     tokens = np.unique(np.array(found[:needed]), return_inverse=True)[1].astype(np.int64)
     digest = hashlib.sha256(tokens.tobytes()).hexdigest()[:16]
-    return Stream(tokens, digest)
+    return TokenStream(tokens, digest)
 
 
 def ids_of(content: str, path: str) -> list[int]:

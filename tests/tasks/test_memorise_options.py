@@ -13,7 +13,7 @@ import attncli
 from attncli.api.token_streams import token_stream
 from attncli.errors import InputError
 from attncli.tasks.labelling import Sizes
-from attncli.tasks.labelling.memorise import Published, Stream, memorise
+from attncli.tasks.labelling.memorise import ReleasedScript, TokenStream, memorise
 from attncli.tasks.learning import QUESTIONS, learned, plan_of
 
 TINY = Sizes(layers=1, heads=2, width=8)
@@ -40,7 +40,7 @@ def test_token_ids_are_numbered_anew(content: str, tmp_path: Path) -> None:
 
 
 def test_sequences_are_the_streams_and_labels_the_seeds() -> None:
-    task = memorise(4, 3, Stream(np.arange(12) % 5, "x"))
+    task = memorise(4, 3, TokenStream(np.arange(12) % 5, "x"))
     one, other = (task.draw(np.random.default_rng([seed, QUESTIONS]), 4) for seed in (0, 1))
     assert one.inputs.ravel().tolist() == [k % 5 for k in range(12)]
     assert np.array_equal(one.inputs, other.inputs)
@@ -50,10 +50,10 @@ def test_sequences_are_the_streams_and_labels_the_seeds() -> None:
 
 def test_the_released_script_is_what_is_planned() -> None:
     """run_memorization.py: 500 x 128, --hidden_dim 250 --width 2 --depth 6, 3e-4, batches of 8, 50 epochs of 63."""
-    task = memorise(500, 128, Stream(np.arange(64_000), "x"), published=True)
+    task = memorise(500, 128, TokenStream(np.arange(64_000), "x"), published=True)
     assert task.sizes == Sizes(layers=6, heads=2, width=250)
     assert (task.batch, task.learning_rate, task.dropout) == (8, 3e-4, 0.1)
-    assert task.steps == 50 * 63 == Published().steps
+    assert task.steps == 50 * 63 == ReleasedScript().steps
     plan = plan_of("memorise", task, task.sizes, 3150, 0)
     assert [plan.rate(step) / 3e-4 for step in (0, 1575, 3149)] == pytest.approx(
         [1.0, 0.5, 1 / 3150]
@@ -82,7 +82,7 @@ def test_dropout_is_the_seeds_alone_and_ends_with_the_training() -> None:
 def test_the_tasks_own_training_has_the_name_that_it_had() -> None:
     """So that trainings that were kept are gone on with."""
     assert set(plan_of("memorise", memorise(), TINY, 4, 0).identity) == {"task", "layers", "heads", "width", "batch", "sequences", "seed"}  # fmt: skip
-    other = plan_of("memorise", memorise(9, 5, Stream(np.arange(45), "y"), True), TINY, 4, 0)
+    other = plan_of("memorise", memorise(9, 5, TokenStream(np.arange(45), "y"), True), TINY, 4, 0)
     assert other.identity["tokens_from"] == "y"
     assert (other.identity["length"], other.identity["dropout"]) == (5, 0.1)
 

@@ -11,7 +11,7 @@ from attncli.tasks.labelling import Examples, Sizes, Task
 WORDS, SEQUENCES, LENGTH = 200, 100, 16
 
 
-class Stream(NamedTuple):
+class TokenStream(NamedTuple):
     """The tokens of a text, one after another."""
 
     tokens: NDArray[np.int64]
@@ -20,7 +20,7 @@ class Stream(NamedTuple):
     """Of the file."""
 
 
-class Published(NamedTuple):
+class ReleasedScript(NamedTuple):
     """What the released script is run with, for texts of RTE in the word pieces of bert-base-uncased."""
 
     sequences: int = 500
@@ -36,11 +36,11 @@ class Published(NamedTuple):
 def memorise(
     sequences: int = SEQUENCES,
     length: int = LENGTH,
-    stream: Stream | None = None,
+    stream: TokenStream | None = None,
     published: bool = False,
 ) -> Task:
     """100 sequences of 200 words, the r-th as frequent as 1/r, with a random label of 0 or 1 for each of their tokens."""
-    as_released = Published()
+    as_released = ReleasedScript()
     apart: dict[str, str | int | float] = {}
     if length != LENGTH:
         apart["length"] = length
@@ -66,7 +66,10 @@ def memorise(
 
 
 def draw(
-    random: np.random.Generator, number: int, length: int = LENGTH, stream: Stream | None = None
+    random: np.random.Generator,
+    number: int,
+    length: int = LENGTH,
+    stream: TokenStream | None = None,
 ) -> Examples:
     """As in texts a few words make most of a sequence; or the text's own tokens in their order, without padding."""
     if stream is None:

@@ -147,6 +147,7 @@ def inspect_model(
     batch: int | None = None,
     attribute: str | int | None = None,
     sweep: str | int | None = None,
+    relevance: str | int | None = None,
     strip_memory: int | None = None,
     seed: int = 0,
     layers: str | Iterable[str | int] = (),

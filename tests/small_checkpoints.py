@@ -69,6 +69,7 @@ MAMBA = {"hidden_size": 16, "state_size": 4, "num_hidden_layers": 1, "vocab_size
 
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "BertModel": ("BertConfig", BERT),
+    "BertForSequenceClassification": ("BertConfig", BERT),
     "BertForMaskedLM": ("BertConfig", BERT),
     "RobertaForMaskedLM": ("RobertaConfig", {**BERT, "pad_token_id": 1}),
     "GPT2LMHeadModel": ("GPT2Config", GPT2),
@@ -78,6 +79,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "RoFormerForMaskedLM": ("RoFormerConfig", ROFORMER),
     "MambaForCausalLM": ("MambaConfig", MAMBA),
     "ViTModel": ("ViTConfig", VIT),
+    "ViTForImageClassification": ("ViTConfig", VIT),
 }
 
 

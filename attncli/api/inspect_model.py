@@ -113,6 +113,14 @@ def inspect_model(
             "cut at doubling FROM … TO; of random tokens where no text is given.",
         ),
     ] = None,
+    relevance: Annotated[
+        str | None,
+        Option(
+            metavar="TARGET",
+            help="With --attribute, beside it: Chefer's relevance for a class, a token of the vocabulary, the top one, "
+            "or the state itself: CLASS, TOKEN, id, top, state.",
+        ),
+    ] = None,
     strip_memory: Annotated[
         int | None,
         Option(
@@ -151,6 +159,10 @@ def inspect_model(
     subject = sources.named(source, asker, how.output, save_maps, because=because)
     if not weights_only:
         refuse_at_once(subject)
+    if relevance is not None and attribute is None:
+        raise UsageError(
+            f"`relevance={relevance!r}` is told of one token: name it with `attribute`, such as -1 for the last."
+        )
     if attribute is not None:
         from attncli.api.attribution_studies import attribution_study
 
@@ -158,7 +170,17 @@ def inspect_model(
         others += ["sweep"] * (sweep is not None)
         others += [name for name in heads.given() if name != "top"]
         study = attribution_study(
-            subject, attribute, heads.top, others, conditions, model, inputs, tokens, seed
+            subject,
+            attribute,
+            heads.top,
+            others,
+            conditions,
+            model,
+            inputs,
+            tokens,
+            seed,
+            relevance,
+            how.say,
         )
     elif sweep is not None:
         from attncli.api.length_studies import length_study

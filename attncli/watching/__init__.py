@@ -30,6 +30,7 @@ softmax_calls       all others: their softmax or sdpa calls, one layer at a time
 softmax_inputs      what the softmax was given, where the very tensor that it gave is handed on
 split_heads         heads that are divided over processes, put together again
 differential        attention whose maps are one softmax less a part of another
+map_gradients       maps kept whole, to differentiate by
 beside              the same of a pass that runs as ever, with gradients
 capture             the context that puts these around a model
 output_projections  the linear layers that take the heads' outputs

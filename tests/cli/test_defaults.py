@@ -65,6 +65,7 @@ RUNS: Mapping[str, tuple[str, ...]] = {
 """Runs of every kind that a command has."""
 
 SAMPLES: Mapping[str, Any] = {
+    "relevance": "top",
     "metric": "stable_rank",
     "sweep": "tokens=4:8",
     "task": "circle",

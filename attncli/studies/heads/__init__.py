@@ -22,6 +22,8 @@ token_names       the words along a map's sides
 beyond_maps       what maps do not show, kept beside them
 attribution       which input tokens a state comes from
 attribution_rows  its rows
+relevance         maps times their gradients, rolled through the layers
+explained         the number that relevance explains
 token_choices     the token that is asked about
 weights_only      heads without an input
 weight_findings   what stands out in weights

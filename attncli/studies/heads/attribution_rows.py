@@ -1,5 +1,6 @@
 """Rows, tables and words of an attribution to input tokens."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -11,6 +12,8 @@ from attncli.studies.statistics import averaged, summary_row
 SHARE, OF_CONSTANTS = "attribution_share", "attribution_share_of_constants"
 ROLLOUT, LIFT = "rollout", "rollout_lift"
 COMPLETENESS = "completeness_error"
+
+RELEVANCE, OF_SOURCE, SCORE = "relevance", "relevance_of_source", "relevance_score"
 
 METRICS: Mapping[str, Definition] = {
     SHARE: Definition(
@@ -32,6 +35,23 @@ METRICS: Mapping[str, Definition] = {
         "1", "‖y - Σ_j c_j - b‖ / ‖y‖, or how far the shares miss adding up to 1 if that is more."
     ),
 }
+
+RELEVANCES: Mapping[str, Definition] = {
+    RELEVANCE: Definition(
+        "1",
+        "The token's row of R - I, R rolled up from E_h[(∇A ⊙ A)⁺] of every attention, ∇A the gradient of relevance_score "
+        "(Chefer, Gur & Wolf 2021); not complete: its numbers add up to nothing that is known.",
+    ),
+    OF_SOURCE: Definition(
+        "1",
+        "The same of the tokens that the encoder has read, through cross-attention: the paper's equations 7 to 10.",
+    ),
+    SCORE: Definition(
+        "1",
+        "The number that relevance explains: the logit of a class or a token; 1 for the state itself.",
+    ),
+}
+"""With `--relevance`."""
 
 ALL_LISTED, LISTED = 40, 24
 """Of texts with more visible tokens than the first, so many are in the table."""
@@ -56,6 +76,13 @@ class Attributed(NamedTuple):
     """Rollout of even attention."""
     of_constants: float
     completeness: float
+    relevance: tuple[float, ...] = ()
+    """Of every token; empty where it was not asked for."""
+    of_source: tuple[float, ...] = ()
+    """Of every token that the encoder has read."""
+    score: float = math.nan
+    explained: str = ""
+    """What the score is called."""
 
 
 class ChosenToken(NamedTuple):
@@ -87,6 +114,8 @@ def token_rows(chosen: ChosenToken, found: Sequence[Attributed]) -> Iterator[Row
             LIFT: ([value / even for value in rollout], {}),
             ROLLOUT: (rollout, {"uniform": even}),
         }
+        if found[0].relevance:
+            numbers = {**numbers, RELEVANCE: ([one.relevance[place] for one in found], {})}
         for metric, (values, beside) in numbers.items():
             yield summary_row(metric, "1", values, "", {**keys, **beside}, variant=chosen.name)
 
@@ -116,6 +145,41 @@ def whole_rows(chosen: ChosenToken, found: Sequence[Attributed]) -> Iterator[Row
         yield summary_row(metric, "1", values, "", variant=chosen.name)
 
 
+def relevance_rows(
+    chosen: ChosenToken, found: Sequence[Attributed], source: Sequence[str]
+) -> Iterator[Row]:
+    """What stands beside those of the tokens; `source`: the names of the tokens that the encoder has read."""
+    if not found[0].relevance:
+        return
+    yield summary_row(SCORE, "1", [one.score for one in found], "", variant=chosen.name)
+    for place in range(len(found[0].of_source)):
+        keys: dict[str, Scalar] = {"position": place, "stack": "encoder"}
+        keys |= {"word": source[place]} if len(source) == len(found[0].of_source) else {}
+        values = [one.of_source[place] for one in found]
+        yield summary_row(OF_SOURCE, "1", values, "", keys, variant=chosen.name)
+
+
+def relevance_in_words(
+    chosen: ChosenToken, found: Sequence[Attributed], rows: Sequence[Row]
+) -> str:
+    """What is explained, and the tokens that matter most to it."""
+    names = sorted({one.explained for one in found})
+    score = math.fsum(one.score for one in found) / len(found)
+    what = names[0] if len(names) == 1 else "the top of each text"
+    said = f"Relevance for {what} ({score:.4g})"
+    told = [row for row in rows if row.metric in (RELEVANCE, OF_SOURCE) and row.value]
+    most = sorted(told, key=lambda row: -(row.value or 0.0))[:NAMED]
+    places = ", ".join(f"{relevant(chosen, row)} {row.value:.3g}" for row in most)
+    return f"{said}: {places or 'none, no map has a gradient above 0'}."
+
+
+def relevant(chosen: ChosenToken, row: Row) -> str:
+    place = int(row.keys["position"])
+    if row.metric == OF_SOURCE:
+        return f"encoder {place} {row.keys.get('word', '')}".rstrip()
+    return chosen.called(place)
+
+
 def headline(chosen: ChosenToken, rows: Sequence[Row], blocks: int) -> str:
     """Where the state comes from, the largest parts first."""
     shares = {row.keys.get("position"): row.value or 0.0 for row in rows if row.metric == SHARE}
@@ -139,8 +203,10 @@ def views(chosen: ChosenToken, rows: Sequence[Row], texts: int) -> Iterator[View
     yield View(
         f"{chosen.name}: {which}{over}",
         "position",
-        (SHARE, LIFT, ROLLOUT),
+        (SHARE, LIFT, ROLLOUT, *([RELEVANCE] if any(r.metric == RELEVANCE for r in rows) else [])),
         where={MARK: LARGE} if few else {},
         names="word",
     )
+    if any(row.metric == OF_SOURCE for row in rows):
+        yield View("what the encoder has read", "position", (OF_SOURCE,), names="word")
     yield View("Do the parts add up to the state?", "variant", (OF_CONSTANTS, COMPLETENESS))

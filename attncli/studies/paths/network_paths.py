@@ -13,6 +13,7 @@ from attncli.studies.paths.path_measures import (
     CUMULATIVE,
     ERROR,
     NORM_SHARE,
+    OF_THE_SKIP,
     OUTPUT_SHARE,
     MeasuredTerms,
     measured,
@@ -152,6 +153,10 @@ def completeness(found: Sequence[MeasuredTerms], variant: str) -> Iterator[Row]:
         ("cancellation", [one.cancellation for one in found]),
     ):
         yield summary_row(metric, "1", values, BEYOND, variant=variant)
+    for metric in OF_THE_SKIP:
+        if all(one.of_skip for one in found):
+            values = [one.of_skip[metric] for one in found]
+            yield summary_row(metric, "1", values, BEYOND, variant=variant)
 
 
 def views(metrics: Sequence[str], variant: str, seeds: int) -> Iterator[View]:
@@ -167,6 +172,7 @@ def across_variants() -> Iterator[View]:
         "variant",
         ("completeness_error", "completeness_error_residual", "cancellation"),
     )
+    yield View("What keeps tokens apart, of ‖Y‖", "variant", OF_THE_SKIP)
 
 
 def count_paths(

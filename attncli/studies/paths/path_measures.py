@@ -14,6 +14,9 @@ from attncli.studies.paths.path_terms import Decomposition, Terms, difference, i
 NORM_SHARE, OUTPUT_SHARE = "path_norm_share", "path_output_share"
 CUMULATIVE, ERROR = "path_norm_share_up_to", "reconstruction_error"
 OF_TERMS = (NORM_SHARE, CUMULATIVE, OUTPUT_SHARE, ERROR)
+SKIP_RESIDUAL, REST_RESIDUAL = "skip_residual", "rest_residual"
+LOWER_BOUND, OUTPUT_RESIDUAL = "residual_lower_bound", "output_residual"
+OF_THE_SKIP = (SKIP_RESIDUAL, REST_RESIDUAL, LOWER_BOUND, OUTPUT_RESIDUAL)
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,8 @@ class MeasuredTerms:
     """The same of the residual alone, which may be far below the output; nan where there is none."""
     cancellation: float
     """Σ_k ‖T_k‖_F / ‖Y‖_F."""
+    of_skip: dict[str, float]
+    """What keeps tokens apart: paths of length 0, all others, and both together; empty where there are no skips."""
 
 
 def measured(
@@ -50,7 +55,18 @@ def measured(
         by_length[name] = {length: METRICS[name](term) for length, term in found.terms.items()}
     of_residual = log10_size(rest.residual) - log10_size(found.output.residual)
     cancellation = math.fsum(ratio(term, found.output) for term in found.terms.values())
-    return MeasuredTerms(by_length, error, ten_to(of_residual), cancellation)
+    return MeasuredTerms(by_length, error, ten_to(of_residual), cancellation, kept_apart(found))
+
+
+def kept_apart(found: Decomposition) -> dict[str, float]:
+    """‖res(·)‖_F of paths of length 0, of all others, and of the output, over ‖Y‖_F; the first two differ by no more than the last."""
+    if 0 not in found.terms or len(found.terms) == 1:
+        return {}
+    whole = log10_size(found.output.states)
+    rest = total({length: term for length, term in found.terms.items() if length})
+    parts = (found.terms[0], rest, found.output)
+    skip, others, output = (ten_to(log10_size(part.residual) - whole) for part in parts)
+    return dict(zip(OF_THE_SKIP, (skip, others, skip - others, output), strict=True))
 
 
 def norm_shares(terms: Terms) -> dict[int, float]:

@@ -37,6 +37,16 @@ OWN_METRICS: Mapping[str, Definition] = {
         "1",
         "Σ_k ‖T_k‖_F / ‖Y‖_F: 1 where terms point one way; far above it they cancel each other.",
     ),
+    "skip_residual": Definition(
+        "1",
+        "‖res(T_0)‖_F / ‖Y‖_F, res(X) = X - 1x̄^T: how far paths of length 0 keep tokens apart.",
+    ),
+    "rest_residual": Definition("1", "The same of all longer paths together, Y - T_0."),
+    "residual_lower_bound": Definition(
+        "1",
+        "skip_residual - rest_residual: output_residual is at least that, so above 0 the skip alone stops the collapse.",
+    ),
+    "output_residual": Definition("1", "‖res(Y)‖_F / ‖Y‖_F: how far apart tokens are in the end."),
     "completeness_error_residual": Definition(
         "1", "The same of what sets the tokens apart alone, Y - 1ȳ^T, however small it is."
     ),

@@ -1,17 +1,21 @@
 """Each example is run as a user would run it."""
 
+import csv
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 import torch
 import yaml
+from commands import attn
 from page_numbers import Numbers
 from small_checkpoints import model_of
 from trained_models import trained
@@ -36,6 +40,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 def test_every_example_is_run_here() -> None:
     assert {path.name for path in EXAMPLES.iterdir()} == {
+        "Snakefile",
         "attn.toml",
         "gate.sh",
         "hand_built.py",
@@ -47,6 +52,7 @@ def test_every_example_is_run_here() -> None:
         "pre-commit",
         "regression.sh",
         "sweep-engines.py",
+        "sweep-items.nf",
         "sweep-items.sh",
         "train_and_watch.py",
     }
@@ -209,6 +215,75 @@ def test_the_workflow_installs_what_is_there_and_measures_a_model() -> None:
     assert (EXAMPLES.parent / "constraints.txt").is_file()
     checks = tomllib.loads((EXAMPLES / "attn.toml").read_text())["checks"]
     assert all("./checkpoint" in check["command"] for check in checks.values())
+
+
+@pytest.fixture
+def nets(tmp_path: Path) -> Path:
+    """Three networks in runs/ and one file that is none."""
+    (tmp_path / "runs").mkdir()
+    for number in (1, 2, 3):
+        sizes = ["--layers", "2", "--tokens", "5", "--width", "8", "--heads", "2", "--init-scale", f"1.{number}"]  # fmt: skip
+        name = str(tmp_path / "runs" / f"checkpoint-{number}.safetensors")
+        assert attn("generate", "network", *sizes, "-o", name).code == 0
+    (tmp_path / "runs" / "checkpoint-4.safetensors").write_text("broken")
+    return tmp_path
+
+
+def shell(line: str, folder: Path, environment: dict[str, str]) -> tuple[int, str]:
+    done = subprocess.run(line, shell=True, cwd=folder, env=environment, capture_output=True, text=True, check=False)  # fmt: skip
+    return done.returncode, done.stdout
+
+
+def collected(folder: Path) -> list[str]:
+    """The items of the table, with how each has ended."""
+    rows = csv.DictReader((folder / "table.csv").read_text().splitlines())
+    return [f"{row['item']} {row['value'] != ''}" for row in rows]
+
+
+@pytest.mark.slow
+def test_the_snakefile(
+    nets: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What snakemake does with it: its Python is run, and its shell commands for the files that are wanted and not there."""
+    text = (EXAMPLES / "Snakefile").read_text()
+    head, *rules = re.split(r"^rule (?=\w+:)", text, flags=re.MULTILINE)
+    monkeypatch.setattr(os, "environ", environment)
+    monkeypatch.chdir(nets)
+    names: dict[str, Any] = {"config": {}}
+    exec(head, names)
+    table, item = (
+        {key: eval(value, names) for key, value in re.findall(r"^    (\w+): (?:line=)?(.+)$", rule, re.M)}
+        for rule in rules
+    )  # fmt: skip
+    codes = []
+    for wanted in table["input"]:
+        assert re.fullmatch(item["output"].replace("{name}", ".+"), wanted)
+        line = item["shell"].replace("{params.line}", item["params"]({}, [wanted]))
+        codes.append(shell(line, nets, environment)[0])
+    assert codes == [0, 0, 0, 3]
+    line = table["shell"].replace("{output}", table["output"])
+    assert shell(line, nets, environment)[0] == 0
+    assert collected(nets) == [f"runs/checkpoint-{n}.safetensors True" for n in (1, 2, 3)]
+
+
+@pytest.mark.slow
+def test_the_nextflow_script(nets: Path, environment: dict[str, str]) -> None:
+    """What nextflow does with it: the script of each process is run, with the names in it filled in."""
+    text = (EXAMPLES / "sweep-items.nf").read_text()
+    scripts = dict(re.findall(r'process (\w+) \{.*?script: """(.*?)"""\n\}', text, flags=re.DOTALL))
+    known = {"launchDir": str(nets), **{f"params.{name}": value for name, value in re.findall(r"^params\.(\w+) = '(.*)'$", text, re.M)}}  # fmt: skip
+
+    def run(name: str, **more: str) -> tuple[int, str]:
+        filled = re.sub(r"\$\{([\w.]+)\}", lambda each: {**known, **more}[each[1]], scripts[name])
+        return shell(filled, nets / "runs", environment)
+
+    code, listed = run("LIST")
+    assert code == 0
+    items = [json.loads(line) for line in listed.splitlines()]
+    assert [run("ITEM", **{"item.line": item["line"]})[0] for item in items] == [0, 0, 0, 3]
+    assert [json.loads(line)["done"] for line in run("LIST")[1].splitlines()] == [True] * 3 + [False]  # fmt: skip
+    assert run("TABLE")[0] == 0
+    assert collected(nets) == [f"runs/checkpoint-{n}.safetensors True" for n in (1, 2, 3)]
 
 
 SAVED = Path(__file__).parent / "reports" / "schema_version_1.json"

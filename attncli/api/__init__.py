@@ -32,6 +32,7 @@ model_path_studies
 path_count_studies
 sensitivity_studies
 task_path_studies
+token_streams         a text that a task learns by heart
 fit_studies
 rank_head_studies
 head_surveys

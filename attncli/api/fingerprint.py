@@ -44,6 +44,7 @@ def shown(value: Any) -> Any:
     return [shown(each) for each in value] if isinstance(value, list | tuple) else repr(value)
 
 
+@cache
 def versions() -> dict[str, str]:
     """Of attn and of the libraries that compute or read numbers, imported or not."""
     found = {"python": platform.python_version(), "machine": platform.machine()}

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from attncli.api.fingerprint import Options
 from attncli.api.sweep_items import (
@@ -50,7 +51,7 @@ class SweepPlan:
     def line(self, name: str) -> tuple[str, ...]:
         return (self.command, name, *self.words)
 
-    @property
+    @cached_property
     def steps(self) -> list[int]:
         return steps(self.names)
 

@@ -28,11 +28,12 @@ FOUND_KEYS = frozenset(
         *("role", "mark", "word"),
         *("query", "key", "query_token", "key_token"),
         "error",
+        "floor",
     }
 )
 """Keys that say what was found at a row's place, where all others say which place it is: the same number under even
 attention, with random weights or on shuffled text; where a maximum lies; a head's role and its letter; a token's word; the two
-tokens of a pair; the error of a slope; how it was computed."""
+tokens of a pair; the error of a slope; the step of a type; how it was computed."""
 
 
 @dataclass(frozen=True, slots=True)

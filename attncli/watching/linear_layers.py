@@ -18,8 +18,12 @@ from attncli.watching.attention_sites import LINEAR, Site
 from attncli.watching.interface import Strip, in_rounds, rows_within
 from attncli.watching.kernel_calls import KernelCall, watching_kernels
 from attncli.watching.linear_arguments import Values, values_of
-from attncli.watching.linear_maps import LinearMap, LinearStrip
+from attncli.watching.linear_maps import NONE, LinearMap, LinearStrip
+from attncli.watching.linear_shortcuts import Shortcuts, shortcuts_of
 from attncli.watching.mixers import Mixer
+
+WHOLE = 4
+"""Times the memory of strips that whole maps of single channels may take, which are slow to read off by rows."""
 
 INCOMPLETE = {torch.float64: 1e-9, torch.float32: 1e-4}
 """‖A v - y‖ / ‖y‖ from which on a map is not the layer's."""
@@ -39,6 +43,7 @@ class LinearLayer:
     place: tuple[str, int]
     values: Values
     heads: int
+    shortcuts: Shortcuts = field(default=NONE, repr=False, compare=False)
 
     @property
     def is_channels(self) -> bool:
@@ -154,7 +159,8 @@ def layers_of(
         words = [mixer.kind] if alone else [mixer.kind, path.rpartition(".")[2]]
         words += [] if number == 1 else [str(number)]
         site = Site(mixer.stack, mixer.layer, " ".join(words), LINEAR, path)
-        yield LinearLayer(site, place, values, heads_of(there[place], values))
+        ways = shortcuts_of(there[place], values)
+        yield LinearLayer(site, place, values, heads_of(there[place], values), ways)
 
 
 def heads_of(call: KernelCall, values: Values) -> int:
@@ -209,15 +215,14 @@ def hand_on(
     layer: LinearLayer, call: KernelCall, heads: Sequence[int], observe: Observe, memory: int
 ) -> float:
     """The maps of one layer, strip by strip; how far A v misses y."""
-    chosen = None if len(heads) == layer.heads else torch.tensor(heads)
-    maps = LinearMap(call, layer.values, chosen)
-    rows = rows_within(memory, len(heads) * maps.tokens * maps.leaf.element_size())
-    rows = max(rows - rows % maps.at_once, min(rows, maps.at_once))
+    chosen = None if len(heads) == layer.heads else heads
+    maps = LinearMap(call, layer.values, chosen, layer.shortcuts)
+    rows = rows_within(memory, len(heads) * maps.tokens * maps.given.element_size())
     outputs, missed = maps.outputs(), 0.0
 
     def strips(number: int) -> Iterator[Strip]:
         nonlocal missed
-        for strip in maps.strips(rows):
+        for strip in maps.strips(rows, WHOLE * memory):
             if number == 0:
                 part = slice(strip.first, strip.first + strip.weights.shape[1])
                 missed += float((maps.applied(strip) - outputs[:, part]).double().square().sum())

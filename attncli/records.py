@@ -155,6 +155,21 @@ class Picture:
     """Names of the tokens along both sides; none where there are too many."""
 
 
+Place = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """Ways of points in the plane, one panel of a figure, for plots alone: formats leave tracks out."""
+
+    row: str
+    column: str
+    ways: tuple[tuple[Place, ...], ...]
+    """Where each point was at every step."""
+    taught: tuple[tuple[Place, ...], ...]
+    """Where it should have been."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tile:
     """The map of one head, small enough to look at, for pages alone: no other format holds it."""
@@ -202,6 +217,7 @@ class Report:
     warnings: tuple[str, ...] = ()
     pictures: tuple[Picture, ...] = ()
     tiles: tuple[Tile, ...] = ()
+    tracks: tuple[Track, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     command: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)

@@ -87,7 +87,7 @@ def draw(found: Curves, path: Path) -> None:
         from matplotlib.figure import Figure
     except ImportError:
         return
-    figure = Figure(figsize=(9, 4.5), layout="constrained")
+    figure = Figure(figsize=(10, 4), layout="constrained")
     axes = figure.add_subplot()
     axes.set_yscale("symlog", linthresh=1.0)
     for number, (kind, own) in enumerate(found.items()):
@@ -95,8 +95,10 @@ def draw(found: Curves, path: Path) -> None:
             label = f"{kind}: {len(own)}" if curve is own[0] else None
             axes.plot(curve, color=f"C{number}", alpha=0.5, linewidth=0.8, label=label)
     axes.set(xlim=(0, LAYERS), xlabel="layer", ylabel="log10 r of attention alone (SAN)")
-    axes.legend(fontsize=7)
-    figure.savefig(path, dpi=100)
+    legend = axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    for line in legend.get_lines():
+        line.set(alpha=1.0, linewidth=2.0)
+    figure.savefig(path, dpi=80)
 
 
 def main(folder: Path, models: list[str]) -> None:

@@ -30,6 +30,7 @@ attribution_studies
 network_path_studies
 model_path_studies
 path_count_studies
+sensitivity_studies
 task_path_studies
 token_streams         a text that a task learns by heart
 fit_studies

@@ -28,11 +28,12 @@ FOUND_KEYS = frozenset(
         *("role", "mark", "word"),
         *("query", "key", "query_token", "key_token"),
         "error",
+        "floor",
     }
 )
 """Keys that say what was found at a row's place, where all others say which place it is: the same number under even
 attention, with random weights or on shuffled text; where a maximum lies; a head's role and its letter; a token's word; the two
-tokens of a pair; the error of a slope; how it was computed."""
+tokens of a pair; the error of a slope; the step of a type; how it was computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +155,21 @@ class Picture:
     """Names of the tokens along both sides; none where there are too many."""
 
 
+Place = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """Ways of points in the plane, one panel of a figure, for plots alone: formats leave tracks out."""
+
+    row: str
+    column: str
+    ways: tuple[tuple[Place, ...], ...]
+    """Where each point was at every step."""
+    taught: tuple[tuple[Place, ...], ...]
+    """Where it should have been."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tile:
     """The map of one head, small enough to look at, for pages alone: no other format holds it."""
@@ -201,6 +217,7 @@ class Report:
     warnings: tuple[str, ...] = ()
     pictures: tuple[Picture, ...] = ()
     tiles: tuple[Tile, ...] = ()
+    tracks: tuple[Track, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     command: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)

@@ -49,6 +49,7 @@ def test_every_example_is_run_here() -> None:
         "notebook.ipynb",
         "github-workflow.yml",
         "html-report.sh",
+        "markov_heads.py",
         "minilm.html",
         "minilm.png",
         "pre-commit",
@@ -371,3 +372,12 @@ def test_a_training_whose_head_collapses_is_watched_and_stopped(
     assert entropy[-4:] == sorted(entropy[-4:], key=lambda each: -(each or 0.0))
     assert (entropy[0] or 0.0) > 0.99
     assert (entropy[-1] or 1.0) < 0.1
+
+
+@pytest.mark.slow
+def test_heads_are_trained_on_markov_chains(tmp_path: Path) -> None:
+    """A few steps: the whole training takes minutes."""
+    command = [sys.executable, EXAMPLES / "markov_heads.py", tmp_path / "model", "3"]
+    subprocess.run(command, check=True, capture_output=True)
+    saved = json.loads((tmp_path / "model" / "config.json").read_text())
+    assert (saved["model_type"], saved["vocab_size"]) == ("llama", 3)

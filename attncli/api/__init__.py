@@ -30,7 +30,9 @@ attribution_studies
 network_path_studies
 model_path_studies
 path_count_studies
+sensitivity_studies
 task_path_studies
+token_streams         a text that a task learns by heart
 fit_studies
 rank_head_studies
 head_surveys

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from attncli.api.opened_models import PROBE_TOKENS
@@ -23,16 +24,17 @@ from attncli.studies import Progress
 from attncli.studies.heads.beyond_maps import Beyond
 from attncli.studies.heads.head_metrics import choose
 from attncli.studies.heads.head_rows import site_keys
-from attncli.studies.heads.head_runs import Look
+from attncli.studies.heads.head_runs import Look, Wanted, look
 from attncli.studies.heads.head_views import Ranking
 from attncli.studies.heads.kept_maps import KeptMaps, bytes_needed
 from attncli.studies.heads.model_heads import HeadPlan, HeadSubject, inspect_model
 from attncli.studies.heads.small_maps import SmallMaps, of_layers, side_of
 from attncli.studies.heads.token_names import TokenNames
+from attncli.studies.heads.uniform_null import UniformNull
 from attncli.studies.model_runs import own_precision
 from attncli.watching import STRIP_MEMORY, Shape, Site, Strip, prove
 from attncli.watching.blocks import find_stacks, stacks_without_attention
-from attncli.watching.linear_layers import linear_layers
+from attncli.watching.linear_layers import LinearLayer, linear_layers
 from attncli.watching.mixers import mixers_of
 from attncli.writing.tensor_files import write_tensors
 from attncli.writing.whole_files import require_writable, write_whole
@@ -41,6 +43,11 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from attncli.records import Report, Scalar
+
+LONG_TEXT, REHEARSED = 2048, 512
+"""Tokens from which on it is said how long linear layers take, and of the text that this is told from."""
+WORTH_SAYING = 60.0
+"""Seconds."""
 
 Study = Callable[..., "Report"]
 """Called with the progress."""
@@ -188,6 +195,7 @@ def model_study(
     refuse_absent(heads_there(subject), plan)
     if subject.linear.found and not asked.metric:
         plan = replace(plan, metrics=plan.metrics.and_of_linear())
+    say_how_long(subject, plan, max(text.tokens for text in texts), say)
     for text in texts:
         require_room_to_run(subject.body, text.tokens, plan.strip_memory)
     twin = None
@@ -222,6 +230,49 @@ def model_study(
         return replace(report, pictures=tuple(pictures))
 
     return with_maps
+
+
+def say_how_long(subject: HeadSubject, plan: HeadPlan, tokens: int, say: Say) -> None:
+    """What maps of linear layers will take, from one of each kind on a short text; nothing where that is little."""
+    linear = subject.chosen_linear(plan)
+    if tokens < LONG_TEXT or not linear.layers:
+        return
+    kinds: dict[str, list[LinearLayer]] = {}
+    for layer in linear.layers:
+        kinds.setdefault(layer.function, []).append(layer)
+    seconds = 0.0
+    for layers in kinds.values():
+        one = frozenset({layers[0].site.layer})
+        spent = seconds_of(subject, replace(plan, layers=one, metrics=choose(["entropy"])))
+        power = (
+            2 if layers[0].shortcuts.carried is not None else 3
+        )  # each row goes back over all tokens
+        seconds += len(layers) * spent * (tokens / REHEARSED) ** power
+    if seconds >= WORTH_SAYING:
+        say(
+            f"maps of {len(linear.layers)} linear layers over {tokens} tokens: about {seconds / 60:.2g} minutes; `layers` "
+            "chooses fewer"
+        )
+
+
+def seconds_of(subject: HeadSubject, plan: HeadPlan) -> float:
+    """Of one look at a short text."""
+    given = example_inputs(subject.body, REHEARSED)
+    wanted, linear = Wanted(plan.metrics.heads, layers=plan.layers), subject.chosen_linear(plan)
+    start = perf_counter()
+    look(
+        subject.body,
+        subject.stacks,
+        given,
+        wanted,
+        UniformNull(),
+        "a short text",
+        lambda share: None,
+        strip_memory=plan.strip_memory,
+        proved=subject.shapes,
+        linear=linear,
+    )
+    return perf_counter() - start
 
 
 def with_tiles(
@@ -284,7 +335,7 @@ def proved(body: "PreTrainedModel") -> HeadSubject:
             return without_attention(body, short, reason)
         stacks = find_stacks(body, short)
         mixers = mixers_of(body, stacks, short, shapes)
-        linear = linear_layers(body, mixers, short, PROBE_TOKENS)
+        linear = linear_layers(body, mixers, short, *sorted({s.queries for s in shapes.values()}))
         return HeadSubject(body, stacks, shapes, mixers, linear)
 
 

@@ -75,7 +75,7 @@ def paths(
 
             study = count_study(subject, asked, network, run, of_models, model.offline)
         elif subject.is_model:
-            study = model_study(subject, asked, model, inputs, network, run, conditions)
+            study = model_study(subject, asked, model, inputs, network, run, conditions, how.say)
         else:
             study = network_study(subject, asked, network, run, conditions)
     before_the_work()
@@ -107,6 +107,7 @@ def model_study(
     network: NetworkOptions,
     run: RunOptions,
     conditions: "Sequence[Condition]",
+    say: Callable[[str], None],
 ) -> Callable[..., Report]:
     """Of a trained model; what is wrong with the words is said before torch is imported."""
     from attncli.api.network_path_studies import DEFAULT_METRICS, wanted_metrics
@@ -115,6 +116,12 @@ def model_study(
 
     refuse_at_once(source)
     where = (model, inputs, network.tokens, run.seed or 0)
+    if asked.sensitivity:
+        from attncli.api.sensitivity_studies import sensitivity_study
+        from attncli.studies.paths.sensitivity_rows import METRICS
+
+        refuse_unmeasured(conditions, METRICS)
+        return sensitivity_study(source, asked, *where, say)
     if asked.of_single_paths:
         from attncli.api import model_path_studies as path_models
 

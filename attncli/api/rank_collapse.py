@@ -110,6 +110,13 @@ def rank_collapse(
             "models.",
         ),
     ] = False,
+    gradients: Annotated[
+        bool,
+        Option(
+            "--gradients",
+            help="Beside --sweep: how large the gradient of the last state by the values' weights is, of one head without skips.",
+        ),
+    ] = False,
     blocks: Annotated[
         int | None,
         Option(
@@ -159,14 +166,18 @@ def rank_collapse(
     subject = sources.named(source, "rank_collapse", how.output)
     if asked.task is not None:
         others = [*for_models, *["remove_outlier"] * variants.remove_outlier]
-        others += [*["theorem"] * theorem, *["gates"] * gates]
+        others += [*["theorem"] * theorem, *["gates"] * gates, *["gradients"] * gradients]
         refuse_with_the_task(asked.task, source, network, others)
         study = circle_study(asked, training, list(choose()), network.width, sweep, run)
     elif subject.is_model:
         applied = model_switches.applied(choose())
         refuse_other_variants(conditions, applied, with_random_init)
         fixed = ["sweep"] * (sweep is not None)
-        fixed += [*["remove_outlier"] * variants.remove_outlier, *["gates"] * gates]
+        fixed += [
+            *["remove_outlier"] * variants.remove_outlier,
+            *["gates"] * gates,
+            *["gradients"] * gradients,
+        ]
         refuse_for_a_model(subject, network, run, *fixed)
         from attncli.api.opened_models import collapse_study
 
@@ -186,9 +197,12 @@ def rank_collapse(
     else:
         refuse_without_a_model(subject, for_models)
         refuse_layers({"theorem": theorem, "gates": gates}, sweep)
-        study = network_study(
-            subject, sweep, choose, network, run, conditions, over, theorem, gates
-        )
+        if gradients:
+            study = gradient_study(subject, sweep, choose, network, run, conditions)
+        else:
+            study = network_study(
+                subject, sweep, choose, network, run, conditions, over, theorem, gates
+            )
     before_the_work()
     how.doing(MEASURING)
     report: Report = study(metrics=metrics, progress=how.progress)
@@ -287,6 +301,20 @@ def network_study(
     if sweep is None:
         return curve_study(source, choose, network, run, conditions, over, theorem, gates)
     return sweep_study(source, sweep, choose, network, run, conditions)
+
+
+def gradient_study(
+    source: "Named",
+    sweep: str | None,
+    choose: Choose,
+    network: NetworkOptions,
+    run: RunOptions,
+    conditions: Sequence[Condition],
+) -> Callable[..., Report]:
+    """A sweep with gradients beside its numbers."""
+    if sweep is None:
+        raise UsageError("`gradients` stands beside a range of sizes: add `sweep`.", idle=["gradients"])  # fmt: skip
+    return partial(sweep_study(source, sweep, choose, network, run, conditions), gradients=True)
 
 
 def curve_study(

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from attncli.errors import UsageError, parameters, unknown_name
@@ -17,7 +18,7 @@ from attncli.training.of_tasks import watching
 if TYPE_CHECKING:
     from attncli.gates import Condition
     from attncli.records import Report
-    from attncli.tasks.labelling import Sizes
+    from attncli.tasks.labelling import Sizes, Task
 
 TASKS = Registry("task", "attncli.tasks.labelling")
 
@@ -25,6 +26,8 @@ SIZES = ("layers", "heads", "width")
 """Of the network options those that these networks have."""
 
 MOST_PATHS, MOST_STEPS = 1000, 1_000_000
+MEMORISE = "memorise"
+MOST_SEQUENCES, MOST_LENGTH = 100_000, 4096
 
 
 @dataclass(frozen=True)
@@ -52,9 +55,42 @@ class PathTaskOptions:
         task_option(metavar="N,…", help="Random paths that are added. [default: 5,20]"),
     ] = field(default_factory=list)
 
+    sequences: Annotated[
+        int | None,
+        task_option(metavar="N", help="That memorise learns by heart. [default: 100]"),
+    ] = None
+    length: Annotated[
+        int | None, task_option(metavar="N", help="Tokens of each of them. [default: 16]")
+    ] = None
+    tokens_from: Annotated[
+        Path | None,
+        task_option(
+            metavar="FILE",
+            help="Their tokens: words of a text, or token ids. [default: random words, the r-th as frequent as 1/r]",
+        ),
+    ] = None
+    as_published: Annotated[
+        bool,
+        task_option(
+            "--as-published",
+            help="memorise as the released script: 500 × 128 tokens of --tokens-from, width 250, dropout .1, 3,150 steps "
+            "of 8. Hours.",
+        ),
+    ] = False
+
     def given(self) -> list[str]:
         """But for the task itself."""
-        return [*["evaluate"] * bool(self.evaluate), *["paths_per_sum"] * bool(self.paths_per_sum)]
+        names = ("evaluate", "paths_per_sum", *self.of_memorise())
+        return [name for name in names if name in self.of_memorise() or getattr(self, name)]
+
+    def of_memorise(self) -> list[str]:
+        """Options that were given and that no other task has."""
+        numbers = [
+            name
+            for name in ("sequences", "length", "tokens_from")
+            if getattr(self, name) is not None
+        ]
+        return [*numbers, *["as_published"] * self.as_published]
 
 
 def refuse_without_a_task(asked: PathTaskOptions, training: TrainingOptions) -> None:
@@ -83,7 +119,12 @@ def task_study(
         if condition.metric not in OWN_METRICS:
             raise unknown_name("metric in the gate", condition.metric, OWN_METRICS)
     name = (asked.task or "").replace("_", "-")
-    task = TASKS[name]()
+    task = memorised(asked) if name == MEMORISE else TASKS[name]()
+    if name != MEMORISE and asked.of_memorise():
+        raise UsageError(
+            f"{parameters(asked.of_memorise())} is of `task='memorise'` alone: {name} has sequences of its own.",
+            idle=asked.of_memorise(),
+        )
     known: dict[str, Any] = {
         "sizes": sizes_of(network, task.sizes),
         "steps": within("train_steps", training.train_steps, task.steps, 1, MOST_STEPS),
@@ -96,7 +137,37 @@ def task_study(
     known |= {} if watched is None else {"watched": watched}
     from attncli.studies.paths.task_paths import Questions, task_paths
 
-    return partial(task_paths, Questions(name, TASKS.summary(name), task, **known))
+    return partial(task_paths, Questions(name, definition(asked, task), task, **known))
+
+
+def definition(asked: PathTaskOptions, task: "Task") -> str:
+    """What is learned, as the task's file says it or as it was asked for."""
+    if not asked.of_memorise():
+        return TASKS.summary((asked.task or "").replace("_", "-"))
+    words = "words of their own" if asked.tokens_from is None else "the tokens of a file in order"
+    text = f"{words}, {task.vocabulary:,} different ones"
+    return f"{task.asked:,} sequences of {task.length:,} tokens ({text}), with a random label of 0 or 1 for each token."
+
+
+def memorised(asked: PathTaskOptions) -> "Task":
+    """The task with its own sequences, those that were asked for, or the released script's."""
+    from attncli.tasks.labelling.memorise import LENGTH, SEQUENCES, ReleasedScript, memorise
+
+    released = ReleasedScript()
+    own = (released.sequences, released.length) if asked.as_published else (SEQUENCES, LENGTH)
+    sequences = within("sequences", asked.sequences, own[0], 1, MOST_SEQUENCES)
+    length = within("length", asked.length, own[1], 2, MOST_LENGTH)
+    if asked.tokens_from is None:
+        if asked.as_published:
+            raise UsageError(
+                "`as_published` learns a text by heart: name a file of words or token ids with `tokens_from`.",
+                idle=["as_published"],
+            )
+        return memorise(sequences, length)
+    from attncli.api.token_streams import token_stream
+
+    stream = token_stream(asked.tokens_from, sequences * length)
+    return memorise(sequences, length, stream, asked.as_published)
 
 
 def wanted_evaluations(given: Sequence[str]) -> list[str]:

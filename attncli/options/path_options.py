@@ -67,6 +67,22 @@ class PathOptions:
         bool,
         Option("--loss", help="Of a next-token model when only paths up to a length are kept."),
     ] = False
+    sensitivity: Annotated[
+        bool,
+        Option(
+            "--sensitivity",
+            help="Of a model: how far the last token's state moves with each token, by gradients, beside the sum over paths; and "
+            "what repeating the last token changes.",
+        ),
+    ] = False
+    directions: Annotated[
+        int | None,
+        Option(
+            metavar="N",
+            help="Of the output that --sensitivity follows back; as many as the width: exact. [default: one for 16 tokens, "
+            "at most 8]",
+        ),
+    ] = None
     stack: Annotated[
         str | None,
         Option(
@@ -81,19 +97,22 @@ class PathOptions:
 
     def for_models(self) -> list[str]:
         """Names of given options that have no meaning for synthetic networks."""
-        return [name for name in ("steps", "loss", "stack") if getattr(self, name)]
+        names = ("steps", "loss", "stack", "sensitivity", "directions")
+        return [name for name in names if getattr(self, name) not in (None, False, [])]
 
     def refuse_contradictions(self, task: str | None) -> None:
         """One question at a time, and nothing that its answer would not depend on."""
         asked = {"task": task, "count": self.count, "path": self.path, "by": self.by}
-        asked["sample"] = self.sample is not None
+        asked |= {"sample": self.sample is not None, "sensitivity": self.sensitivity}
         given = [name for name, value in asked.items() if value]
         if len(given) > 1:
             raise UsageError(
                 f"{parameters(given, ' and ')} are different questions: give one of them.",
                 rivals=given,
             )
-        if self.of_single_paths:
+        if self.directions is not None and not self.sensitivity:
+            raise UsageError("`directions` goes with `sensitivity`: add it.", idle=["directions"])
+        if self.of_single_paths or self.sensitivity:
             self.refuse_what_is_of_lengths()
 
     def refuse_what_is_of_lengths(self) -> None:
@@ -104,7 +123,7 @@ class PathOptions:
             raise UsageError(
                 f"{parameters(names)} is about all paths of a length: leave it out here.",
                 idle=names,
-                because=["path", "sample", "by"],
+                because=["path", "sample", "by", "sensitivity"],
             )
         if self.sample is not None and not 1 <= self.sample <= MOST_SAMPLES:
             raise UsageError(f"`sample` must be from 1 to {MOST_SAMPLES:,}, not {self.sample}.")

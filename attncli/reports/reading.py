@@ -1,4 +1,4 @@
-"""Saved reports, read back. `from_json(json(report)) == report`, but for pictures and tiles, which no such file keeps."""
+"""Saved reports, read back. `from_json(json(report)) == report`, but for pictures, tiles and tracks, which no such file keeps."""
 
 import json
 import sys

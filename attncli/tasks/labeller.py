@@ -55,12 +55,13 @@ class Labeller(nn.Module):
             hidden_size=width,
             num_attention_heads=sizes.heads,
             num_hidden_layers=sizes.layers,
-            hidden_dropout_prob=0.0,
-            attention_probs_dropout_prob=0.0,
+            hidden_dropout_prob=task.dropout,
+            attention_probs_dropout_prob=task.dropout,
         )
         config._attn_implementation = "eager"
         attention: type[nn.Module] = BertAttention
         self.blocks = nn.ModuleList(attention(config) for _ in range(sizes.layers))
+        self.drop = nn.Dropout(task.dropout)
         self.classifier = nn.Linear(width, task.labels, bias=False)
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -70,7 +71,7 @@ class Labeller(nn.Module):
 
     def states(self, inputs: Tensor) -> Tensor:
         """The last block's output [sequence, token, feature]."""
-        states: Tensor = self.embedding(inputs)
+        states: Tensor = self.drop(self.embedding(inputs))
         for block in self.blocks:
             states = block(states)[0]
         return states

@@ -1,6 +1,7 @@
 """A labeller trained on its task, and what it is asked."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
@@ -15,8 +16,8 @@ from attncli.tasks.plan import TrainingPlan
 from attncli.tasks.saving import SavedTraining
 from attncli.tasks.training import Tick, Watched, no_tick, nobody, train
 
-TRAINING, QUESTIONS, SEEN = range(3)
-"""Streams of random numbers of one seed."""
+TRAINING, QUESTIONS, SEEN, _, DROPPED = range(5)
+"""Streams of random numbers of one seed; one between them draws paths."""
 
 SEEN_SEQUENCES = 2000
 """Of those like the training's."""
@@ -49,7 +50,9 @@ def learned(
 
     def loss_of_step(step: int) -> Tensor:
         inputs, labels = map(torch.from_numpy, batch(step))
-        return F.cross_entropy(network(inputs).flatten(0, 1), labels.flatten())
+        with dropout_of(step, seed, task.dropout):
+            given = network(inputs)
+        return F.cross_entropy(given.flatten(0, 1), labels.flatten())
 
     first = {"inputs": torch.from_numpy(asked.inputs[:1])}
     train(network, loss_of_step, plan, saved, tick, partial(watched, f"seed{seed}", network, first))
@@ -57,6 +60,18 @@ def learned(
         asked if task.by_heart else task.draw(np.random.default_rng([seed, SEEN]), SEEN_SEQUENCES)
     )
     return Learned(network.requires_grad_(False).eval(), asked, seen)
+
+
+@contextmanager
+def dropout_of(step: int, seed: int, rate: float) -> Iterator[None]:
+    """What a step drops comes from it and the seed alone; torch's own generator stays where it is."""
+    if not rate:
+        yield
+        return
+    with torch.random.fork_rng(devices=[]):
+        drawn = np.random.default_rng([seed, DROPPED, step]).integers(2**63)
+        torch.manual_seed(int(drawn))
+        yield
 
 
 def batches(task: Task, seed: int, asked: Examples) -> Callable[[int], Examples]:
@@ -73,7 +88,7 @@ def batches(task: Task, seed: int, asked: Examples) -> Callable[[int], Examples]
 
 
 def plan_of(name: str, task: Task, sizes: Sizes, steps: int, seed: int) -> TrainingPlan:
-    """A tenth of the steps to warm up, a half to cool down."""
+    """A tenth of the steps to warm up, a half to cool down; or all of them to cool down."""
     identity: Mapping[str, str | int | float] = {
         "task": name,
         "layers": sizes.layers,
@@ -82,12 +97,13 @@ def plan_of(name: str, task: Task, sizes: Sizes, steps: int, seed: int) -> Train
         "batch": task.batch,
         "sequences": task.asked if task.by_heart else "new ones",
         "seed": seed,
+        **task.told_apart,
     }
     return TrainingPlan(
         steps=steps,
         learning_rate=task.learning_rate,
-        warm_up=steps // 10,
-        cool_down=steps // 2,
+        warm_up=0 if task.falling else steps // 10,
+        cool_down=steps - 1 if task.falling else steps // 2,
         largest_gradient=LARGEST_GRADIENT,
         identity=identity,
     )

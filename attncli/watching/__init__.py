@@ -15,6 +15,7 @@ token_layout        any state as [batch, token, feature]
 mixers              what mixes tokens beside attention
 kernel_calls        what these call, and that once more
 linear_arguments    in which argument a call is linear, found by trying
+linear_shortcuts    what makes long maps of it affordable, where it holds
 linear_maps         the matrix of such a call, a strip of rows at a time
 linear_layers       which layers have such maps, handed on while the model runs
 disturbed           blocks that compute with disturbed last bits

@@ -7,6 +7,7 @@ call gave, so that a layer that is not what it was is refused.
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import product
 from math import sqrt
 from typing import Any
 
@@ -18,8 +19,12 @@ from attncli.watching.attention_sites import LINEAR, Site
 from attncli.watching.interface import Strip, in_rounds, rows_within
 from attncli.watching.kernel_calls import KernelCall, watching_kernels
 from attncli.watching.linear_arguments import Values, values_of
-from attncli.watching.linear_maps import LinearMap, LinearStrip
+from attncli.watching.linear_maps import NONE, LinearMap, LinearStrip
+from attncli.watching.linear_shortcuts import Shortcuts, shortcuts_of
 from attncli.watching.mixers import Mixer
+
+WHOLE = 4
+"""Times the memory of strips that whole maps of single channels may take, which are slow to read off by rows."""
 
 INCOMPLETE = {torch.float64: 1e-9, torch.float32: 1e-4}
 """‖A v - y‖ / ‖y‖ from which on a map is not the layer's."""
@@ -39,6 +44,7 @@ class LinearLayer:
     place: tuple[str, int]
     values: Values
     heads: int
+    shortcuts: Shortcuts = field(default=NONE, repr=False, compare=False)
 
     @property
     def is_channels(self) -> bool:
@@ -93,9 +99,9 @@ NO_LINEAR = LinearHeads()
 
 
 def linear_layers(
-    model: nn.Module, mixers: Sequence[Mixer], inputs: Mapping[str, Any], tokens: int
+    model: nn.Module, mixers: Sequence[Mixer], inputs: Mapping[str, Any], *lengths: int
 ) -> LinearLayers:
-    """`inputs` have so many tokens; what every class of mixers calls is tried once."""
+    """`lengths`: how many tokens `inputs` may have; what every class of mixers calls is tried once."""
     modules = {path: model.get_submodule(path) for mixer in mixers for path in mixer.paths}
     calls: dict[nn.Module, list[KernelCall]] = {module: [] for module in modules.values()}
     with torch.no_grad(), watching_kernels(calls, lambda mixer, call: calls[mixer].append(call)):
@@ -107,7 +113,7 @@ def linear_layers(
         for path in mixer.paths:
             module = modules[path]
             if type(module) not in known:
-                known[type(module)] = linear_calls(calls[module], tokens)
+                known[type(module)] = linear_calls(calls[module], lengths)
             own = known[type(module)]
             if not own:
                 refused[mixer.kind] = reason(calls[module])
@@ -116,7 +122,9 @@ def linear_layers(
     return LinearLayers(tuple(found), refused, frozenset(kinds))
 
 
-def linear_calls(calls: Sequence[KernelCall], tokens: int) -> dict[tuple[str, int], Values]:
+def linear_calls(
+    calls: Sequence[KernelCall], lengths: Sequence[int]
+) -> dict[tuple[str, int], Values]:
     """The last function with maps, as often as it is called; what comes before feeds its values.
 
     One that is given nothing but its values, such as a shift by one token, is the same map whatever the tokens are: it is
@@ -124,7 +132,7 @@ def linear_calls(calls: Sequence[KernelCall], tokens: int) -> dict[tuple[str, in
     """
     told = [call for call in calls if len(call.arguments()) > 1]
     others = [call for call in calls if len(call.arguments()) <= 1]
-    for last in (*reversed(told), *reversed(others)):
+    for tokens, last in product(lengths, (*reversed(told), *reversed(others))):
         if values_of(last, tokens) is not None:
             found = {
                 call.place: values_of(call, tokens) for call in calls if call.name == last.name
@@ -154,7 +162,8 @@ def layers_of(
         words = [mixer.kind] if alone else [mixer.kind, path.rpartition(".")[2]]
         words += [] if number == 1 else [str(number)]
         site = Site(mixer.stack, mixer.layer, " ".join(words), LINEAR, path)
-        yield LinearLayer(site, place, values, heads_of(there[place], values))
+        ways = shortcuts_of(there[place], values)
+        yield LinearLayer(site, place, values, heads_of(there[place], values), ways)
 
 
 def heads_of(call: KernelCall, values: Values) -> int:
@@ -209,15 +218,14 @@ def hand_on(
     layer: LinearLayer, call: KernelCall, heads: Sequence[int], observe: Observe, memory: int
 ) -> float:
     """The maps of one layer, strip by strip; how far A v misses y."""
-    chosen = None if len(heads) == layer.heads else torch.tensor(heads)
-    maps = LinearMap(call, layer.values, chosen)
-    rows = rows_within(memory, len(heads) * maps.tokens * maps.leaf.element_size())
-    rows = max(rows - rows % maps.at_once, min(rows, maps.at_once))
+    chosen = None if len(heads) == layer.heads else heads
+    maps = LinearMap(call, layer.values, chosen, layer.shortcuts)
+    rows = rows_within(memory, len(heads) * maps.tokens * maps.given.element_size())
     outputs, missed = maps.outputs(), 0.0
 
     def strips(number: int) -> Iterator[Strip]:
         nonlocal missed
-        for strip in maps.strips(rows):
+        for strip in maps.strips(rows, WHOLE * memory):
             if number == 0:
                 part = slice(strip.first, strip.first + strip.weights.shape[1])
                 missed += float((maps.applied(strip) - outputs[:, part]).double().square().sum())

@@ -96,6 +96,7 @@ SAMPLES: Mapping[str, Any] = {
     "steps": "mlp",
     "stack": "encoder",
     "evaluate": "frozen",
+    "tokens_from": "essays.txt",
     "ranks": "1",
     "heads_times_rank": "8",
     "paths_per_sum": "5",

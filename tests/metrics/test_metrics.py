@@ -39,6 +39,9 @@ def dense(name: str, x: np.ndarray) -> float:
         return math.log10(1.0 - (cosines.sum() - n) / (n * (n - 1)))
     if name == "stable_rank":
         return float((s**2).sum() / s[0] ** 2)
+    if name == "covariance_stable_rank":
+        gram = x @ x.T
+        return float((gram**2).sum() / np.linalg.norm(gram, 2) ** 2)
     if name == "participation_ratio":
         return float((s**2).sum() ** 2 / (s**4).sum())
     if name == "effective_rank":

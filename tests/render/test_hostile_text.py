@@ -218,7 +218,7 @@ def test_junit_is_xml_with_the_same_elements(text: str) -> None:
 
 @given(text=texts)
 def test_json_is_read_back_as_it_was(text: str) -> None:
-    report = dataclasses.replace(hostile_report(text), pictures=(), tiles=())
+    report = dataclasses.replace(hostile_report(text), pictures=(), tracks=(), tiles=())
     row = dataclasses.replace(report.rows[0], keys={})
     report = dataclasses.replace(report, rows=(row,))
     out = shown("json", report)
@@ -231,7 +231,7 @@ def test_a_figure_is_drawn_whatever_its_words_are(text: str, tmp_path: Path) -> 
     pytest.importorskip("matplotlib")
     from attncli.render.plots.figure import figure
 
-    report = dataclasses.replace(hostile_report("x"), headline=text, pictures=())
+    report = dataclasses.replace(hostile_report("x"), headline=text, pictures=(), tracks=())
     view = dataclasses.replace(
         report.views[0], title=text, down="layer", across="variant", where={}
     )

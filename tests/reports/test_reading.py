@@ -22,7 +22,7 @@ VERSION_1 = Path(__file__).with_name("schema_version_1.json")
 
 def kept(report: Report) -> Report:
     """What a format can keep: pictures are for plots alone."""
-    return dataclasses.replace(report, pictures=())
+    return dataclasses.replace(report, pictures=(), tracks=())
 
 
 def there_and_back(report: Report) -> Report:

@@ -37,7 +37,7 @@ def test_the_schema_is_one_and_names_what_the_records_hold() -> None:
         required = {f.name for f in dataclasses.fields(kind) if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING}  # fmt: skip
         assert set(parts[name]["required"]) == required
     assert set(parts["row"]["properties"]) == {f.name for f in dataclasses.fields(Row)} - {"keys"}
-    own = {f.name for f in dataclasses.fields(Report)} - {"pictures", "tiles"}
+    own = {f.name for f in dataclasses.fields(Report)} - {"pictures", "tiles", "tracks"}
     assert set(SCHEMA["properties"]) == {*own, "schema_version", "attn_version"}
     assert SCHEMA["properties"]["schema_version"]["enum"] == list(READ_VERSIONS)
 

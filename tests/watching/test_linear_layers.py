@@ -24,6 +24,7 @@ from attncli.watching.linear_layers import (
     streaming_linear,
 )
 from attncli.watching.linear_maps import LinearMap
+from attncli.watching.linear_shortcuts import shortcuts_of
 from attncli.watching.mixers import Mixer
 
 torch.set_num_threads(1)
@@ -99,7 +100,7 @@ def maps_of(
 
     with in_precision(model, dtype):
         layers = found_in(kind, short)
-        plan = LinearHeads.of(layers.found, None, lambda layer, head: head < heads)
+        plan = LinearHeads.of(layers.found, None, lambda layer, head: 0 <= head < heads)
         with torch.no_grad():
             plain = model(**longer)[0]
             with streaming_linear(model, plan.layers, plan.heads, take, 2**16) as run:
@@ -250,6 +251,33 @@ def kernel(states: Tensor, values: Tensor) -> Tensor:
     return values
 
 
+@pytest.mark.parametrize("kind", ["qwen3_next", "mamba2", "mamba", "rwkv", "lfm2"])
+def test_all_ways_to_a_map_are_one(kind: str) -> None:
+    """From the state, by columns and by rows; of all channels or of some, in strips of any height."""
+    short, call = given_to(kind, PROBE), given_to(kind, 30)
+    with in_float64():
+        values = values_of(short, PROBE)
+        assert values is not None
+        ways = shortcuts_of(short, values)
+        assert (ways.carried is not None) == (kind in CHUNKED)
+        assert ways.batched
+        assert (ways.channels is not None) == (values.shared is None)
+        for heads in (None, [1, 3]):
+            plain = whole(LinearMap(call, values, heads), 30)
+            for rows, memory in ((7, 2**30), (30, 0)):
+                found = whole(LinearMap(call, values, heads, ways), rows, memory)
+                assert (found - plain).abs().max() <= 1e-13 * plain.abs().max()
+
+
+def whole(maps: LinearMap, rows: int, memory: int = 2**30) -> Tensor:
+    """Put together from strips; keys that they leave out are 0."""
+    size = maps.tokens
+    strips = maps.strips(rows, memory)
+    return torch.cat(
+        [nn.functional.pad(s.weights, (0, size - s.weights.shape[-1])) for s in strips], 1
+    )
+
+
 BODIES = {
     "products of itself": lambda states, values: (values * values).cumsum(dim=1),
     "saturates": lambda states, values: values.cumsum(dim=1).tanh(),
@@ -286,7 +314,7 @@ def test_a_bias_is_no_part_of_the_map() -> None:
     call = call_of(lambda states, values: values.cumsum(dim=1) + states)
     found = values_of(call, PROBE)
     assert found is not None
-    strips = list(LinearMap(call, found).strips(5))
+    strips = list(LinearMap(call, found).strips(5, 2**20))
     assert torch.equal(
         torch.cat([s.weights for s in strips], 1)[0], torch.ones(PROBE, PROBE).tril()
     )
@@ -329,7 +357,7 @@ def test_layers_that_do_not_run_are_refused() -> None:
     model = model_of("lfm2")
     with quiet(), torch.no_grad():
         layers = found_in("lfm2", example_inputs(model, PROBE))
-        plan = LinearHeads.of(layers.found, None, lambda layer, head: head < 1)
+        plan = LinearHeads.of(layers.found, None, lambda layer, head: head == 0)
         with (
             pytest.raises(InputError, match="does not"),
             streaming_linear(model, plan.layers, plan.heads, lambda *_: None, 2**20),

@@ -10,6 +10,7 @@ from attncli.render.plots.curves import curve_figure
 from attncli.render.plots.heads import head_figure, head_grids
 from attncli.render.plots.labels import caption
 from attncli.render.plots.maps import scales_of
+from attncli.render.plots.tracks import track_figure
 from attncli.visible import all_visible
 
 MOST_PICTURES = 6
@@ -59,11 +60,13 @@ def figure(report: Report, path: Path, size: Size | None = None) -> None:
 
 
 def drawn(report: Report) -> Any:
-    """Grids of heads, else maps, else boxes, else curves."""
+    """Grids of heads, else maps, else ways in the plane, else boxes, else curves."""
     if grids := head_grids(report):
         return head_figure(report, grids)
     if report.pictures:
         return map_figure(report)
+    if report.tracks:
+        return track_figure(report)
     if boxes := boxes_of(report):
         return box_figure(boxes)
     return curve_figure(report)

@@ -40,7 +40,9 @@ def caption(report: Report) -> str:
 
 
 def spread(report: Report) -> Iterator[str]:
-    """What bands and bars are, where there are some."""
+    """What bands and bars are, where there are some; ways in the plane are of one seed."""
+    if report.tracks:
+        return
     counts = {row.n for row in report.rows if row.spread}
     if counts:
         of = "texts" if isinstance(report.input.get("texts"), list | tuple) else "seeds"

@@ -34,6 +34,8 @@ class CircleRun:
     """How far the pair went in each step, in taught steps."""
     distances: Sequence[float]
     """The farther point's distance from its taught place after every step, in radii."""
+    places: Array | None = None
+    """[step, point, 2]"""
 
     @property
     def collapse_step(self) -> int | None:
@@ -86,7 +88,7 @@ def follow(
     points = np.stack(found)
     distances = lengths(points - places(steps + 1)).max(axis=1) / RADIUS
     moves = lengths(np.diff(points, axis=0)).max(axis=1) / STEP
-    return CircleRun(training_loss, curves, moves.tolist(), distances.tolist())
+    return CircleRun(training_loss, curves, moves.tolist(), distances.tolist(), points)
 
 
 def lengths(vectors: Array) -> Array:

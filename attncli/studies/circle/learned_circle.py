@@ -1,13 +1,16 @@
 """`attn rank-collapse --task circle`: a layer taught to move two points along a circle, applied again and again."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from attncli.limits import require_memory
+from attncli.maths.scaled import Array
 from attncli.metrics import definition
 from attncli.networks.variants import of_network
-from attncli.records import Definition, Report
+from attncli.records import Definition, Report, Track
 from attncli.studies import Progress, no_progress
 from attncli.studies.circle.circle_rows import (
     OWN_METRICS,
@@ -19,7 +22,7 @@ from attncli.studies.circle.circle_rows import (
 )
 from attncli.studies.circle.circle_runs import CircleRun, follow
 from attncli.studies.trajectories import RESIDUAL
-from attncli.tasks.circle.arcs import AROUND, PAIRS, RADIUS
+from attncli.tasks.circle.arcs import AROUND, PAIRS, RADIUS, places
 from attncli.tasks.circle.circle_network import (
     BATCH,
     CircleNetworks,
@@ -73,7 +76,21 @@ def circle(
         views=tuple(views(wanted, widths, experiment.steps, len(experiment.seeds))),
         findings=tuple(findings(runs)),
         warnings=(PUBLISHED,) if published else (),
+        tracks=tuple(tracks(runs)),
     )
+
+
+def tracks(runs: Runs) -> Iterator[Track]:
+    """Of the first seed: a line for each width, a column for each variant, beside the arcs that were taught."""
+    arcs = ways_of(places(PAIRS + 1))
+    for (width, variant), (first, *_) in runs.items():
+        if first.places is not None:
+            yield Track(f"width {width}", variant, ways_of(first.places), arcs)
+
+
+def ways_of(points: Array) -> tuple[tuple[tuple[float, float], ...], ...]:
+    """[step, point, 2] as one way for each point."""
+    return tuple(tuple((float(x), float(y)) for x, y in way) for way in np.swapaxes(points, 0, 1))
 
 
 def require_room(designs: Designs, seeds: int) -> None:

@@ -7,6 +7,7 @@ model_arithmetic  which variants of a model can be computed exactly
 depth_words       what metrics of depth say in words
 theorem_rows      the theorem layer by layer
 model_theorem     the same of a trained model
+value_gradients   how large the gradients of attention alone are
 network_gates     what the gates of synthetic networks do
 regimes           what all of them say in words
 """

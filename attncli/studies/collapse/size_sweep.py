@@ -11,6 +11,7 @@ from attncli.networks.weights import GeneratedNetwork
 from attncli.records import Finding, Report, Row, View
 from attncli.studies import Progress, no_progress
 from attncli.studies.collapse.network_collapse import all_rows, definitions, measure
+from attncli.studies.collapse.value_gradients import DEFINITION, GRADIENT, gradient_rows
 from attncli.studies.trajectories import require_days
 
 SWEPT: Mapping[str, type[int] | type[float]] = {
@@ -30,6 +31,7 @@ def sweep(
     variants: Mapping[str, Switches],
     metrics: Sequence[str],
     progress: Progress = no_progress,
+    gradients: bool = False,
 ) -> Report:
     """One ensemble per point; every row carries the point's value under the parameter's name."""
     require_days(list(specs.values()), len(seeds), len(variants))
@@ -38,6 +40,7 @@ def sweep(
         networks = [GeneratedNetwork(spec, seed) for seed in seeds]
         ensemble = measure(networks, variants, metrics, part_of(progress, index, len(specs)))
         rows += all_rows(ensemble, spec, variants, {parameter: point})
+        rows += gradient_rows(networks, variants, {parameter: point}) if gradients else ()
     findings = tuple(Finding(name, ends(rows, name, parameter, metrics)) for name in variants)
     return Report(
         study="rank-collapse sweep",
@@ -45,11 +48,14 @@ def sweep(
         + "; ".join(f"{finding.about}: {finding.text}" for finding in findings)
         + ".",
         rows=tuple(rows),
-        metrics=definitions(metrics),
+        metrics=definitions(metrics) | ({GRADIENT: DEFINITION} if gradients else {}),
         source=describe_sweep(specs, variants),
         input={"sweep": parameter, "points": list(specs)},
         seeds=tuple(seeds),
-        views=tuple(view(metric, parameter) for metric in metrics),
+        views=(
+            *(view(metric, parameter) for metric in metrics),
+            *([of_first_layer(parameter)] if gradients else []),
+        ),
         findings=findings,
     )
 
@@ -81,6 +87,11 @@ def describe_sweep(
 def view(metric: str, parameter: str) -> View:
     title = f"{metric} after the last layer"
     return View(title, down=parameter, metrics=(metric,), across="variant", last_layer_only=True)
+
+
+def of_first_layer(parameter: str) -> View:
+    title = f"{GRADIENT} of the first layer"
+    return View(title, down=parameter, metrics=(GRADIENT,), across="variant", where={"layer": 0})
 
 
 def ends(rows: Sequence[Row], variant: str, parameter: str, metrics: Sequence[str]) -> str:

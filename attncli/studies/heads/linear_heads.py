@@ -15,6 +15,9 @@ from attncli.watching import Site
 from attncli.watching.linear_layers import LinearHeads, LinearLayers
 
 COMPLETENESS = "completeness_error"
+OUTSIDE = "what makes its values (projections, convolutions, gates) and what follows its outputs (norms, gates, projections)"
+"""Of a map; what else the function is given is inside."""
+
 DEFINITION = Definition(
     "1", "‖A v - y‖ / ‖y‖ of a linear layer: how far its maps times its values miss its output."
 )
@@ -56,6 +59,7 @@ def described_linear(layers: LinearLayers) -> dict[str, Any]:
             "argument": layer.values.key,
             "heads": layer.heads,
             "heads_are_channels": layer.is_channels,
+            "outside": OUTSIDE,
             "layers": [],
         }
         kinds.setdefault((layer.site.kind, layer.function), said)["layers"].append(layer.site.layer)

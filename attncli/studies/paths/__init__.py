@@ -9,6 +9,8 @@ path_subject        a model and the stack that is taken apart
 path_model_singles  its single paths
 path_model_heads    its output by heads
 path_model_steps    its output by attentions and MLPs
+sensitivity         how its last token moves with the others
+sensitivity_rows    the same as rows and in words
 path_maps           its attention maps along a path
 path_choices        paths as they are written
 path_measures       what is measured of a decomposition

@@ -197,6 +197,7 @@ def source(asked: Questions) -> dict[str, Any]:
         "definition": asked.definition,
         "network": {**asdict(asked.sizes), "blocks": "LN(x + Attention(x))"},
         "training": {"optimiser": "Adam", **plan, "batch": asked.task.batch},
+        **asked.task.told_apart,
         "draws": DRAWS,
     }
 

@@ -4,8 +4,8 @@ To add one, add a file `attncli/tasks/labelling/NAME.py` with a function `NAME()
 line of its docstring says what is learned.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -54,3 +54,9 @@ class Task:
     """Sequences on which accuracies are taken."""
     by_heart: bool = False
     """Just what is asked is trained on, again and again; else every step has new sequences, and so have the questions."""
+    dropout: float = 0.0
+    """While it is trained."""
+    falling: bool = False
+    """The learning rate falls from the first step to the last; else it rises over a tenth of them and falls over a half."""
+    told_apart: Mapping[str, str | int | float] = field(default_factory=dict)
+    """What else makes this training another one than the task's own."""

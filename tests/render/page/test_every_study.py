@@ -41,6 +41,7 @@ SLOW = {
     "approximate frontier": (*FIT, "--frontier", "2,3", "--method", "cyclic"),
     "approximate module": ("approximate", "--module", f"{MODEL}:0.0", "--pattern", "previous", "--length", "6"),
     "approximate heads": ("approximate", "--heads", TINY, "--random-tokens", "6"),
+    "approximate rank-heads": ("approximate", "--task", "rank-heads", "--dimension", "2", "--ranks", "1,2", "--seeds", "1", "--train-steps", "2"),
     "rank-collapse circle": ("rank-collapse", "--task", "circle", "--width", "8", "--seeds", "1", "--train-steps", "2"),
     "sweep": ("sweep", "rank-collapse", "--model", "network.safetensors", "--variants", "SAN"),
     "inspect-model": ("inspect-model", MODEL, "--text", "A dog barked."),

@@ -1,0 +1,13 @@
+from attncli.maths.norms import singular_values
+from attncli.maths.split import Split
+from attncli.metrics import unit
+
+
+@unit("1")
+def covariance_stable_rank(state: Split) -> float:
+    """sr(X X^T) = ‖X X^T‖_F² / ‖X X^T‖_2²: `stable_rank` of the tokens' covariance, as "Mind the Gap" (2024) has it.
+
+    1: one direction; min(tokens, width): all equally. Never above `stable_rank`, for it weighs energies and not lengths.
+    """
+    squares = singular_values(state.states.mantissa) ** 2
+    return float(((squares / squares[0]) ** 2).sum())

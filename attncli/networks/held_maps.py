@@ -1,0 +1,45 @@
+"""A one-headed layer of attention alone with its weights held: a map A [query, key] and a matrix W = W_V W_O."""
+
+import numpy as np
+
+from attncli.maths.plain_softmax import softmax_output
+from attncli.maths.scaled import Array, scaled
+from attncli.maths.split import Split
+from attncli.networks.layer import attention_logits
+from attncli.networks.spec import NetworkSpec
+from attncli.networks.variants import Switches
+from attncli.networks.weights import Layer
+
+
+def covers(spec: NetworkSpec, switches: Switches) -> bool:
+    """Whether a layer is X ↦ A X W, so that a gradient is a product of two norms."""
+    alone = not (switches.skip or switches.mlp)
+    return alone and spec.heads == 1 and spec.norm == "none" and spec.attention == "softmax"
+
+
+def held_map(state: Split, layer: Layer, spec: NetworkSpec, switches: Switches) -> Array:
+    """A, or A - 11^T/n, in plain numbers."""
+    logits = attention_logits(state.joined(), layer, spec)
+    eye = scaled(np.eye(spec.tokens)[None])
+    outlier = 1.0 / spec.tokens if switches.remove_outlier else 0.0
+    found: Array = softmax_output(logits, eye, minus=outlier).value()[0]
+    return found
+
+
+def gradient_norms(
+    maps: list[Array], states: list[Array], layers: list[tuple[Array, Array]]
+) -> list[float]:
+    """log10 ‖∂X_L/∂W_V,l‖_F for every layer l: of X_L = A_L … A_l X_(l-1) W_V,l (W_O,l W_(l+1) … W_L) it is ‖left‖_F ‖right‖_F.
+
+    `layers`: W_V [feature, value] and W_O [value, feature] of each.
+    """
+    tokens, width = states[0].shape
+    left, right = np.eye(tokens), np.eye(width)
+    found = []
+    for weights, state, (into, out) in reversed(list(zip(maps, states, layers, strict=True))):
+        left = left @ weights
+        sizes = np.linalg.norm(left @ state), np.linalg.norm(out @ right)
+        with np.errstate(divide="ignore"):
+            found.append(float(np.log10(sizes).sum()))
+        right = into @ out @ right
+    return found[::-1]

@@ -1,0 +1,49 @@
+"""Ways of points in the plane: where a recurrence takes them, beside where it was taught to."""
+
+from typing import Any
+
+from attncli.records import Report, Track
+from attncli.render.plots.looks import COLOURS
+
+SIDE = 2.0
+"""Inches of a panel."""
+MARGIN = 1.08
+FURTHEST = 4.0
+"""Taught radii beyond which a way leaves its panel."""
+TAUGHT = "0.75"
+
+
+def track_figure(report: Report) -> Any:
+    """A line of panels for every row of tracks; in each the taught arcs in grey, a colour for each point."""
+    from matplotlib.figure import Figure
+
+    rows = list(dict.fromkeys(track.row for track in report.tracks))
+    columns = list(dict.fromkeys(track.column for track in report.tracks))
+    size = (SIDE * len(columns) + 0.4, SIDE * len(rows) + 0.7)
+    canvas = Figure(figsize=size, layout="constrained")
+    grid = canvas.subplots(len(rows), len(columns), squeeze=False)
+    for track in report.tracks:
+        axes = grid[rows.index(track.row)][columns.index(track.column)]
+        draw_track(axes, track)
+        if track.row == rows[0]:
+            axes.set_title(track.column)
+        if track.column == columns[0]:
+            axes.set_ylabel(track.row)
+    canvas.suptitle("The first seed, from o to x; grey: as taught", fontsize=7)
+    return canvas
+
+
+def draw_track(axes: Any, track: Track) -> None:
+    """Both points from their first place to their last."""
+    for way in track.taught:
+        axes.plot(*zip(*way, strict=True), color=TAUGHT, linewidth=2.5, solid_capstyle="butt")
+    for colour, way in zip(COLOURS, track.ways, strict=False):
+        x, y = zip(*way, strict=True)
+        axes.plot(x, y, color=colour, linewidth=0.7, marker=".", markersize=1.5)
+        axes.plot(x[:1], y[:1], color=colour, marker="o", markersize=4, linestyle="")
+        axes.plot(x[-1:], y[-1:], color=colour, marker="x", markersize=6, linestyle="")
+    taught = max(abs(number) for way in track.taught for place in way for number in place)
+    own = max(abs(number) for way in track.ways for place in way for number in place)
+    limit = MARGIN * min(max(taught, own), FURTHEST * taught)
+    axes.set(xlim=(-limit, limit), ylim=(-limit, limit), aspect="equal", xticks=[], yticks=[])
+    axes.grid(visible=False)

@@ -1,0 +1,188 @@
+"""`attn paths MODEL --sensitivity`: how far the last token's state moves with each token, beside the sum over paths.
+
+Over-squashing (Barbero et al. 2024, "Transformers need glasses"): ∂y_n/∂x_i is bounded by a sum over paths of attention,
+so a token that few paths leave is hardly heard; and y_n of a text and of the same text with its last token repeated come
+so close with the length that a narrow type cannot tell them apart.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attncli.carried.gradients import pulled_back
+from attncli.errors import UsageError
+from attncli.models.inputs.texts import WORDS, ModelInput
+from attncli.models.inputs.token_ranges import longest
+from attncli.records import Finding, Report
+from attncli.studies import Progress, no_progress
+from attncli.studies.model_runs import own_precision
+from attncli.studies.over_texts import counted, over_texts
+from attncli.studies.paths.path_subject import PathSubject, plain_pass
+from attncli.studies.paths.sensitivity_rows import (
+    METRICS,
+    RepeatedOnce,
+    Sensed,
+    headline,
+    position_rows,
+    repeat_rows,
+    views,
+)
+from attncli.watching import Site, Strip, streaming
+from attncli.watching.attention_sites import blocks_around
+
+SHORTEST = 4
+"""Tokens of the shortest text whose last one is repeated."""
+EVERY, MOST = 16, 8
+"""One direction for each so many tokens, and at most so many: a backward pass costs two forward ones."""
+
+
+@dataclass(frozen=True)
+class SensitivityPlan:
+    """How many directions of the output are followed back."""
+
+    directions: int | None
+    """None: by the length of the text."""
+    seed: int
+
+    def number(self, tokens: int) -> int:
+        return self.directions or max(1, min(MOST, tokens // EVERY))
+
+
+def sensitivity(
+    subject: PathSubject,
+    texts: Sequence[ModelInput],
+    plan: SensitivityPlan,
+    progress: Progress = no_progress,
+) -> Report:
+    """Of one stack, over texts of one length."""
+    if len({text.tokens for text in texts}) > 1:
+        raise UsageError(
+            "`sensitivity` compares places in texts of one length: give one text, or cut all with `tokens`."
+        )
+
+    def work(place: int, text: ModelInput) -> Sensed:
+        with own_precision(subject.body):
+            return sensed(subject, text, plan)
+
+    made_of = (Sensed, RepeatedOnce)
+    identity = subject.checkpoint.identity
+    found = over_texts(texts, counted(work, texts, progress), identity, "sensitivity", made_of)
+    words = texts[0].labels if len(texts) == 1 else ()
+    rows = (*position_rows(found, words), *repeat_rows(found))
+    about = f"token {texts[0].tokens - 1}"
+    finding = Finding(about, headline(found, words, len(subject.stack.calls)))
+    return Report(
+        study="paths",
+        headline=finding.text,
+        rows=rows,
+        metrics=METRICS,
+        seeds=(plan.seed,),
+        views=tuple(views(rows, len(texts))),
+        findings=(finding,),
+        **subject.about(texts, [False] * len(texts)),
+    )
+
+
+def sensed(subject: PathSubject, text: ModelInput, plan: SensitivityPlan) -> Sensed:
+    """Gradients, the sum over paths of the same pass, and the texts whose last token comes twice."""
+    back = pulled_back(subject.body, subject.stack, text.kwargs, plan.number(text.tokens), plan.seed)  # fmt: skip
+    width = state_width(subject, text)
+    norms, errors = estimated(back.numpy(), width)
+    rolled = rolled_out(subject, text)
+    repeated = [repeat(subject, text, length) for length in lengths(subject, text)]
+    return Sensed(norms.tolist(), errors.tolist(), rolled.attention, rolled.even, repeated, dtype_floor(subject))  # fmt: skip
+
+
+def state_width(subject: PathSubject, text: ModelInput) -> int:
+    return plain_pass(subject.body, subject, text)[0].shape[-1]
+
+
+def estimated(back: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """‖J_i‖_F and its standard error from ‖u^T J_i‖ of some orthonormal u; of all of them it is exact.
+
+    A direction at random has E ‖u^T J‖² = ‖J‖_F² / width. The error of one direction alone is not known.
+    """
+    number = len(back)
+    squares = width * back**2
+    norms: np.ndarray = np.sqrt(squares.mean(axis=0))
+    if number >= width:
+        return norms, np.zeros_like(norms)
+    if number == 1:
+        return norms, np.full_like(norms, np.nan)
+    of_mean = squares.std(axis=0, ddof=1) / np.sqrt(number)
+    return norms, of_mean / (2.0 * np.where(norms == 0.0, 1.0, norms))
+
+
+class RolledOut(NamedTuple):
+    """The last token's row of the product of ½Ā + ½I, of the model's maps and of even ones; empty where there is none."""
+
+    attention: list[float]
+    even: list[float]
+
+
+def rolled_out(subject: PathSubject, text: ModelInput) -> RolledOut:
+    """Means over heads are held of all layers: the product begins with the last one. None of a hybrid."""
+    if not all(call.attention for call in subject.stack.calls):
+        return RolledOut([], [])
+    means: dict[Site, tuple[Tensor, Tensor]] = {}
+
+    def observe(site: Site, strip: Strip) -> None:
+        if site.kind != "self" or blocks_around(site, subject.stacks) != subject.stack.name:
+            return
+        if site not in means:
+            blank = torch.zeros(strip.queries, strip.keys)
+            means[site] = blank, blank.clone()
+        rows = slice(strip.first_query, strip.first_query + strip.weights.shape[2])
+        keys = slice(strip.first_key, strip.first_key + strip.weights.shape[3])
+        mean, even = means[site]
+        mean[rows, keys] = strip.weights[0].mean(dim=0).float().cpu()
+        seen = strip.visible
+        even[rows, keys] = 1.0 if seen is None else seen[0, 0].float().cpu()
+
+    with torch.no_grad(), streaming(subject.body, observe):
+        subject.body(**text.kwargs)
+    return product(list(means.values()), text.tokens)
+
+
+def product(means: Sequence[tuple[Tensor, Tensor]], tokens: int) -> RolledOut:
+    """From the last layer to the first."""
+    if not means or any(mean.shape != (tokens, tokens) for mean, _ in means):
+        return RolledOut([], [])
+    rows = torch.zeros(2, tokens, dtype=torch.float64)
+    rows[:, -1] = 1.0
+    for mean, seen in reversed(means):
+        even = seen.double() / seen.double().sum(dim=-1, keepdim=True)
+        rows = (rows + torch.stack([rows[0] @ mean.double(), rows[1] @ even])) / 2.0
+    return RolledOut(rows[0].tolist(), rows[1].tolist())
+
+
+def lengths(subject: PathSubject, text: ModelInput) -> list[int]:
+    """Doubling, up to the text's own; none where the model reads more than one text's ids."""
+    if set(text.kwargs) != {WORDS}:
+        return []
+    most = min(text.tokens, (longest(subject.checkpoint.model) or text.tokens + 1) - 1)
+    found = []
+    length = SHORTEST
+    while length < most:
+        found.append(length)
+        length *= 2
+    return [*found, most] if most >= SHORTEST else []
+
+
+def repeat(subject: PathSubject, text: ModelInput, length: int) -> RepeatedOnce:
+    """‖y_n(x) - y_n(x, x_n)‖ / ‖y_n(x)‖ of the text's first tokens."""
+    ids = text.kwargs[WORDS][:, :length]
+    once, twice = (
+        plain_pass(subject.body, subject, replace(text, kwargs={WORDS: each}))[0][-1].double()
+        for each in (ids, torch.cat([ids, ids[:, -1:]], dim=1))
+    )
+    return RepeatedOnce(length, float((once - twice).norm() / once.norm()))
+
+
+def dtype_floor(subject: PathSubject) -> float:
+    """Half the distance of two neighbouring numbers near 1, in the model's type."""
+    return float(torch.finfo(subject.checkpoint.model.dtype).eps) / 2.0

@@ -341,7 +341,7 @@ def proved(body: "PreTrainedModel", text: ModelInput | None = None) -> HeadSubje
             return without_attention(body, short, tokens, reason)
         stacks = structure_of(body, short, may_have_none=own).stacks
         mixers = mixers_of(body, stacks, short, shapes)
-        linear = linear_layers(body, mixers, short, tokens)
+        linear = linear_layers(body, mixers, short, *sorted({s.queries for s in shapes.values()}))
         return HeadSubject(body, stacks, shapes, mixers, linear)
 
 

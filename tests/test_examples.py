@@ -41,12 +41,15 @@ def environment(tmp_path: Path) -> dict[str, str]:
 def test_every_example_is_run_here() -> None:
     assert {path.name for path in EXAMPLES.iterdir()} == {
         "Snakefile",
+        "atlas.png",
+        "atlas.py",
         "attn.toml",
         "gate.sh",
         "hand_built.py",
         "notebook.ipynb",
         "github-workflow.yml",
         "html-report.sh",
+        "markov_heads.py",
         "minilm.html",
         "minilm.png",
         "pre-commit",
@@ -217,6 +220,19 @@ def test_the_workflow_installs_what_is_there_and_measures_a_model() -> None:
     assert all("./checkpoint" in check["command"] for check in checks.values())
 
 
+@pytest.mark.slow
+def test_the_atlas_of_a_few(tmp_path: Path, environment: dict[str, str]) -> None:
+    """The decoder of a collapsed encoder is one more stack; what cannot be measured is missing, with its reason."""
+    kinds = ["bert", "gpt2", "bart", "no_such_type"]
+    models = [f"random:{kind}?tiny&layers=6" for kind in kinds]
+    command = [sys.executable, EXAMPLES / "atlas.py", tmp_path / "atlas", *models]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[1].split() == ["others", "4", done.stdout.split()[-1]]
+    rows = list(csv.DictReader((tmp_path / "atlas" / "atlas.csv").read_text().splitlines()))
+    assert {row["item"]: row["value"] != "" for row in rows} == dict(zip(models, [True, True, True, False], strict=True))  # fmt: skip
+    assert (tmp_path / "atlas" / "atlas.png").stat().st_size > 10_000
+
+
 @pytest.fixture
 def nets(tmp_path: Path) -> Path:
     """Three networks in runs/ and one file that is none."""
@@ -356,3 +372,12 @@ def test_a_training_whose_head_collapses_is_watched_and_stopped(
     assert entropy[-4:] == sorted(entropy[-4:], key=lambda each: -(each or 0.0))
     assert (entropy[0] or 0.0) > 0.99
     assert (entropy[-1] or 1.0) < 0.1
+
+
+@pytest.mark.slow
+def test_heads_are_trained_on_markov_chains(tmp_path: Path) -> None:
+    """A few steps: the whole training takes minutes."""
+    command = [sys.executable, EXAMPLES / "markov_heads.py", tmp_path / "model", "3"]
+    subprocess.run(command, check=True, capture_output=True)
+    saved = json.loads((tmp_path / "model" / "config.json").read_text())
+    assert (saved["model_type"], saved["vocab_size"]) == ("llama", 3)

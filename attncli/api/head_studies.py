@@ -335,7 +335,7 @@ def proved(body: "PreTrainedModel") -> HeadSubject:
             return without_attention(body, short, reason)
         stacks = find_stacks(body, short)
         mixers = mixers_of(body, stacks, short, shapes)
-        linear = linear_layers(body, mixers, short, PROBE_TOKENS)
+        linear = linear_layers(body, mixers, short, *sorted({s.queries for s in shapes.values()}))
         return HeadSubject(body, stacks, shapes, mixers, linear)
 
 

@@ -4,7 +4,7 @@ import csv
 import inspect
 import io
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from attncli.networks.variants import SETS, VARIANTS
 from attncli.registry import Registry
@@ -78,13 +78,23 @@ def in_words(tried: Mapping[str, str]) -> str:
     if tried["runs"].startswith("no: "):
         return f"not tried: {tried['runs'].removeprefix('no: ')}"
     if not tried["difference"]:
-        return tried["capture"].replace("refused", "attention refused")
-    seen = f"attention by {tried['capture'].replace('watched', 'watching')}"
-    if tried["mixers"]:
-        seen += f", beside {tried['mixers']}, which is not looked at"
+        return ", ".join([tried["capture"].replace("refused", "attention refused"), *mixers(tried)])
+    seen = ", ".join(
+        [f"attention by {tried['capture'].replace('watched', 'watching')}", *mixers(tried)]
+    )
     if tried["ablation"] == "understood":
         return f"{seen}; ablation understood"
     return f"{seen}; ablation {tried['ablation']}"
+
+
+def mixers(tried: Mapping[str, str]) -> Iterator[str]:
+    """What mixes tokens beside attention: what has exact maps, and what is not looked at."""
+    linear = tried["linear"].split(", ") if tried["linear"] else []
+    others = [kind for kind in tried["mixers"].split(", ") if kind and kind not in linear]
+    if linear:
+        yield f"{' and '.join(linear)} by exact maps"
+    if others:
+        yield f"beside {' and '.join(others)}, which is not looked at"
 
 
 def as_text(found: Sequence[Entry]) -> str:

@@ -7,6 +7,7 @@ call gave, so that a layer that is not what it was is refused.
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import product
 from math import sqrt
 from typing import Any
 
@@ -98,9 +99,9 @@ NO_LINEAR = LinearHeads()
 
 
 def linear_layers(
-    model: nn.Module, mixers: Sequence[Mixer], inputs: Mapping[str, Any], tokens: int
+    model: nn.Module, mixers: Sequence[Mixer], inputs: Mapping[str, Any], *lengths: int
 ) -> LinearLayers:
-    """`inputs` have so many tokens; what every class of mixers calls is tried once."""
+    """`lengths`: how many tokens `inputs` may have; what every class of mixers calls is tried once."""
     modules = {path: model.get_submodule(path) for mixer in mixers for path in mixer.paths}
     calls: dict[nn.Module, list[KernelCall]] = {module: [] for module in modules.values()}
     with torch.no_grad(), watching_kernels(calls, lambda mixer, call: calls[mixer].append(call)):
@@ -112,7 +113,7 @@ def linear_layers(
         for path in mixer.paths:
             module = modules[path]
             if type(module) not in known:
-                known[type(module)] = linear_calls(calls[module], tokens)
+                known[type(module)] = linear_calls(calls[module], lengths)
             own = known[type(module)]
             if not own:
                 refused[mixer.kind] = reason(calls[module])
@@ -121,7 +122,9 @@ def linear_layers(
     return LinearLayers(tuple(found), refused, frozenset(kinds))
 
 
-def linear_calls(calls: Sequence[KernelCall], tokens: int) -> dict[tuple[str, int], Values]:
+def linear_calls(
+    calls: Sequence[KernelCall], lengths: Sequence[int]
+) -> dict[tuple[str, int], Values]:
     """The last function with maps, as often as it is called; what comes before feeds its values.
 
     One that is given nothing but its values, such as a shift by one token, is the same map whatever the tokens are: it is
@@ -129,7 +132,7 @@ def linear_calls(calls: Sequence[KernelCall], tokens: int) -> dict[tuple[str, in
     """
     told = [call for call in calls if len(call.arguments()) > 1]
     others = [call for call in calls if len(call.arguments()) <= 1]
-    for last in (*reversed(told), *reversed(others)):
+    for tokens, last in product(lengths, (*reversed(told), *reversed(others))):
         if values_of(last, tokens) is not None:
             found = {
                 call.place: values_of(call, tokens) for call in calls if call.name == last.name

@@ -25,7 +25,7 @@ import torch
 from transformers import PreTrainedModel
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
-from attncli.errors import InputError
+from attncli.errors import InputError, NoAttention
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.quiet import quiet
 from attncli.models.random.dummy_inputs import example_inputs
@@ -34,8 +34,9 @@ from attncli.networks.variants import VARIANTS
 from attncli.studies.model_runs import CollapseSubject, run_text
 from attncli.surgery import examine
 from attncli.watching import prove
-from attncli.watching.blocks import find_stacks
+from attncli.watching.blocks import find_stacks, stacks_without_attention
 from attncli.watching.float64 import in_float64
+from attncli.watching.linear_layers import linear_layers
 from attncli.watching.mixers import mixers_of
 from attncli.watching.proof import floats
 
@@ -71,6 +72,8 @@ class Result:
     """What mixes tokens in its layers beside attention."""
     exact: str = ""
     """equal: residuals carried apart are those of subtraction wherever that has digits; or `refused: …`."""
+    linear: str = ""
+    """Which of the mixers have exact maps."""
 
 
 def examined(kind: str) -> Result:
@@ -90,8 +93,8 @@ def examined(kind: str) -> Result:
         result.capture, result.difference = try_capture(model, inputs)
         if result.capture != "no attention":
             result.ablation = try_ablation(model, inputs)
-        if result.difference:
-            result.mixers = try_mixers(model, inputs)
+        if result.difference or (result.capture == "no attention" and "input_ids" in inputs):
+            result.mixers, result.linear = try_mixers(model, inputs)
         if result.ablation == UNDERSTOOD and model.dtype == torch.float64:
             result.exact = try_exact(model, inputs)
     return result
@@ -173,14 +176,21 @@ def worst_difference(subtracted: list[float], exact: list[float]) -> float:
     return max((abs(a - b) if math.isfinite(b) else math.inf for a, b in resolved), default=0.0)
 
 
-def try_mixers(model: PreTrainedModel, inputs: Mapping[str, Any]) -> str:
-    """None where the model's layers are not found: `ablation` says so."""
+def try_mixers(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[str, str]:
+    """And those that have maps; none where the model's layers are not found: `ablation` says so."""
+    tokens = max((value.shape[1] for value in inputs.values() if value.dim() >= 2), default=0)
     try:
+        shapes = prove(model, inputs).shapes
         stacks = find_stacks(model, inputs)
+    except NoAttention:
+        shapes, stacks = {}, stacks_without_attention(model, inputs)
     except InputError:
-        return ""
-    found = mixers_of(model, stacks, inputs, prove(model, inputs).shapes)
-    return ", ".join(dict.fromkeys(mixer.kind for mixer in found))
+        return "", ""
+    found = mixers_of(model, stacks, inputs, shapes, tokens)
+    kinds = tuple(dict.fromkeys(mixer.kind for mixer in found))
+    lengths = {shape.queries for shape in shapes.values()} or {tokens}
+    linear = linear_layers(model, found, inputs, *sorted(lengths)).kinds if found else frozenset()
+    return ", ".join(kinds), ", ".join(kind for kind in kinds if kind in linear)
 
 
 def power_of_ten(number: float) -> str:
@@ -239,6 +249,7 @@ def summary(results: Mapping[str, Result]) -> str:
         "built": sum(bool(result.model_class) for result in every),
         "run": sum(not result.runs.startswith("no") for result in every),
         "captured": sum(bool(result.difference) for result in every),
+        "captured or linear": sum(bool(result.difference or result.linear) for result in every),
         "understood": sum(result.ablation == UNDERSTOOD for result in every),
         "exact": sum(result.exact == "equal" for result in every),
     }

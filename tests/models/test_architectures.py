@@ -52,11 +52,12 @@ def test_the_table_says_what_is_found(kind: str) -> None:
         warnings.simplefilter("ignore")  # of transformers' own code
         found = COVERAGE.examined(kind)
     known = TABLE[kind]
-    assert (found.runs, found.capture, found.ablation, found.mixers) == (
+    assert (found.runs, found.capture, found.ablation, found.mixers, found.linear) == (
         known.runs,
         known.capture,
         known.ablation,
         known.mixers,
+        known.linear,
     )
     if found.difference:
         assert float(found.difference) <= 1e-6
@@ -114,7 +115,26 @@ def test_what_mixes_tokens_beside_attention_is_in_the_table() -> None:
     assert mixers["wav2vec2-conformer"] == "convolution module"
     assert not {"bert", "gpt2", "llama", "mixtral", "t5", "vit", "xlnet"} & set(mixers)
     line = next(line for line in attn("list", "architectures").out.splitlines() if line.split()[:1] == ["qwen3_next"])  # fmt: skip
-    assert "attention by strips, beside gated delta net, which is not looked at" in line
+    assert "attention by strips, gated delta net by exact maps" in line
+
+
+def test_linear_layers_are_in_the_table() -> None:
+    linear = {kind: result.linear for kind, result in TABLE.items() if result.linear}
+    for kind in (
+        "qwen3_5_text",
+        "kimi_linear",
+        "bamba",
+        "lfm2",
+        "nemotron_h",
+        "mamba",
+        "mamba2",
+        "rwkv",
+    ):
+        assert linear[kind] == TABLE[kind].mixers
+    assert "minimax" not in linear
+    lines = {line.split()[0]: line for line in attn("list", "architectures").out.splitlines() if line.strip()}  # fmt: skip
+    assert "no attention, mamba mixer by exact maps" in lines["mamba"]
+    assert "beside lightning attention, which is not looked at" in lines["minimax"]
 
 
 def test_no_architecture_is_refused_because_two_attentions_have_one_name() -> None:

@@ -96,7 +96,7 @@ def approximate(
     length: int | None = None,
     causal: bool = False,
     module: str | int | None = None,
-    inputs: Any = "free",
+    inputs: str | int = "free",
     heads: str | int | None = None,
     sweep: str | int | None = None,
     frontier: str | int | None = None,

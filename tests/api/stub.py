@@ -43,7 +43,6 @@ OWN = {
     "progress": "bool | Callable[[int, int, str], None] | None",
     "pictures": "bool",
     "tokenizer": "Any",
-    "inputs": "Any",
     "save_module": "str | PathLike[str] | None",
     "pattern": "Any",
     "old": "str | PathLike[str] | Report",
@@ -71,6 +70,8 @@ def signature(name: str) -> str:
 
 
 def hint(parameter: inspect.Parameter) -> str:
+    if parameter.annotation is parameter.empty:  # of Python alone
+        return OWN.get(parameter.name, "Any")
     found = OWN.get(parameter.name) or " | ".join(dict.fromkeys(in_words(parameter.annotation)))
     return f"{found} | None" if parameter.default is None and "None" not in found and found != "Any" else found  # fmt: skip
 

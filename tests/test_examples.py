@@ -41,6 +41,8 @@ def environment(tmp_path: Path) -> dict[str, str]:
 def test_every_example_is_run_here() -> None:
     assert {path.name for path in EXAMPLES.iterdir()} == {
         "Snakefile",
+        "atlas.png",
+        "atlas.py",
         "attn.toml",
         "gate.sh",
         "hand_built.py",
@@ -216,6 +218,19 @@ def test_the_workflow_installs_what_is_there_and_measures_a_model() -> None:
     assert (EXAMPLES.parent / "constraints.txt").is_file()
     checks = tomllib.loads((EXAMPLES / "attn.toml").read_text())["checks"]
     assert all("./checkpoint" in check["command"] for check in checks.values())
+
+
+@pytest.mark.slow
+def test_the_atlas_of_a_few(tmp_path: Path, environment: dict[str, str]) -> None:
+    """The decoder of a collapsed encoder is one more stack; what cannot be measured is missing, with its reason."""
+    kinds = ["bert", "gpt2", "bart", "no_such_type"]
+    models = [f"random:{kind}?tiny&layers=6" for kind in kinds]
+    command = [sys.executable, EXAMPLES / "atlas.py", tmp_path / "atlas", *models]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[1].split() == ["others", "4", done.stdout.split()[-1]]
+    rows = list(csv.DictReader((tmp_path / "atlas" / "atlas.csv").read_text().splitlines()))
+    assert {row["item"]: row["value"] != "" for row in rows} == dict(zip(models, [True, True, True, False], strict=True))  # fmt: skip
+    assert (tmp_path / "atlas" / "atlas.png").stat().st_size > 10_000
 
 
 @pytest.fixture

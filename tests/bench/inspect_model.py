@@ -4,6 +4,7 @@ A random GPT-2 (124M) in float32, one thread, CPU time; plain = its own forward 
 
 (a) the default set: heads, states, null, and the roles' own short input            ratio to plain; wanted ≤ 1.3, 1.5 from 4096
 (b) spectra                                                                         ratio to plain; wanted ≤ 2.5
+    and of the groups that no default set has, at 1024 tokens                       their ratios
 (c) output_attentions=True in eager mode with the same metrics from the kept maps   ratio to plain; --all-maps, 11 GB at 4096
 (d) extra peak memory at 4096 tokens of plain, default and spectra
 (e) 16384 tokens on a small causal model: time, and peak memory beyond the model    --long
@@ -35,6 +36,7 @@ from attncli.watching.blocks import find_stacks
 REPEATS = 4
 LENGTHS = (1024, 2048, 4096)
 LONG, VERY_LONG = 4096, 16384
+GROUPS = ("lazy", "sinks", "gates")
 
 
 def tokens(count: int) -> dict[str, torch.Tensor]:
@@ -109,6 +111,15 @@ def cost(model: Any, count: int) -> None:
     )
 
 
+def groups(model: Any, count: int) -> None:
+    """What is asked for by name, each group by itself."""
+    inputs = tokens(count)
+    works = [lambda: model(**inputs), *(inspected(model, inputs, name) for name in GROUPS)]
+    plain, *each = cpu(works, 2)
+    costs = [f"{name} {one / plain:.2f} ×" for name, one in zip(GROUPS, each, strict=True)]
+    print(f"{count:5} tokens, by group: {', '.join(costs)}", flush=True)
+
+
 def peak(what: str, count: int) -> None:
     """In a process of its own: what the work adds to the memory of the loaded model."""
     sizes = {"n_positions": count}
@@ -164,6 +175,7 @@ def main() -> None:
     model = gpt2(max(LENGTHS))
     for count in LENGTHS:
         cost(model, count)
+    groups(model, LENGTHS[0])
     peaks(LONG)
     if "--long" in sys.argv:
         peaks(VERY_LONG)

@@ -128,8 +128,10 @@ def test_what_a_trainer_leaves_and_what_is_written_do_not_count(tmp_path: Path) 
 @pytest.mark.parametrize("library", ["attncli", "torch", "transformers", "tokenizers", "safetensors", "scipy", "numpy"])  # fmt: skip
 def test_every_library_counts(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before, version = digest("paths"), module.version
+    module.versions.cache_clear()
     monkeypatch.setattr(module, "version", lambda name: "9.9" if name == library else version(name))
     assert digest("paths") != before
+    module.versions.cache_clear()
 
 
 def test_switches_of_foreign_code_count_too() -> None:

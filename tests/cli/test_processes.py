@@ -1,6 +1,7 @@
 """`--processes N`: the report of one process, our own exit codes and one sentence, also when a process is killed."""
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -8,8 +9,12 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 from commands import ATTN, PLAIN, attn, files_in
 from processes import children, environment, outcomes, started
+from small_checkpoints import model_of
+
+from attncli.limits import MEMORY
 
 MODEL = "random:gpt2?layers=1&width=16&heads=2"
 LINE = ("inspect-model", MODEL, "--random-tokens", "12", "--samples", "4", "--metric", "sink")
@@ -51,6 +56,34 @@ def test_two_processes_make_the_report_of_one_and_5_means_no_baseline(tmp_path: 
     assert attn(*LINE, "-o", "one.json").code == 0
     assert rows_of("kept/two.json") == rows_of("one.json")
     assert files_in(tmp_path) == ["attn.toml", "kept", "one.json"]
+
+
+ENDS = {
+    0: ((*LINE, "--fail-if", "sink > 2"), "one.json"),
+    1: ((*LINE, "--fail-if", "sink > -1"), "FAIL  sink > -1"),
+    2: ((*LINE, "--layers", "7"), "layer 7 has no attention: there is some in 0."),
+    3: (("inspect-model", "./broken", *LINE[2:]), "holds NaN"),
+    4: (("inspect-model", MODEL, "--random-tokens", "900", "--metric", "sink"), "are free"),
+}
+"""What only the processes find out, and the sentence of theirs that is heard."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("code", ENDS)
+def test_every_exit_code_is_seen_from_two_processes(code: int, tmp_path: Path) -> None:
+    """5 and a killed process are seen above and below."""
+    line, said = ENDS[code]
+    if code == 3:
+        model = model_of("GPT2LMHeadModel")
+        torch.nn.init.constant_(model.transformer.h[0].mlp.c_fc.weight, math.nan)
+        model.save_pretrained("broken")
+    env = environment(**({MEMORY: str(2**20)} if code == 4 else {}))
+    words = [*ATTN, *line, "--processes", "2", "-o", "one.json"]
+    ((ended, out, err),) = outcomes([started(words, env, tmp_path)])
+    assert (ended, out) == (code, ""), err
+    assert err.count(said) == 1
+    assert "Traceback" not in err
+    assert Path("one.json").exists() == (code < 2)
 
 
 @pytest.mark.slow

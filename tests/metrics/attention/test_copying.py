@@ -1,6 +1,7 @@
 """What heads copy: against loops over the pairs of tokens, and on a model of which is known what it copies."""
 
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -153,3 +154,13 @@ def test_even_heads_are_the_unigram_estimator(built: Report) -> None:
     values = {(r.layer, r.head): r.value for r in built.rows if r.metric == "ngram_1"}
     assert max(values[place] or 0.0 for place in even) < 1e-6
     assert min(values[place] or 0.0 for place in values if place not in even) > 0.3
+
+
+def test_a_file_of_maps_keeps_what_its_maps_do_not_show(tmp_path: Path) -> None:
+    """Maps are those of the user's text; copying was measured on others."""
+    file = tmp_path / "maps.safetensors"
+    ids = [",".join(map(str, range(5, 25)))]
+    run = attn.inspect_model(hand_built(), metric=["retrieval"], token_ids=ids, save_maps=file)
+    again = attn.inspect_model(str(file), metric=["retrieval"])
+    assert [row.value for row in again.rows] == [row.value for row in run.rows]
+    assert max(row.value or 0.0 for row in again.rows) > 0.9

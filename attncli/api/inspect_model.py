@@ -227,8 +227,11 @@ def inspect_model(
 def refuse_gates(conditions: "Sequence[Condition]", metric: Sequence[str], pairs: int) -> None:
     """On metrics that this run does not measure, said before the model is loaded."""
     from attncli.gates import refuse_unmeasured
-    from attncli.studies.heads.head_metrics import choose, members
+    from attncli.studies.heads.head_metrics import LINEAR_HEADS, choose, members
+    from attncli.studies.heads.linear_heads import COMPLETENESS
 
     if conditions:
         others = [name for group in members().values() for name in group]
-        refuse_unmeasured(conditions, choose(metric, pairs).definitions(), others)
+        of_linear = [COMPLETENESS, *([] if metric else LINEAR_HEADS)]
+        measured = [*choose(metric, pairs).definitions(), *of_linear]
+        refuse_unmeasured(conditions, measured, others)

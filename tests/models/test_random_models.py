@@ -240,3 +240,7 @@ def test_example_inputs_are_made_on_the_models_device() -> None:
     """`meta` stands for the devices that are not here."""
     model = build("bert", {"tiny": ""}, seed=0).to("meta")
     assert {value.device.type for value in example_inputs(model).values()} == {"meta"}
+
+
+def test_a_word_that_is_the_configs_own_name_is_understood() -> None:
+    assert build("kosmos_2_text_model", {"tiny": "", "layers": "3"}, 0).config.layers == 3

@@ -23,6 +23,7 @@ WORDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("n_layer",),
         ("n_layers",),
         ("depth",),
+        ("layers",),
     ),
     "width": (
         ("d_model",),

@@ -61,6 +61,7 @@ def test_every_example_is_run_here() -> None:
     }
 
 
+@pytest.mark.slow
 def test_the_gate_script(tmp_path: Path, environment: dict[str, str]) -> None:
     report = tmp_path / "report.json"
     done = subprocess.run([EXAMPLES / "gate.sh", report], env=environment, check=False)
@@ -305,6 +306,7 @@ def test_the_nextflow_script(nets: Path, environment: dict[str, str]) -> None:
 SAVED = Path(__file__).parent / "reports" / "schema_version_1.json"
 
 
+@pytest.mark.slow
 def test_the_regression_script_acts_on_every_exit_code(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:

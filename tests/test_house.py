@@ -78,6 +78,7 @@ def imported_modules(path: Path, typing_too: bool = True) -> set[str]:
     return found
 
 
+@pytest.mark.slow
 def test_no_two_files_import_each_other() -> None:
     """Neither at once nor around others."""
     needs = {name: imported_modules(path) & set(MODULES) - {name} for name, path in MODULES.items()}
@@ -87,6 +88,7 @@ def test_no_two_files_import_each_other() -> None:
     assert not needs
 
 
+@pytest.mark.slow
 def test_torch_is_imported_in_the_rooms_that_the_drawing_names() -> None:
     drawn = (attncli.__doc__ or "").partition("transformers are imported in")[2].partition(" alone")[0]  # fmt: skip
     named = set(re.findall(r"\w+", drawn)) - {"and"}
@@ -158,6 +160,7 @@ def test_every_room_of_more_than_a_few_files_says_what_they_are() -> None:
     assert {Path(name).name for name in silent} - registries - {""} <= {"maths", "gates", "networks", "tasks", "circle"}  # fmt: skip
 
 
+@pytest.mark.slow
 def test_class_names_are_unique() -> None:
     known: dict[str, list[str]] = {}
     for name, path in MODULES.items():
@@ -187,6 +190,7 @@ def test_no_two_files_share_a_name() -> None:
 HEAVY = "import sys; sys.exit(', '.join(sorted({'torch', 'transformers', 'scipy', 'pandas'} & set(sys.modules))) or 0)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -274,6 +278,7 @@ LIBRARY = [
 ]
 
 
+@pytest.mark.slow
 def test_no_sentence_of_the_library_names_an_option() -> None:
     """A reader in Python has parameters; the command line makes its options of them."""
     naming = [
@@ -285,6 +290,7 @@ def test_no_sentence_of_the_library_names_an_option() -> None:
     assert naming == []
 
 
+@pytest.mark.slow
 def test_whatever_a_sentence_has_in_backticks_is_a_parameter_or_a_question() -> None:
     """So that none is shown at a terminal as Python has it."""
     import attncli.cli.app  # noqa: F401 - enrols the commands
@@ -315,6 +321,7 @@ def test_whatever_a_sentence_has_in_backticks_is_a_parameter_or_a_question() -> 
     assert left == []
 
 
+@pytest.mark.slow
 def test_refused_options_are_listed_by_their_parameters() -> None:
     """`idle`, `because` and `rivals` of an error, so that defaults of a configuration are told from what was typed."""
     for path in SOURCES:

@@ -48,6 +48,7 @@ def test_the_action_says_what_it_takes() -> None:
     assert "${{" not in "".join(step.get("run", "") for step in about["runs"]["steps"]), "no input becomes code"  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "code"),
     [
@@ -68,6 +69,7 @@ def test_the_action_ends_as_attn_ends(environment: dict[str, str], line: str, co
     assert Path("a report.json").exists() == (code == 0)
 
 
+@pytest.mark.slow
 def test_the_hooks_run_commands_that_there_are(environment: dict[str, str]) -> None:
     """As pre-commit runs them: the entry, then the args of whoever uses it."""
     hooks = {hook["id"]: hook for hook in yaml.safe_load(HOOKS.read_text())}

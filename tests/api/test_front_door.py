@@ -388,6 +388,7 @@ def test_progress_is_a_callable() -> None:
     assert all(done <= total for done, total, _ in seen)
 
 
+@pytest.mark.slow
 def test_importing_and_synthetic_networks_are_light() -> None:
     code = (
         "import sys, attncli as attn\n"
@@ -402,6 +403,7 @@ def test_importing_and_synthetic_networks_are_light() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_the_version_is_the_commands() -> None:
     assert attn_program("--version").stdout == f"attn {attn.__version__}\n"
 

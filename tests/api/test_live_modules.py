@@ -60,6 +60,7 @@ OTHERS: dict[str, Callable[[], PreTrainedModel]] = {
 """Tied weights, another implementation of attention, half precision, two stacks, images."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "gradients"),
     [*((name, True) for name in ASKED), ("rank_collapse", False), ("inspect_model", False)],
@@ -76,6 +77,7 @@ def test_models_of_other_kinds_are_left_as_they_were(kind: str, name: str, gradi
         assert state_of(model) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", OTHERS)
 def test_models_of_other_kinds_have_answers(kind: str) -> None:
     model = OTHERS[kind]()
@@ -116,6 +118,7 @@ def state_of(model: PreTrainedModel) -> list[Any]:
     return [held, modules, configs, torch.get_rng_state().tolist(), torch.is_grad_enabled()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ASKED)
 def test_it_is_left_as_it_was(training: PreTrainedModel, name: str) -> None:
     before = state_of(training)
@@ -145,6 +148,7 @@ def test_it_is_left_as_it_was_by_an_error(training: PreTrainedModel, name: str) 
     handle.remove()
 
 
+@pytest.mark.slow
 def test_it_is_measured_as_its_checkpoint_is(training: PreTrainedModel, tmp_path: Path) -> None:
     training.save_pretrained(tmp_path)
     for ask in (attn.rank_collapse, attn.inspect_model, attn.paths):

@@ -24,6 +24,7 @@ def _two_threads() -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_two_threads")
 def test_a_question_uses_one_and_gives_the_others_back(monkeypatch: pytest.MonkeyPatch) -> None:
     before, inside = threads(), []

@@ -64,6 +64,7 @@ def assert_known_is_true(plain: Trajectory, truth: Any) -> int:
     return sum(map(bool, plain.unknown[METRIC]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", SWITCHES)
 @pytest.mark.parametrize("name", [name for name in COVERED if name in TINY])
 def test_what_plain_numbers_know_is_true(name: str, variant: str) -> None:
@@ -99,6 +100,7 @@ def highest_lost(size: float) -> float:
     return max(true for true, why in zip(truth, plain.unknown[METRIC], strict=True) if why)
 
 
+@pytest.mark.slow
 def test_the_floor_rises_with_the_common_row() -> None:
     """What all tokens share takes the digits of what sets them apart: no constant knows how many."""
     small, large, huge = (highest_lost(size) for size in (1.0, 1e4, 1e11))
@@ -133,6 +135,7 @@ def test_masks_and_choices_are_not_rounded() -> None:
     assert len(set(scores.tolist())) > 1
 
 
+@pytest.mark.slow
 def test_positions_are_known_whatever_is_made_of_them() -> None:
     """Distances fall into classes by their logarithm, some just at the edge of one: that is no rounding of states."""
     model = build("t5", {"tiny": ""}, seed=0, dtype=torch.float64)
@@ -210,6 +213,7 @@ def without_rules() -> tuple[Any, Any]:
     return model, example_inputs(model, 12)
 
 
+@pytest.mark.slow
 def test_a_variant_without_rules_is_run_in_plain_numbers_and_says_why() -> None:
     model, inputs = without_rules()
     subject = subject_of(model, inputs, exact=True)

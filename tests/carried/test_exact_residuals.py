@@ -218,6 +218,7 @@ def test_a_refusal_names_the_function_and_says_what_to_do(name: str) -> None:
         function(stream())
 
 
+@pytest.mark.slow
 def test_a_stack_of_shared_blocks_starts_at_its_own_run() -> None:
     """The same blocks run once for each frame: every run is a stack with states of its own."""
     with quiet():

@@ -20,6 +20,7 @@ def test_the_answer_comes_first() -> None:
     assert "the paper's bound says" in done.out.splitlines()[0]
 
 
+@pytest.mark.slow
 def test_a_fit_is_written_and_verified_again(tmp_path: Path) -> None:
     path = tmp_path / "fit.safetensors"
     done = attn("approximate", "--pattern", "window:3", "--pattern", "previous", "--causal", *FAST, "-o", str(path))  # fmt: skip
@@ -41,6 +42,7 @@ def test_commas_part_methods_and_parameters_alike() -> None:
     assert methods == {"jl:projection=sign,draws=1", "convex"}
 
 
+@pytest.mark.slow
 def test_same_command_same_bytes() -> None:
     command = ("approximate", "--pattern", "random:k=2", *FAST, "--format", "json")
     assert attn(*command).out == attn(*command).out
@@ -114,6 +116,7 @@ def test_bad_files_have_their_own_code(tmp_path: Path) -> None:
     assert "negative at row 0, column 1" in done.err
 
 
+@pytest.mark.slow
 def test_heads_of_generated_maps_are_patterns(tmp_path: Path) -> None:
     path = tmp_path / "maps.safetensors"
     assert attn("generate", "maps", "--map", "iid", "--heads", "2", "--tokens", "24", "-o", str(path)).code == 0  # fmt: skip
@@ -135,6 +138,7 @@ def test_a_dense_pattern_is_said_with_its_cost(tmp_path: Path) -> None:
     assert "dense" not in sparse.err.replace("dense.npy", "")
 
 
+@pytest.mark.slow
 def test_the_tables_hold_the_numbers() -> None:
     done = attn("approximate", "--pattern", "window:3", "--pattern", "permutation", *FAST)
     for header in ("total_variation_mean", "d enough (theorem)", "probes", "finding"):
@@ -154,6 +158,7 @@ def test_maps_are_drawn(tmp_path: Path) -> None:
     assert "█" in drawn.out
 
 
+@pytest.mark.slow
 def test_what_is_not_met_fails_and_is_said_first(tmp_path: Path) -> None:
     """The file keeps every pattern's own number: what was not found has no module in it."""
     path = tmp_path / "fit.safetensors"

@@ -52,6 +52,7 @@ def test_a_configuration_that_is_none(text: str, why: str, tmp_path: Path) -> No
         config_file(str(path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", ["a" + " ." * 20_000 + " b", "a" + " " * 100_000 + "b", "a." * 50_000, '"' * 50_000])  # fmt: skip
 def test_a_line_without_meaning_is_given_up_at_once(line: str, tmp_path: Path) -> None:
     """A text that spans lines may hold anything; as a program, so that going back and forth for ever would be seen."""
@@ -84,6 +85,7 @@ def test_a_nul_is_refused_wherever_it_stands() -> None:
     assert "holds a NUL" in said(2, "check", "-", "--output", "\0")
 
 
+@pytest.mark.slow
 def test_check_of_a_stdin_that_is_closed() -> None:
     done = attn_program("check", "-", stdin=None, preexec_fn=lambda: os.close(0))
     assert done.returncode == 3
@@ -121,6 +123,7 @@ def test_whole_numbers() -> None:
 # --- limits that are said before the work
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -138,6 +141,7 @@ def test_what_would_never_end_is_refused_before_it_begins(arguments: list[str]) 
     said(4, *arguments)
 
 
+@pytest.mark.slow
 def test_exact_counts_of_long_networks_have_their_logarithm() -> None:
     """5,000 digits are no note, and Python refuses to write them."""
     outcome = attn("paths", "--count", "--layers", "5000", "--heads", "12", "--format", "json")

@@ -37,6 +37,7 @@ def test_a_collapsed_network_fails_and_a_healthy_one_passes(tmp_path: Path) -> N
         assert outcome.out.splitlines()[-1].startswith(f"{mark}  {COLLAPSE}")
 
 
+@pytest.mark.slow
 def test_noise_passes_and_a_worse_network_does_not(tmp_path: Path) -> None:
     """Other seeds of the same network are noise; twice the weights are not."""
     old = measured(tmp_path / "old.json", "SAN")
@@ -83,6 +84,7 @@ WITH_THEIR_COMMAND = ("html",)
 """Formats that show the command line, packed with all else: `tests/render/page` holds them against the report."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", [f for f in FORMATS.names() if f not in WITH_THEIR_COMMAND])
 def test_rendering_again_is_rendering(format: str, tmp_path: Path) -> None:
     """A report saved as JSON and shown by check is what the command itself prints."""
@@ -95,6 +97,7 @@ def test_rendering_again_is_rendering(format: str, tmp_path: Path) -> None:
     assert re.sub(drop, "", again) == re.sub(drop, "", direct)
 
 
+@pytest.mark.slow
 def test_stdin_is_a_report_too() -> None:
     program = [sys.executable, "-m", "attncli", "check", "-", "--format", "csv"]
     done = subprocess.run(program, input=VERSION_1.read_bytes(), capture_output=True, check=False)
@@ -102,6 +105,7 @@ def test_stdin_is_a_report_too() -> None:
     assert done.stdout.startswith(b"metric,variant,layer")
 
 
+@pytest.mark.slow
 def test_checking_imports_neither_torch_nor_numpy() -> None:
     code = (
         "import sys; from attncli.cli.main import run\n"

@@ -15,6 +15,7 @@ def headline_of(*arguments: str) -> str:
     return outcome.out.splitlines()[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("chosen", "layers", "heads"),
     [
@@ -35,6 +36,7 @@ def test_a_part_of_a_model_is_not_called_the_model(
     assert heads in said
 
 
+@pytest.mark.slow
 def test_a_part_of_a_file_of_maps(tmp_path: Path) -> None:
     file = str(tmp_path / "maps.safetensors")
     attn(*MODEL, "--save-maps", file)

@@ -66,6 +66,7 @@ def test_widths_variants_and_metrics_are_chosen_as_elsewhere() -> None:
     assert "stable_rank" not in json.loads(swept.out)["metrics"]
 
 
+@pytest.mark.slow
 def test_gates_and_plots(tmp_path: Path) -> None:
     plot = tmp_path / "circle.svg"
     gate = "collapse_share[SAN] < 0.5"
@@ -93,6 +94,7 @@ def interrupt_at(call: int, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(circle_network.CircleNetworks, "forward", forward)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("published", [False, True])
 def test_an_interrupted_training_goes_on_to_the_same_numbers(
     published: bool, tmp_path: Path
@@ -113,6 +115,7 @@ def test_an_interrupted_training_goes_on_to_the_same_numbers(
     assert json.loads(resumed.out)["rows"] == json.loads(whole.out)["rows"]
 
 
+@pytest.mark.slow
 def test_another_training_is_not_gone_on_from(tmp_path: Path) -> None:
     assert attn(*SMALL, "--save-training", str(tmp_path)).code == 0
     outcome = attn(*SMALL, "--seed", "1", "--save-training", str(tmp_path))

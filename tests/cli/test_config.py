@@ -163,6 +163,7 @@ report = "none.json"
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "code", "headline"),
     [
@@ -183,6 +184,7 @@ def test_ci_runs_every_check_and_its_code_is_the_worst(
     assert (failures > 0) is (code > 0)
 
 
+@pytest.mark.slow
 def test_ci_by_name_in_any_format_and_with_reports_kept(config: Path) -> None:
     config.write_text(CHECKS + REGRESSED)
     named = ("ci", "collapse", "--config", "attn.toml", "--keep", "kept", "--format", "junit")
@@ -195,6 +197,7 @@ def test_ci_by_name_in_any_format_and_with_reports_kept(config: Path) -> None:
     assert (outcome.code, "did you mean 'collapse'?" in outcome.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_gates_of_the_command_line_count_beside_those_of_the_check(config: Path) -> None:
     """Here they come from the file's defaults for the command."""
     config.write_text('[rank-collapse]\nfail-if = "order > -1"\n' + CHECKS)
@@ -255,6 +258,7 @@ def change(config: Path) -> None:
     config.write_text(config.read_text().replace("--seeds 2", "--seeds 2 --init-scale 0.9"))
 
 
+@pytest.mark.slow
 def test_a_first_run_is_kept_and_names_the_command_that_accepts(config: Path) -> None:
     config.write_text(MOVED)
     outcome = attn("ci", *WITH, "--keep", "reports")
@@ -275,6 +279,7 @@ def test_a_first_run_is_kept_and_names_the_command_that_accepts(config: Path) ->
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changed", [False, True])
 def test_keeping_never_writes_a_baseline(config: Path, changed: bool) -> None:
     """Not even where the run passes: small moves would add up to a large one that nobody has accepted."""
@@ -290,6 +295,7 @@ def test_keeping_never_writes_a_baseline(config: Path, changed: bool) -> None:
     assert files_in(baseline.parent) == ["moved.json", "moved.new.json"]
 
 
+@pytest.mark.slow
 def test_accepting_shows_what_moved_before_it_writes(
     config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -317,6 +323,7 @@ def broken(text: str) -> None:
     raise LimitError("cannot write to stdout: the disk is full.")
 
 
+@pytest.mark.slow
 def test_a_report_that_fails_its_own_gates_is_no_baseline(config: Path) -> None:
     config.write_text(MOVED + 'fail-if = "log10_residual < 0"\n' + CHECKS + BROKEN)
     outcome = attn("ci", "--accept", *WITH)
@@ -327,6 +334,7 @@ def test_a_report_that_fails_its_own_gates_is_no_baseline(config: Path) -> None:
     assert (outcome.code, "'collapse' has no baseline to accept" in outcome.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_a_check_that_cannot_run_is_an_error_in_junit(config: Path) -> None:
     config.write_text(CHECKS + REGRESSED + FIRST + BROKEN)
     suite = ElementTree.fromstring(attn("ci", *WITH, "--format", "junit").out)

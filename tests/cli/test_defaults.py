@@ -192,6 +192,7 @@ def test_every_runnable_command_is_in_the_law() -> None:
     assert set(RUNS) == set(RUNNABLE)
 
 
+@pytest.mark.slow
 def test_the_configuration_of_the_readme(material: Path, tmp_path: Path) -> None:
     """A model has no seeds; what is left out changes nothing of the report."""
     line = ("rank-collapse", TINY, "--random-tokens", "8", "--variants", "SAN")
@@ -214,6 +215,7 @@ def test_what_is_typed_is_refused_as_ever(tmp_path: Path) -> None:
     assert "--seeds goes with synthetic networks" in outcome.err
 
 
+@pytest.mark.slow
 def test_what_is_typed_goes_before_a_default_that_excludes_it(tmp_path: Path) -> None:
     config = tmp_path / "attn.toml"
     config.write_text('[inspect-model]\ntext-file = "essays.txt"\nweights-only = true\n')

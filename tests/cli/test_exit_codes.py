@@ -158,6 +158,7 @@ def test_numbers_beyond_every_machine_are_refused_or_do_no_harm(arguments: list[
     assert attn("rank-collapse", *arguments).code in (0, 2, 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -196,6 +197,7 @@ def limited_memory() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (2**31, 2**31))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sizes",
     [
@@ -234,6 +236,7 @@ main()
 """The program, but that it says when its work begins, and never ends it."""
 
 
+@pytest.mark.slow
 def test_130_is_an_interrupt_and_leaves_no_partial_file(tmp_path: Path) -> None:
     (tmp_path / "kept.json").write_text("before")
     command = [sys.executable, "-c", TELLING, "rank-collapse", "-o", str(tmp_path / "kept.json")]

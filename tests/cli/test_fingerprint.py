@@ -71,6 +71,7 @@ def test_every_number_counts(command: str, option: Any) -> None:
     assert digest(command, option.opts[0], "1") != digest(command, option.opts[0], "2")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", ["", "@"])
 @each(WORDS)
 def test_the_content_of_every_file_that_an_option_names_counts_wherever_it_is_set(
@@ -114,6 +115,7 @@ def test_every_file_of_a_models_folder_counts(name: str, tmp_path: Path) -> None
     assert fingerprint("inspect-model", options) != before
 
 
+@pytest.mark.slow
 def test_what_a_trainer_leaves_and_what_is_written_do_not_count(tmp_path: Path) -> None:
     saved("BertModel", tmp_path)
     options = options_of(["inspect-model", str(tmp_path), "--save-maps", str(tmp_path.parent / "m.safetensors")])  # fmt: skip
@@ -150,6 +152,7 @@ def test_a_report_of_a_model_names_all_that_ran_it() -> None:
     assert said["torch"].partition("+")[0] == version("torch").partition("+")[0]
 
 
+@pytest.mark.slow
 def test_a_report_without_a_model_names_no_library_of_models() -> None:
     """In a process of its own: here others have imported torch long since."""
     done = commands.attn_program("rank-collapse", *commands.ONE, "--format", "json")

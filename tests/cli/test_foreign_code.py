@@ -49,6 +49,7 @@ def setting(way: str, command: str, option: str, value: str) -> list[str]:
     return []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(("command", "switch"), HELD)
 def test_a_switch_that_is_set_elsewhere_is_refused(command: str, switch: str, way: str) -> None:
@@ -114,6 +115,7 @@ def test_words_inside_words_are_found_whatever_the_quotes(text: str) -> None:
     assert text.count("'") % 2 or set(shlex.split(text)) <= set(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["json.py", "numpy.py", "torch.py", "typer.py", "attncli.py"])
 @pytest.mark.parametrize("command", ["ci", "sweep", "compare"])
 def test_runs_that_attn_starts_import_nothing_of_the_folder(name: str, command: str) -> None:

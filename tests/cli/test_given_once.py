@@ -49,6 +49,7 @@ def test_every_command_has_such_options_and_some_have_others() -> None:
         assert attn("rank-collapse", *ONE, *several, *several).code == 0
 
 
+@pytest.mark.slow
 def test_a_line_that_is_still_being_typed_may_hold_anything() -> None:
     from commands import attn_program
 

@@ -102,6 +102,7 @@ def test_heads_are_ranked_from_the_smallest_number(folder: Path) -> None:
     assert values[0] < values[-1]
 
 
+@pytest.mark.slow
 def test_a_text_that_does_not_fit_is_refused_before_it_is_read(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,6 +115,7 @@ def test_a_text_that_does_not_fit_is_refused_before_it_is_read(
     assert attn("inspect-model", str(folder), *IDS, "--strip-memory", "70").code == 4
 
 
+@pytest.mark.slow
 def test_layers_and_heads_are_chosen_in_several_ways(folder: Path) -> None:
     def heads(*arguments: str) -> list[tuple[int, int]]:
         found = rows(str(folder), *IDS, "--metric", "sink", *arguments)
@@ -253,6 +255,7 @@ def test_layers_and_heads_that_no_saved_map_has_are_refused(folder: Path, tmp_pa
     assert "--heads names no head" in attn("inspect-model", file, "--heads", "3").err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["random:vit?layers=1", "random:bert?layers=1"])
 def test_the_size_that_is_announced_is_that_of_the_file(model: str, tmp_path: Path) -> None:
     """Images have as many patches as they have, whatever a text's length."""

@@ -69,6 +69,7 @@ def taken_by(command: str) -> tuple[Kind, ...]:
     return kinds.get(command) or kinds[command.partition(" --")[0]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("text", "kind"), FILES.items())
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_says_the_same_of_the_same_text(
@@ -95,6 +96,7 @@ OF_FILES = ("attn check", "attn compare", "attn approximate --verify")
 """What is named to these is a file always."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [name for name in COMMANDS if name not in OF_FILES])
 def test_a_file_called_like_a_model_of_the_hub_is_not_what_is_meant(
     command: str, filled: Path, monkeypatch: pytest.MonkeyPatch

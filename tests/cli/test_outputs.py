@@ -81,6 +81,7 @@ def test_an_unwritable_folder_is_a_usage_error(command: tuple[str, ...], tmp_pat
     assert "permission denied" in outcome.err
 
 
+@pytest.mark.slow
 @COMMANDS
 def test_a_full_disk_is_4_and_keeps_the_file_that_was_there(
     command: tuple[str, ...], tmp_path: Path
@@ -110,6 +111,7 @@ def limited_file_size() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [REPORT, ("list",), ("--help",), ("--version",)])
 def test_a_full_device_on_stdout_is_4(arguments: tuple[str, ...]) -> None:
     with open("/dev/full", "w") as full:
@@ -118,6 +120,7 @@ def test_a_full_device_on_stdout_is_4(arguments: tuple[str, ...]) -> None:
     assert process.stderr == "attn: cannot write to stdout: the disk is full.\n"
 
 
+@pytest.mark.slow
 def test_a_full_disk_under_redirected_stdout_is_4(tmp_path: Path) -> None:
     with open(tmp_path / "out", "w") as out:
         process = attn_program(
@@ -127,6 +130,7 @@ def test_a_full_disk_under_redirected_stdout_is_4(tmp_path: Path) -> None:
     assert process.stderr == "attn: cannot write to stdout: the disk is full.\n"
 
 
+@pytest.mark.slow
 @COMMANDS
 def test_a_device_is_written_to_and_not_replaced(command: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "device").symlink_to("/dev/full")
@@ -136,6 +140,7 @@ def test_a_device_is_written_to_and_not_replaced(command: tuple[str, ...], tmp_p
     assert process.stderr == "attn: cannot write device: the disk is full.\n"
 
 
+@pytest.mark.slow
 @COMMANDS
 def test_a_fifo_is_written_to_and_not_replaced(command: tuple[str, ...], tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
@@ -149,6 +154,7 @@ def test_a_fifo_is_written_to_and_not_replaced(command: tuple[str, ...], tmp_pat
     assert len(received) > 100
 
 
+@pytest.mark.slow
 def test_stdout_by_name_is_stdout(tmp_path: Path) -> None:
     (tmp_path / "stdout").symlink_to("/proc/self/fd/1")
     process = attn_program(*REPORT, "-o", "stdout", "--format", "csv")
@@ -283,6 +289,7 @@ def test_a_file_holds_what_stdout_would_show(format: str, tmp_path: Path) -> Non
         assert (tmp_path / "out").read_text() == shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["json", "jsonl", "csv"])
 def test_a_terminal_plot_does_not_spoil_data(format: str) -> None:
     """Refused, or kept off stdout."""
@@ -328,6 +335,7 @@ def test_a_saved_network_gives_the_numbers_of_the_generated_one(tmp_path: Path) 
     assert load_file(tmp_path / "net.safetensors")["x"].shape == (5, 8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["json", "csv", "table"])
 def test_a_name_that_is_no_text_is_no_bug(format: str, tmp_path: Path) -> None:
     """A file name is bytes; the report quotes the command line."""

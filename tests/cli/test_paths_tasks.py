@@ -81,6 +81,7 @@ def test_gates_name_the_sum_and_the_length() -> None:
     assert attn(*once, "--fail-if", "accuracy[entire model] > 1").code == 0
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
     same = (*QUICK, "--seeds", "2", "--paths-per-sum", "2", "--format", "json")
     one, other = (attn_program(*same).stdout for _ in range(2))

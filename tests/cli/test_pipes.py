@@ -37,6 +37,7 @@ def test_a_reader_that_has_seen_enough_is_no_failure(
     assert len(attn_program(*LONG).stdout) > 2**16
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [("--help",), ("list",), ("rank-collapse", *ONE)])
 def test_a_reader_that_has_gone_before_the_first_line_is_no_failure(
     arguments: tuple[str, ...],
@@ -70,6 +71,7 @@ def test_closed_streams_are_no_traceback(
         assert (tmp_path / "out.csv").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("source", "code"), [("./no-such-file", 3), ("--laers", 2)])
 def test_an_error_keeps_its_code_where_nobody_can_hear_it(source: str, code: int) -> None:
     with open("/dev/full", "w") as full:
@@ -85,6 +87,7 @@ def test_no_ansi_on_a_pipe(env: Mapping[str, str], arguments: tuple[str, ...]) -
     assert "\x1b" not in process.stdout + process.stderr
 
 
+@pytest.mark.slow
 def test_lines_are_whole_on_a_pipe() -> None:
     """Sixteen columns of a wide table, however narrow the caller's own terminal is."""
     options = ("--variants", "all", "--remove-outlier", "--layers", "2", "--tokens", "5")
@@ -119,22 +122,26 @@ def on_a_terminal(env: Mapping[str, str], *arguments: str) -> str:
     return received.decode()
 
 
+@pytest.mark.slow
 def test_colour_on_a_terminal() -> None:
     assert "\x1b[" in on_a_terminal({}, "rank-collapse", *ONE)
     assert "\x1b[" in on_a_terminal({}, "--help")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [("rank-collapse", *ONE, "--plot"), ("--help",)])
 def test_a_dumb_terminal_gets_no_ansi(arguments: tuple[str, ...]) -> None:
     assert "\x1b" not in on_a_terminal({"TERM": "dumb"}, *arguments)
 
 
+@pytest.mark.slow
 def test_no_color_means_no_colour() -> None:
     """Bold is no colour; the colours of the plot are."""
     plain = on_a_terminal({"NO_COLOR": "1"}, "rank-collapse", *ONE, "--plot")
     assert "\x1b[3" not in plain.replace("\x1b[3m", "")
 
 
+@pytest.mark.slow
 def test_an_ascii_terminal_is_no_failure() -> None:
     env = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
     process = attn_program("rank-collapse", *ONE, "--plot", env=env)

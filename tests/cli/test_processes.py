@@ -109,6 +109,7 @@ def test_a_killed_process_is_4_and_the_same_command_goes_on(tmp_path: Path) -> N
     assert files_in(tmp_path) == ["held", "r.json"]
 
 
+@pytest.mark.slow
 def test_one_process_keeps_its_parts_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Interrupted after the second text, it goes on with the third."""
     from attncli.processes import finished_parts

@@ -62,6 +62,7 @@ def same(new: float | None, old: float | None) -> bool:
 IDS = ("--token-ids", ",".join(map(str, range(5, 25))))
 
 
+@pytest.mark.slow
 def test_heads_that_are_built_play_the_same_roles_in_the_file(folder: str, tmp_path: Path) -> None:
     run, file = both(tmp_path, folder, *IDS)
     assert_same(run, file)
@@ -88,6 +89,7 @@ def test_files_of_other_architectures_say_the_same(model: str, tmp_path: Path) -
     assert_same(*both(tmp_path, model, *text))
 
 
+@pytest.mark.slow
 def test_roles_are_kept_though_the_run_was_not_asked_for_them(folder: str, tmp_path: Path) -> None:
     maps = str(tmp_path / "maps.safetensors")
     whole = json.loads(attn("inspect-model", folder, *IDS, "--format", "json").out)
@@ -100,6 +102,7 @@ def test_roles_are_kept_though_the_run_was_not_asked_for_them(folder: str, tmp_p
     assert roles(file) == roles(whole)
 
 
+@pytest.mark.slow
 def test_chosen_heads_and_layers_are_the_same(folder: str, tmp_path: Path) -> None:
     run, file = both(tmp_path, folder, *IDS, "--heads", "0-2", "--layers", "1")
     assert_same(run, file)

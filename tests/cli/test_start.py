@@ -53,10 +53,12 @@ def test_idle_threads_of_torch_sleep(line: str) -> None:
     assert wait_policy(*line.split()) == "PASSIVE"
 
 
+@pytest.mark.slow
 def test_also_where_processes_meet_before_the_command_runs() -> None:
     meeting = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
     assert wait_policy("paths", "random:bert", **meeting) == "PASSIVE"
 
 
+@pytest.mark.slow
 def test_what_the_user_says_stays() -> None:
     assert wait_policy("paths", "random:bert", OMP_WAIT_POLICY="ACTIVE") == "ACTIVE"

@@ -188,6 +188,7 @@ def test_a_text_that_changed_makes_another_report(tmp_path: Path) -> None:
 WAYS = ("environment", "config", "pyproject", "command line")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_a_text_that_changed_is_measured_again_wherever_it_was_named(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -218,6 +219,7 @@ def test_a_text_that_changed_is_measured_again_wherever_it_was_named(
     assert tables[0] != tables[1]
 
 
+@pytest.mark.slow
 def test_files_called_like_options_are_measured_and_nothing_else(runs: Path) -> None:
     """In their place the built-in network would be measured, with that option."""
     for name in ("--no-skip", "-q", "--layers=1", "~x", "random:bert", "a b"):
@@ -245,6 +247,7 @@ def test_options_that_no_item_has_are_refused_before_any_is_run(runs: Path) -> N
     assert not run.called
 
 
+@pytest.mark.slow
 def test_a_report_of_files_that_changed_meanwhile_is_not_kept(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
     whole = local.Worker.outcome
 

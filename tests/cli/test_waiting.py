@@ -62,18 +62,21 @@ def test_a_model_is_said_to_be_loaded_and_the_words_go(tmp_path: Path) -> None:
     assert "loading" not in out
 
 
+@pytest.mark.slow
 def test_words_go_before_an_error_comes(tmp_path: Path) -> None:
     _, seen = on_a_terminal("rank-collapse", f"{tmp_path}/none")
     assert seen.startswith("loading ")
     assert left_over(seen).startswith("attn: there is no folder")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("silence", [("-q",), ("--no-progress",)])
 def test_silence_is_kept_where_it_is_asked_for(silence: tuple[str, ...]) -> None:
     out, seen = on_a_terminal("rank-collapse", "--layers", "2", "--seeds", "1", *silence)
     assert (bool(out), seen) == (True, "")
 
 
+@pytest.mark.slow
 def test_a_terminal_that_cannot_take_back_is_told_nothing() -> None:
     assert on_a_terminal("rank-collapse", "--layers", "2", "--seeds", "1", term="dumb")[1] == ""
 

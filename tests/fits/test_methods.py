@@ -99,6 +99,7 @@ def test_product_coefficients_are_the_product() -> None:
         assert value == pytest.approx(np.prod(1 - np.cos(t - nodes[0])), abs=1e-14)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("k", "length"), [(1, 2048), (2, 2048), (3, 512), (4, 512)])
 @pytest.mark.parametrize("weights", ["uniform", "dirichlet"])
 def test_cyclic_holds_at_two_k_in_float64(k: int, length: int, weights: str) -> None:

@@ -21,6 +21,7 @@ def upper(length: int) -> csr_array:
     return csr_array(made / made.sum(axis=1, keepdims=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "length", "causal", "d", "logits"),
     [
@@ -89,6 +90,7 @@ def test_at_one_width_the_smallest_logits_count() -> None:
     assert found.logits < 0.1 * each[compared_at_a_width().index("cyclic")].logits
 
 
+@pytest.mark.slow
 def test_patterns_of_one_module_get_their_own_method_at_its_width() -> None:
     targets = {text: pattern(text, 32) for text in ("window:3", "permutation")}
     solution = solve(targets, ["auto"], FitRequest(d=1, dtype="float32"), [0])
@@ -99,6 +101,7 @@ def test_patterns_of_one_module_get_their_own_method_at_its_width() -> None:
     assert [fit.number for fit in solution.fits] == [0, 1]
 
 
+@pytest.mark.slow
 def test_the_widest_binds_every_method() -> None:
     target = pattern("random:k=3", 24)
     for method in ("cyclic", "learned", "convex", "certificate"):

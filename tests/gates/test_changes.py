@@ -154,6 +154,7 @@ def too_far(old: float, new: float, noise: tuple[float, float], sign: str, limit
     return change > Fraction(limit) * (abs(Fraction(old)) / 100 if unit == "%" else 1)
 
 
+@pytest.mark.slow
 @given(
     old=curves,
     new=curves,

@@ -99,6 +99,7 @@ def noisy(heads: int, chance: np.random.Generator) -> tuple[Report, Report]:
     return report(*old, texts=TEXTS[:4]), report(*new, texts=TEXTS[:4])
 
 
+@pytest.mark.slow
 def test_many_questions_raise_few_false_alarms() -> None:
     """Of 100 pairs of reports with 60 numbers each: most have one beyond 2 spreads, and about 5 % fail in a family."""
     chance = np.random.default_rng(1)

@@ -108,6 +108,7 @@ def test_edges_that_are_not_planar() -> None:
     assert planarity(from_rows(12, *cube)).d == 1
 
 
+@pytest.mark.slow
 def test_the_budget_bound_is_below_what_is_found_and_bites() -> None:
     """One key a row at logits up to 5: proved and found on either side."""
     target = build("permutation", 24, np.random.default_rng(0))

@@ -109,6 +109,7 @@ def agree(weights: np.ndarray) -> None:
         assert contradicts(answer.proof.described(), weights)
 
 
+@pytest.mark.slow
 def test_all_patterns_of_three_keys_and_proofs_of_no() -> None:
     for chosen in itertools.combinations_with_replacement(supports(3), 3):
         agree(rows_of(chosen))
@@ -120,6 +121,7 @@ def test_all_patterns_of_four_keys() -> None:
         agree(rows_of(chosen))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "count"), [(5, 20), (6, 8)])
 def test_random_patterns(n: int, count: int) -> None:
     """`python tests/bench/approximate.py orders` goes through 2,000 of each."""
@@ -141,6 +143,7 @@ def any_case(
     return weights, wanted(ratio or drawn[0], off or drawn[1]), bool(causal)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.floats(0.01, 3.0), st.floats(0.01, 0.9), st.integers(0, 10**6))
 @example(2.0, 0.25, 180)  # two gaps that each want to be the larger, and grow slowly

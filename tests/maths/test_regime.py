@@ -60,6 +60,7 @@ def told_as(text: str) -> str:
     return found[0] if len(found) == 1 else "something else"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layers", [8, 12])
 def test_curves_made_from_a_law_with_noise_are_told_as_that_law(layers: int) -> None:
     stream = np.random.default_rng(layers)

@@ -38,6 +38,7 @@ def softmax(logits: list[mpmath.mpf]) -> list[mpmath.mpf]:
     return [weight / mpmath.fsum(weights) for weight in weights]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("log2_size", [-4000, -70, -30, 0, 4, 12, 40])
 @pytest.mark.parametrize("reference", [0.0, 1.0, 60.0, 2000.0])
 def test_deviations_keep_their_digits_on_every_path(log2_size: int, reference: float) -> None:

@@ -69,6 +69,7 @@ def test_three_lengths_fit_no_law() -> None:
         fit_laws([8, 16, 32, 32], [1, 2, 3, 3])
 
 
+@pytest.mark.slow
 def test_a_winner_outlasts_any_length_left_out() -> None:
     """One length that alone makes the difference names no law; and fewer seeds never name one that more do not."""
     lengths = np.array([16.0, 32.0, 64.0, 128.0, 256.0, 512.0])

@@ -247,6 +247,7 @@ def test_an_optimum_that_takes_hours_is_refused() -> None:
         METRICS["log10_residual_optimal"](Split.of(np.arange(1024.0 * 768).reshape(1024, 768)))
 
 
+@pytest.mark.slow
 def test_the_mean_is_within_its_bound_of_the_optimum() -> None:
     for seed in range(50):
         x = np.random.default_rng(seed).standard_cauchy((6, 3))

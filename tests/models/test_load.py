@@ -321,6 +321,7 @@ def test_what_a_class_declares_ignorable_is_missing_all_the_same(
         load(str(tmp_path))
 
 
+@pytest.mark.slow
 def test_tied_and_untied_heads(tmp_path: Path) -> None:
     """T5 1.1 has a head of its own although its config ties it; a tied one is in the file once."""
     model = saved("T5ForConditionalGeneration", tmp_path, tie_word_embeddings=False)

@@ -34,6 +34,7 @@ def spread(places: Mapping[str, str], folder: Path) -> Any:
     return mock.patch.object(loading, "placement", return_value=placing)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "line",
     [

@@ -15,6 +15,7 @@ SOURCES = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [None, "float64"])
 @pytest.mark.parametrize("source", SOURCES)
 def test_an_input_has_as_many_tokens_as_its_first_block_is_given(

@@ -41,6 +41,7 @@ def body(kind: str) -> Any:
     return body_of(load(f"random:{kind}?{SIZES}", LoadOptions(dtype="float64")).model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", TAKE_SMALL_IMAGES)
 def test_a_small_image_shows_what_one_of_the_models_own_size_shows(kind: str) -> None:
     model = body(kind)

@@ -358,6 +358,7 @@ def test_what_is_no_text_is_refused_by_name(
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.slow
 def test_a_text_in_a_table_may_be_long(checkpoint: Checkpoint, tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text(f"text\n{'a ' * 200_000}\n")
     [one] = inputs_of(checkpoint, WantedInput(text_file=str(tmp_path / "x.csv"), tokens=5))

@@ -72,6 +72,7 @@ def test_causal_attention_falls_by_a_constant_factor() -> None:
     assert (found[60] - found[40]) / (found[40] - found[20]) == pytest.approx(1, abs=0.3)
 
 
+@pytest.mark.slow
 def test_more_digits_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     model, inputs = FOR_ARBITRARY_PRECISION["bert"]()
     found = exact_bert.log10_residuals(model, inputs, SAN)
@@ -79,6 +80,7 @@ def test_more_digits_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert exact_bert.log10_residuals(model, inputs, SAN) == pytest.approx(found, rel=1e-14)
 
 
+@pytest.mark.slow
 def test_too_few_digits_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     model, inputs = FOR_ARBITRARY_PRECISION["bert"]()
     monkeypatch.setattr(exact_bert, "DIGITS", (60, 100))

@@ -141,6 +141,7 @@ def test_a_bomb_is_refused_by_what_it_says_and_not_unpacked(size: int, tmp_path:
         read_pattern(str(tmp_path / "a.npz"), None, causal=False)
 
 
+@pytest.mark.slow
 def test_a_bomb_takes_no_memory(tmp_path: Path) -> None:
     """In a process that may not have a gigabyte more than it needs to start."""
     bomb(tmp_path / "a.npz", 28_000)

@@ -176,6 +176,7 @@ def job(folder: Path, *words: str, **settings: str) -> Job:
     return Job(0, words, str(folder / "r.json"), str(folder), settings)
 
 
+@pytest.mark.slow
 def test_a_warm_run_is_a_run(nets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its folder and settings are those of whoever asked; afterwards this process is as it was."""
     monkeypatch.setenv("ATTN_RANK_COLLAPSE_SEEDS", "7")
@@ -239,6 +240,7 @@ def test_engines_are_listed_and_all_are_tested() -> None:
     assert parsed(["partition=a,timeout_min=60", "gpu=.5"]) == {"partition": "a", "timeout_min": 60, "gpu": 0.5}  # fmt: skip
 
 
+@pytest.mark.slow
 def test_items_for_other_tools_and_their_reports_collected(nets: Path) -> None:
     os.unlink("net-4.safetensors")
     told = attn(*SWEEP[:-2], "--list-items", "--format", "jsonl")
@@ -261,6 +263,7 @@ def test_items_for_other_tools_and_their_reports_collected(nets: Path) -> None:
     assert attn(*SWEEP, "--list-items").code == 2
 
 
+@pytest.mark.slow
 def test_reports_at_an_address(nets: Path) -> None:
     """By fsspec, here to files; what workers write is there whole or not at all."""
     os.unlink("net-4.safetensors")
@@ -308,6 +311,7 @@ def test_addresses_hold_a_file_or_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     assert bytes_at(place) is None
 
 
+@pytest.mark.slow
 def test_a_sweep_from_python_is_the_sweep_of_the_command(nets: Path) -> None:
     os.unlink("net-4.safetensors")
     wanted = attn(*SWEEP)

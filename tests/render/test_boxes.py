@@ -57,6 +57,7 @@ def test_boxes_need_all_quantiles() -> None:
     assert one.boxes[1].median == 5.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["png", "svg"])
 def test_figures_of_boxes_are_the_same_bytes_each_time(ending: str, tmp_path: Path) -> None:
     first, second = tmp_path / f"a.{ending}", tmp_path / f"b.{ending}"

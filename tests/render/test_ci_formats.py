@@ -56,6 +56,7 @@ def test_junit() -> None:
     )
 
 
+@pytest.mark.slow
 @given(report=reports)
 def test_junit_follows_the_schema_and_counts_its_cases(report: Report) -> None:
     root = ElementTree.fromstring(FORMATS["junit"](report).encode())

@@ -178,6 +178,7 @@ def test_json() -> None:
     }
 
 
+@pytest.mark.slow
 @given(report=reports)
 def test_json_is_strict_and_keeps_the_contract(report: Report) -> None:
     document = strict(FORMATS["json"](report))
@@ -186,6 +187,7 @@ def test_json_is_strict_and_keeps_the_contract(report: Report) -> None:
     assert document["rows"] == [row.flat() for row in report.rows]
 
 
+@pytest.mark.slow
 @given(report=reports)
 def test_csv_jsonl_and_json_agree_number_for_number(report: Report) -> None:
     from_csv = list(csv.DictReader(io.StringIO(FORMATS["csv"](report), newline="")))

@@ -193,6 +193,7 @@ class Reader(HTMLParser):
         self.text += data
 
 
+@pytest.mark.slow
 @given(text=texts)
 @example("`")
 @example("``|")
@@ -226,6 +227,7 @@ def test_json_is_read_back_as_it_was(text: str) -> None:
     assert json.loads(shown("jsonl", report)) == row.flat()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_figure_is_drawn_whatever_its_words_are(text: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")

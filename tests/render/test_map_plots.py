@@ -72,6 +72,7 @@ def test_a_figure_draws_maps(count: int, tmp_path: Path) -> None:
     assert ("3 more patterns are not drawn" in title) == (count == 9)
 
 
+@pytest.mark.slow
 def test_figures_of_maps_have_the_same_bytes_every_time(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     for name in ("1.svg", "2.svg"):

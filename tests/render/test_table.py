@@ -32,6 +32,7 @@ def printed(report: Report, width: int) -> list[str]:
     return [line.rstrip() for line in capture.get().splitlines()]
 
 
+@pytest.mark.slow
 @given(columns=st.integers(1, 12), width=st.integers(40, 200))
 def test_no_column_and_no_number_is_lost_at_any_width(columns: int, width: int) -> None:
     report = wide(columns)
@@ -44,6 +45,7 @@ def test_no_column_and_no_number_is_lost_at_any_width(columns: int, width: int) 
         assert shown.count(str(row.variant)) == 1
 
 
+@pytest.mark.slow
 @given(width=st.integers(40, 200))
 def test_every_piece_of_a_split_table_repeats_its_first_column(width: int) -> None:
     lines = printed(wide(9), width)

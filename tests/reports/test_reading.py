@@ -29,6 +29,7 @@ def there_and_back(report: Report) -> Report:
     return from_json(FORMATS["json"](report))
 
 
+@pytest.mark.slow
 @given(report=reports)
 def test_any_report_survives_the_round_trip(report: Report) -> None:
     assert there_and_back(report) == report

@@ -42,6 +42,7 @@ def test_the_schema_is_one_and_names_what_the_records_hold() -> None:
     assert SCHEMA["properties"]["schema_version"]["enum"] == list(READ_VERSIONS)
 
 
+@pytest.mark.slow
 @given(report=reports)
 def test_any_report_follows_it(report: Report) -> None:
     assert set(valid(FORMATS["json"](report))) == set(SCHEMA["required"])

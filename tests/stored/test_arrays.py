@@ -94,6 +94,7 @@ json_values = st.recursive(
 names = st.sampled_from(("a", "__metadata__", "dtype", "shape", "data_offsets"))
 
 
+@pytest.mark.slow
 @given(header=st.dictionaries(names, json_values, max_size=3), data=st.binary(max_size=16))
 def test_any_header_is_read_or_refused(
     header: Any, data: bytes, tmp_path_factory: pytest.TempPathFactory

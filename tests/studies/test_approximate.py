@@ -50,6 +50,7 @@ def test_headline_answers_with_the_width_and_the_papers_bound() -> None:
     )
 
 
+@pytest.mark.slow
 def test_one_module_serves_all_patterns() -> None:
     solution = solved()
     weights = {fit.module.w_q.tobytes() + fit.module.w_k.tobytes() for fit in solution.fits}
@@ -85,6 +86,7 @@ def test_same_seed_same_report_and_time_only_on_demand() -> None:
     assert len(values(approximate(solved(), timing=True), "seconds")) == 3
 
 
+@pytest.mark.slow
 def test_a_given_width_is_kept_and_a_failed_search_is_not_called_impossible() -> None:
     narrow = approximate(
         solve(targets(), ["learned"], FitRequest(d=2, effort=1), [0], search=False)
@@ -103,6 +105,7 @@ def test_auto_beside_its_choice_is_listed_once() -> None:
     assert [attempt.method for attempt in solution.solved[0].attempts] == ["cyclic"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_a_saved_fit_is_verified_from_the_file_alone(dtype: str, tmp_path: Path) -> None:
     solution = solved(dtype=dtype)
@@ -125,6 +128,7 @@ def test_a_saved_fit_is_verified_from_the_file_alone(dtype: str, tmp_path: Path)
     assert 0.5 * np.abs(made).sum(axis=1).max() == pytest.approx(again[label], rel=1e-3)
 
 
+@pytest.mark.slow
 def test_a_spoiled_fit_no_longer_passes(tmp_path: Path) -> None:
     solution = solved()
     held = tensors(solution.fits)
@@ -179,6 +183,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
             read_fits(tmp_path / name)
 
 
+@pytest.mark.slow
 def test_sweep_finds_a_width_at_every_length_and_names_the_law() -> None:
     request = FitRequest(d=1, ratio_error=0.5, off_support=0.5, total_variation=0.9999)
     report = growth(

@@ -108,6 +108,7 @@ def test_several_texts_of_one_length_have_a_spread(gpt2: str) -> None:
     assert {row["variant"] for row in found["rows"]} == {"token 8"}
 
 
+@pytest.mark.slow
 def test_gates_and_plots_take_it(gpt2: str, tmp_path: Path) -> None:
     told = ("inspect-model", gpt2, *IDS, "--attribute", "4", "-q")
     assert attn(*told, "--fail-if", "completeness_error > 1e-4").code == 0
@@ -164,6 +165,7 @@ def test_texts_of_several_lengths_are_refused(gpt2: str, tmp_path: Path) -> None
     assert "with several texts: give a position" in attn("inspect-model", gpt2, *told).err
 
 
+@pytest.mark.slow
 def test_above_the_tolerance_nothing_is_reported(
     gpt2: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

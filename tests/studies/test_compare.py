@@ -92,6 +92,7 @@ def test_any_two_reports_compare_and_the_result_is_a_report(old: Report, new: Re
     assert not [row for row in compare(old, old, NAMES, 5).rows if row.metric == "change" and row.value]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path: Path) -> None:
     paths = [str(tmp_path / f"{name}.json") for name in "ab"]
     for path, scale in zip(paths, ("1", "0.5"), strict=True):
@@ -159,6 +160,7 @@ def test_the_title_says_where_only_some_have_spreads() -> None:
     assert view.title.endswith("changes, in spreads of both reports")
 
 
+@pytest.mark.slow
 @given(old=reports, new=reports)
 def test_no_order_depends_on_the_unit_a_metric_is_written_in(old: Report, new: Report) -> None:
     """Multiplying a metric by a power of two in both reports moves nothing in the table of those without spreads."""

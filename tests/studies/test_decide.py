@@ -24,6 +24,7 @@ def decided(*options: str) -> tuple[int, dict[str, Any], dict[str, float | None]
     return done.code, report, {row["metric"]: row["value"] for row in report["rows"]}
 
 
+@pytest.mark.slow
 def test_yes_and_the_least() -> None:
     code, report, found = decided("--pattern", "strided:4", "--length", "32")
     assert code == 0
@@ -54,6 +55,7 @@ def test_no_with_a_proof() -> None:
     assert report["verdicts"][0]["failed"]
 
 
+@pytest.mark.slow
 def test_not_decided_is_said_with_both_sides() -> None:
     code, report, found = decided("--pattern", "window:3", "--length", "16", "--width", "2")
     assert code == 1

@@ -57,6 +57,7 @@ def values(found: dict[str, Any], metric: str, after: str | None = None) -> dict
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arithmetic", ["exact", "float64"])
 def test_steps_are_those_of_the_models_own_states(folder: Path, arithmetic: str) -> None:
     states, _ = states_of(folder)
@@ -69,6 +70,7 @@ def test_steps_are_those_of_the_models_own_states(folder: Path, arithmetic: str)
     assert values(found, "log10_variance") == pytest.approx(variance)
 
 
+@pytest.mark.slow
 def test_steps_over_several_blocks(folder: Path) -> None:
     states, _ = states_of(folder)
     found = report(folder, "--metric", "block_influence", "--blocks", "3")

@@ -49,6 +49,7 @@ def eager_maps(folder: Path) -> list[np.ndarray]:
     return [torch.cat(each).numpy() for each in maps]
 
 
+@pytest.mark.slow
 def test_input_dependence_is_that_of_eager_attention(bert: Path, surveyed: dict[str, Any]) -> None:
     first, second = eager_maps(bert)
     rows = values(surveyed, "input_dependence")
@@ -84,6 +85,7 @@ def fewest(row: np.ndarray, share: float) -> list[float]:
     raise AssertionError
 
 
+@pytest.mark.slow
 def test_a_head_that_looks_at_positions_alone_does_not_move(tmp_path: Path) -> None:
     """Word embeddings of zero: nothing of the text is left, and every dependence is exactly 0."""
     model = saved("BertModel", tmp_path)
@@ -97,6 +99,7 @@ def test_a_head_that_looks_at_positions_alone_does_not_move(tmp_path: Path) -> N
     assert "4 of 4 heads move by less than 0.02" in json.dumps(found)
 
 
+@pytest.mark.slow
 def test_one_text_has_no_input_dependence(bert: Path) -> None:
     found = report("--heads", str(bert), "--token-ids", IDS[0])
     for row in values(found, "input_dependence").values():
@@ -104,6 +107,7 @@ def test_one_text_has_no_input_dependence(bert: Path) -> None:
         assert row["note"] == "n/a: it takes two texts of one length"
 
 
+@pytest.mark.slow
 def test_texts_are_cut_to_the_shortest(bert: Path) -> None:
     found = report("--heads", str(bert), "--token-ids", IDS[0], "--token-ids", "7,1,9,9,2")
     assert {text["tokens"] for text in found["input"]["texts"]} == {5}
@@ -137,6 +141,7 @@ def test_capacity_falls_with_the_width(surveyed: dict[str, Any]) -> None:
     assert {row["value"] for row in values(surveyed, "capacity_k").values()} == {2}
 
 
+@pytest.mark.slow
 def test_without_files_capacity_is_unknown_and_all_else_is_there() -> None:
     found = report("--heads", "random:t5?tiny&layers=1", "--length", "8")
     assert all(row["value"] is None and row["note"].startswith("n/a: ") for row in values(found, "capacity_k").values())  # fmt: skip
@@ -144,6 +149,7 @@ def test_without_files_capacity_is_unknown_and_all_else_is_there() -> None:
     assert any("files" in warning for warning in found["warnings"])
 
 
+@pytest.mark.slow
 def test_windows_have_no_one_map() -> None:
     found = report("--heads", "random:swin?tiny")
     notes = {row["note"] for row in found["rows"] if row["metric"] == "k" and row["value"] is None}

@@ -156,6 +156,7 @@ def test_a_trained_albert_is_exact_by_itself() -> None:
     assert min(known) > -15.5
 
 
+@pytest.mark.slow
 def test_a_trained_llama_falls_linearly() -> None:
     """mathformer: causal, rotary; it brings no tokenizer, which is not fatal with ids."""
     folder = trained("mathformer", "addformer")
@@ -168,6 +169,7 @@ def test_a_trained_llama_falls_linearly() -> None:
 # --- what is known, files, and what the report says
 
 
+@pytest.mark.slow
 def test_what_float64_does_not_know_is_null_with_its_reason() -> None:
     report = report_of(SMALL, "--random-tokens", "32", "--arithmetic", "float64")
     rows = {row["layer"]: row for row in report["rows"] if row["variant"] == "SAN" and row["metric"] == "log10_residual"}  # fmt: skip
@@ -181,6 +183,7 @@ def test_what_float64_does_not_know_is_null_with_its_reason() -> None:
     assert "not known in float64 from layer 3 on" in report["findings"][0]["text"]
 
 
+@pytest.mark.slow
 def test_a_wider_type_knows_more() -> None:
     """Of each type what is known is right, and it goes down to where the type's digits end."""
     truth = curve(report_of(SMALL, "--random-tokens", "32", "--variants", "SAN"))
@@ -194,6 +197,7 @@ def test_a_wider_type_knows_more() -> None:
     assert lowest["float64"] < -8 < lowest["float32"] < -2 < lowest["bfloat16"] < -0.1
 
 
+@pytest.mark.slow
 def test_a_warning_says_why_a_model_is_not_exact() -> None:
     asked = ("rank-collapse", "random:convbert?tiny", "--random-tokens", "20")
     done = attn(*asked)
@@ -204,24 +208,28 @@ def test_a_warning_says_why_a_model_is_not_exact() -> None:
     assert (asked_for.out, asked_for.err) == (done.out, "")
 
 
+@pytest.mark.slow
 def test_what_rounding_may_change_is_shown() -> None:
     done = attn("rank-collapse", SMALL, "--random-tokens", "32", "--dtype", "bfloat16", "-q")
     first = next(line for line in done.out.splitlines() if line.split()[:1] == ["0"])
     assert first.split()[2] == "±"
 
 
+@pytest.mark.slow
 def test_a_gate_on_a_number_that_is_not_known_does_not_pass() -> None:
     arguments = ("rank-collapse", SMALL, "--random-tokens", "32", "--arithmetic", "float64", "-q")
     assert attn(*arguments, "--fail-if", "log10_residual[SAN, layer=3] < -1000").code == 1
     assert attn(*arguments, "--fail-if", "log10_residual[SAN, layer=2] < -1000").code == 0
 
 
+@pytest.mark.slow
 def test_exact_has_no_floor() -> None:
     report = report_of(SMALL, "--random-tokens", "32", "--exact")
     assert curve(report)[-1] < -700
     assert report["source"]["residual"] == "common row and residual carried apart"
 
 
+@pytest.mark.slow
 def test_a_random_twin_stands_beside_a_model(tmp_path: Path) -> None:
     folder = tmp_path / "model"
     saved("BertModel", folder)
@@ -232,6 +240,7 @@ def test_a_random_twin_stands_beside_a_model(tmp_path: Path) -> None:
     assert again["rows"] == report["rows"]
 
 
+@pytest.mark.slow
 def test_an_encoder_decoder_has_two_curves() -> None:
     report = report_of("random:t5?tiny", "--random-tokens", "9")
     assert {row["stack"] for row in report["rows"]} == {"encoder", "decoder"}
@@ -249,6 +258,7 @@ def test_gates_and_spreads_over_texts() -> None:
     assert attn(*arguments, "--fail-if", "log10_residual[transformer, layer=-1] < -3").code == 0
 
 
+@pytest.mark.slow
 def test_the_same_command_gives_the_same_bytes() -> None:
     first, second = (
         attn("rank-collapse", SMALL, "--random-tokens", "8", "--format", "json").out
@@ -292,6 +302,7 @@ def test_what_cannot_be_done_is_said_in_one_sentence(
     assert len(done.err.strip().splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_config_that_asks_for_maps_and_states_is_no_hindrance(tmp_path: Path) -> None:
     """Many a published config does; then eager attention returns maps, and captured attention does not."""
     folder = tmp_path / "model"
@@ -339,6 +350,7 @@ def states_within(source: str, module: str, given: bool) -> list[float]:
     return seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize(
     ("source", "module", "given"),
@@ -363,6 +375,7 @@ def test_states_between_sub_blocks_are_the_models_own(
     assert not any(row.get("after") for row in report["rows"] if row["metric"] == "order")
 
 
+@pytest.mark.slow
 def test_parallel_blocks_have_nothing_between_and_say_so() -> None:
     done = attn("rank-collapse", "random:gpt_neox?tiny", "--sub-blocks", "--format", "json")
     report = json.loads(done.out)

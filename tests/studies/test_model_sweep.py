@@ -92,6 +92,7 @@ def test_the_same_weights_are_flagged_once_each() -> None:
     )
 
 
+@pytest.mark.slow
 @given(values=st.lists(st.none() | st.floats(-1e300, 1e300), min_size=1, max_size=6))
 def test_any_sweep_is_a_report(values: list[float | None]) -> None:
     report = swept(*(item(step, value) for step, value in enumerate(values)))

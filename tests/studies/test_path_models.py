@@ -66,6 +66,7 @@ def test_the_loss_of_all_paths_is_the_loss_of_the_model(gpt2: str) -> None:
     assert full["n"] == 2
 
 
+@pytest.mark.slow
 def test_the_loss_is_that_of_the_next_token(gpt2: str) -> None:
     ids = [5, 9, 11, 3, 40, 22]
     told = ("--token-ids", ",".join(map(str, ids)), "--loss", "--dtype", "float64")
@@ -112,6 +113,7 @@ def test_the_loss_needs_a_next_token_model() -> None:
     assert "needs a next-token model" in outcome.err
 
 
+@pytest.mark.slow
 def test_a_stack_is_chosen_by_its_name() -> None:
     told = ("paths", "random:t5?tiny", "--random-tokens", "9")
     report = json.loads(attn(*told, "--stack", "decoder", "--format", "json").out)

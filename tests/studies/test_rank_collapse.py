@@ -111,6 +111,7 @@ def test_a_residual_of_zero_is_null_with_the_reason() -> None:
     assert row.lost
 
 
+@pytest.mark.slow
 def test_a_thousand_layers_end_beyond_the_logarithm_itself() -> None:
     """3^1000 leaves float range: null with the reason, not a wrong number and not a crash."""
     found = report("SAN", layers=700, tokens=4, width=4, heads=1, seeds=1)
@@ -138,6 +139,7 @@ def test_sweep_rows_carry_the_point_and_the_views_follow_it() -> None:
     assert found.headline.startswith("Last layer, tokens 4 to 16: SAN: stable_rank")
 
 
+@pytest.mark.slow
 def test_width_collapse_and_its_remedy() -> None:
     """More tokens, deeper collapse in two layers; without the outlier more tokens mean more dimensions instead."""
     spec = NetworkSpec(layers=2, width=256, heads=1)

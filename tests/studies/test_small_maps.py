@@ -153,6 +153,7 @@ def test_the_maps_in_a_page_are_those_of_the_model(tmp_path: Path) -> None:
     assert len(kept) == 1
 
 
+@pytest.mark.slow
 def test_saved_maps_and_a_decoder_have_them_too(tmp_path: Path) -> None:
     model_of("T5ForConditionalGeneration").save_pretrained(tmp_path)
     found = maps_in(page_of(tmp_path, ["--save-maps", str(tmp_path / "maps.safetensors")]))

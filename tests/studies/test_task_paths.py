@@ -61,6 +61,7 @@ def test_sums_are_of_paths_of_their_length() -> None:
     assert same.paths == draws.paths
 
 
+@pytest.mark.slow
 def test_frozen_sums_are_sums_of_states(case: Any) -> None:
     """Added before the classifier, path by path, one path in a pass."""
     network, inputs, labels, draws = case

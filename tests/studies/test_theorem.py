@@ -38,6 +38,7 @@ def values(found: dict[str, Any], metric: str, variant: str | None = None) -> li
     return [r["value"] for r in found["rows"] if r["metric"] == metric and r["variant"] == variant]
 
 
+@pytest.mark.slow
 def test_constants_and_residuals_of_a_model(folder: Path) -> None:
     found = report(str(folder), "--token-ids", IDS, "--variants", "transformer")
     model = transformers.BertModel.from_pretrained(folder, dtype=torch.float64).eval()
@@ -65,6 +66,7 @@ def test_constants_and_residuals_of_a_model(folder: Path) -> None:
         assert expected > 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "words"),
     [
@@ -81,6 +83,7 @@ def test_what_the_theorem_does_not_cover_is_null_with_its_reason(source: str, wo
     assert any(words in finding["text"] for finding in found["findings"])
 
 
+@pytest.mark.slow
 def test_shared_layers_are_counted_as_they_run() -> None:
     found = report(
         "random:albert?tiny&layers=3", "--random-tokens", "9", "--variants", "transformer"

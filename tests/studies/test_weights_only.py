@@ -156,6 +156,7 @@ def test_the_report_is_strict_json_and_says_what_was_read(tmp_path: Path) -> Non
     assert weights_only(tmp_path) == weights_only(str(tmp_path))
 
 
+@pytest.mark.slow
 def test_no_torch_is_imported(minilm: Path) -> None:
     program = (
         "import sys\nfrom attncli.studies.heads.weights_only import weights_only\n"

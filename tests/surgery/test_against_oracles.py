@@ -63,6 +63,7 @@ def test_every_combination_equals_the_oracle(name: str) -> None:
         assert worst_difference(found, expected(model, inputs, switches)) < TOLERANCE, switches
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in TINY if "xlnet" not in name])
 def test_the_attention_implementation_does_not_matter(name: str) -> None:
     """The paper's variants once more, with every model's own eager attention."""
@@ -75,6 +76,7 @@ def test_the_attention_implementation_does_not_matter(name: str) -> None:
         assert worst_difference(found, expected(model, inputs, switches)) < TOLERANCE, switches
 
 
+@pytest.mark.slow
 def test_both_streams_of_xlnet_are_switched() -> None:
     """The query stream is no stack of its own; its last state is the model's output."""
     model, inputs = TINY["xlnet-two-streams"]()

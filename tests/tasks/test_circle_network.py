@@ -116,6 +116,7 @@ def test_the_recurrence_is_the_network_applied_to_its_own_output(design: Design)
         assert state.states.value() == pytest.approx(found.numpy()[0, 0], abs=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["SAN", "SAN+MLP", "SAN+MLP-noskip", "SAN+skip", "transformer"])
 def test_residuals_are_true_far_below_the_smallest_float(name: str) -> None:
     """Against 2500 digits; without the skip the residual is cubed in every step, and 10^-900 after seven or eight."""
@@ -188,6 +189,7 @@ def test_seeds_do_not_feel_each_other(design: Design) -> None:
     assert len(set(losses)) == 3
 
 
+@pytest.mark.slow
 def test_training_lowers_the_loss() -> None:
     design = as_named(16, "SAN+skip")
     network = CircleNetworks(design, [0])

@@ -17,6 +17,7 @@ CIRCLE = ("rank-collapse", "--task", "circle", "--width", "8", "--variants", "SA
 SORT = ("paths", "--task", "sort", "--layers", "1", "--heads", "2", "--width", "8", "--seeds", "1", "--train-steps", "6", "--paths-per-sum", "2")  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "name"), [(CIRCLE, "circle-SAN-width8-attn"), (SORT, "sort-seed0-attn")]
 )

@@ -49,6 +49,7 @@ class Listener(hf.TrainerCallback):
         self.heard.append((state.global_step, dict(logs)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [{}, {"measure": "batch"}])
 def test_every_logger_hears_the_numbers_and_the_training_is_the_same(tmp_path: Path, more: Any) -> None:  # fmt: skip
     ears = Listener()
@@ -66,6 +67,7 @@ def test_every_logger_hears_the_numbers_and_the_training_is_the_same(tmp_path: P
     assert [entry["step"] for entry in kept] == [*first, 4, 8, 12]
 
 
+@pytest.mark.slow
 def test_reports_of_the_history_are_those_of_any_model(tmp_path: Path, caplog: Any) -> None:
     callback = watcher(each_layer=True, warn_if="max(sink) > 0.1", stop_if="max(sink) > 0.99")
     run = trainer(tmp_path, callback)
@@ -94,6 +96,7 @@ def test_reports_of_the_history_are_those_of_any_model(tmp_path: Path, caplog: A
     assert "max_logit" in {row.keys["measured"] for row in moved.rows}
 
 
+@pytest.mark.slow
 def test_a_condition_stops_the_run_and_says_what_did(tmp_path: Path, caplog: Any) -> None:
     model = llama()
 
@@ -116,6 +119,7 @@ def test_a_condition_stops_the_run_and_says_what_did(tmp_path: Path, caplog: Any
     assert [verdict.failed for verdict in report.verdicts] == [True]
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_goes_on_with_its_history(tmp_path: Path) -> None:
     """Checkpoints at 4 and 8, killed after 10: step 10's report belongs to a run that is no more."""
 
@@ -145,6 +149,7 @@ def test_a_run_that_was_killed_goes_on_with_its_history(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "attn" / "replaced").iterdir()] == ["step-000010.json"]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_full_disk_ends_the_history_and_not_the_training(tmp_path: Path, caplog: Any, monkeypatch: Any) -> None:  # fmt: skip
     usual = os.replace
 
@@ -163,6 +168,7 @@ def test_a_full_disk_ends_the_history_and_not_the_training(tmp_path: Path, caplo
     assert max(step for step, logs in ears.heard if "attn/max_logit/worst" in logs) == 12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop_if", ["", "max(max_logit) > 100"])
 def test_a_step_without_numbers_is_told_by_name_and_layer(tmp_path: Path, caplog: Any, stop_if: str) -> None:  # fmt: skip
     model = llama()

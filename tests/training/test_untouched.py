@@ -17,6 +17,7 @@ def watched(model: Any, measure: str, every: int = 3) -> attn.Monitor:
     return attn.Monitor(model, every=every, probe=PROBE, measure=measure, metrics=METRICS[measure])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("measure", METRICS)
 @pytest.mark.parametrize("name", MODELS)
 def test_fifty_steps_with_and_without_are_the_same(name: str, measure: str) -> None:

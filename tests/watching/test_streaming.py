@@ -415,6 +415,7 @@ def maps_of_call(model: Model, call: Callable[[Any], Tensor], expected: Tensor) 
     return torch.cat(maps, dim=2)
 
 
+@pytest.mark.slow
 def test_scores_of_any_size_are_told_from_masks() -> None:
     """What masks add is known by its size, but not beside scores that are as large themselves."""
     scores = torch.tensor([[3.0, -2.0, 900.0], [0.5, 7.0, -400.0], [1.0, 2.0, 3.0]])[None]

@@ -97,6 +97,7 @@ def test_hostile_names_add_no_element(text: str) -> None:
     assert named(text) == named("x")
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(report=reports)
 def test_every_number_and_word_of_every_row_is_in_the_page(report: Report) -> None:
@@ -114,6 +115,7 @@ def test_every_number_and_word_of_every_row_is_in_the_page(report: Report) -> No
                 assert cells[index] == wanted
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False) | st.integers(), min_size=1))
 def test_numbers_beyond_four_bytes_travel_as_they_are(values: list[float]) -> None:
     """Among others, so that the column stays narrow, and alone, so that it is wide; a whole number may be any."""

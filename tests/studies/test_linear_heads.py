@@ -8,7 +8,9 @@ import pytest
 import torch
 
 import attncli as attn
+from attncli import gates
 from attncli.api import head_studies
+from attncli.api.inspect_model import refuse_gates
 from attncli.errors import NoAttention, UsageError
 from attncli.records import Report, Row
 from attncli.watching import linear_layers
@@ -243,6 +245,14 @@ def test_channels_are_sampled_unless_heads_are_named() -> None:
     )
     assert [row.head for row in rows_of(named, "sink")] == list(range(64))
     assert not any("of 64" in warning for warning in named.warnings)
+
+
+def test_gates_may_hold_what_only_linear_layers_have() -> None:
+    wanted = [gates.parse("max(completeness_error) > 1e-5"), gates.parse("memory_length > 9")]
+    refuse_gates(wanted, [], 0)
+    refuse_gates(wanted[:1], ["sink"], 0)
+    with pytest.raises(UsageError, match="add `metric='memory_length'`"):
+        refuse_gates(wanted, ["sink"], 0)
 
 
 def test_what_has_no_map_is_named() -> None:

@@ -283,6 +283,7 @@ BODIES = {
     "saturates": lambda states, values: values.cumsum(dim=1).tanh(),
     "no tokens reached": lambda states, values: values * states,
     "mixes channels": lambda states, values: values.cumsum(dim=1) @ torch.ones(6, 6).triu().to(values),
+    "takes the loudest": lambda states, values: values.gather(1, values.abs().cummax(dim=1).indices),
     "ranks": lambda states, values: values.cummax(dim=1).values,
 }  # fmt: skip
 

@@ -100,10 +100,11 @@ def dispatch(arguments: Sequence[str]) -> int:
     """Let typer parse and run; its own errors become a sentence too."""
     import typer
 
-    from attncli.cli.app import app
+    import attncli.cli.app  # noqa: F401 - enrols the commands
+    from attncli.cli.root import root
 
     try:
-        code = app(list(arguments), prog_name="attn", standalone_mode=False)
+        code = root()(list(arguments), prog_name="attn", standalone_mode=False)
     except typer.Abort:
         raise KeyboardInterrupt from None
     except typer.TyperException as error:

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
 
 from attncli.cli.arguments import for_parser
@@ -18,8 +19,9 @@ def enrol(app: Any) -> None:
     ENROLLED[:] = [app]
 
 
+@cache
 def root() -> Any:
-    """The group of all commands."""
+    """The group of all commands, built once: a run that reads other command lines, or starts many, asks for it often."""
     import typer
 
     return typer.main.get_command(ENROLLED[0])

@@ -170,6 +170,7 @@ def inspect_model(
     random_tokens: int | None = None,
     samples: int | None = None,
     tokenizer: Any = None,
+    inputs: Any = None,
     progress: bool | Callable[[int, int, str], None] | None = None,
     pictures: bool = False,
 ) -> Answer:

@@ -33,7 +33,8 @@ from attncli.studies.heads.token_names import TokenNames
 from attncli.studies.heads.uniform_null import UniformNull
 from attncli.studies.model_runs import own_precision
 from attncli.watching import STRIP_MEMORY, Shape, Site, Strip, prove
-from attncli.watching.blocks import find_stacks, stacks_without_attention
+from attncli.watching.blocks import stacks_without_attention, structure_of
+from attncli.watching.held_modules import HeldModule
 from attncli.watching.linear_layers import LinearLayer, LinearLayers, linear_layers
 from attncli.watching.mixers import mixers_of
 from attncli.writing.tensor_files import write_tensors
@@ -191,7 +192,7 @@ def model_study(
     before_the_work()
     checkpoint = load(asked.source, options)
     texts = inputs_of(checkpoint, wanted)
-    subject = proved(checkpoint.body)
+    subject = proved(checkpoint.body, texts[0])
     refuse_absent(heads_there(subject), plan)
     if subject.linear.found and not asked.metric:
         plan = replace(plan, metrics=plan.metrics.and_of_linear())
@@ -200,7 +201,8 @@ def model_study(
         require_room_to_run(subject.body, text.tokens, plan.strip_memory)
     twin = None
     if asked.with_random_init:
-        twin = proved(body_of(random_twin(checkpoint.model, asked.seed)))
+        refuse_no_config(checkpoint.body)
+        twin = proved(body_of(random_twin(checkpoint.model, asked.seed)), texts[0])
     study: Study = partial(inspect_model, checkpoint, subject, twin, texts, plan)
     if asked.for_page:
         study = with_tiles(study, subject, plan, texts[0], bool(heads.given() or asked.save_maps))
@@ -325,15 +327,19 @@ def announce(
         say(f"{what}: {size / 1e6:.3g} MB → {path}")
 
 
-def proved(body: "PreTrainedModel") -> HeadSubject:
-    """The model's blocks and attention, the capture proved on a short input."""
-    short = example_inputs(body, PROBE_TOKENS)
+def proved(body: "PreTrainedModel", text: ModelInput | None = None) -> HeadSubject:
+    """The model's blocks and attention, the capture proved on a short input; of a module of another origin on its text."""
+    own, tokens = isinstance(body, HeldModule), PROBE_TOKENS
+    if own and text is not None:
+        short, tokens = text.kwargs, text.tokens
+    else:
+        short = example_inputs(body, tokens)
     with own_precision(body):
         try:
             shapes = prove(body, short).shapes
         except NoAttention as reason:
-            return without_attention(body, short, reason)
-        stacks = find_stacks(body, short)
+            return without_attention(body, short, tokens, reason)
+        stacks = structure_of(body, short, may_have_none=own).stacks
         mixers = mixers_of(body, stacks, short, shapes)
         linear = linear_layers(body, mixers, short, *sorted({s.queries for s in shapes.values()}))
         return HeadSubject(body, stacks, shapes, mixers, linear)
@@ -349,13 +355,23 @@ def proved_softmax(body: "PreTrainedModel") -> HeadSubject:
     return replace(subject, linear=LinearLayers())
 
 
+def refuse_no_config(body: "PreTrainedModel") -> None:
+    """What has none cannot be made anew."""
+    if isinstance(body, HeldModule):
+        raise UsageError(
+            f"`with_random_init` draws a model of transformers anew; how a {type(body).__name__} begins is not known: "
+            "inspect an untrained one beside it.",
+            idle=["with_random_init"],
+        )
+
+
 def without_attention(
-    body: "PreTrainedModel", short: Mapping[str, Any], reason: NoAttention
+    body: "PreTrainedModel", short: Mapping[str, Any], tokens: int, reason: NoAttention
 ) -> HeadSubject:
     """A model of linear layers alone; one that has none of these either is refused."""
     stacks = stacks_without_attention(body, short)
-    mixers = mixers_of(body, stacks, short, {}, PROBE_TOKENS)
-    linear = linear_layers(body, mixers, short, PROBE_TOKENS)
+    mixers = mixers_of(body, stacks, short, {}, tokens)
+    linear = linear_layers(body, mixers, short, tokens)
     if linear.found:
         return HeadSubject(body, stacks, {}, mixers, linear)
     why = "; ".join(f"{kind}: {said}" for kind, said in linear.refused.items())

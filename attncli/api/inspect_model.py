@@ -22,7 +22,7 @@ NO_LENGTHS = ("top", "sort", "random_tokens")
 """What says nothing of a sweep over lengths."""
 
 
-@question(own=("tokenizer",))
+@question(own=("tokenizer", "inputs"))
 def inspect_model(
     *,
     source: Annotated[
@@ -152,13 +152,14 @@ def inspect_model(
     }
     others = [name for name, given in own.items() if given]
     from attncli.api import network_sources as sources
-    from attncli.api.opened_models import refuse_at_once
+    from attncli.api.opened_models import refuse_at_once, refuse_beside_inputs
 
     asker = "inspect_model(weights_only=True)" if weights_only else "inspect_model"
     because = ["weights_only"] * weights_only
     subject = sources.named(source, asker, how.output, save_maps, because=because)
     if not weights_only:
         refuse_at_once(subject)
+    refuse_beside_inputs(subject, {"attribute": attribute, "relevance": relevance, "sweep": sweep})
     if relevance is not None and attribute is None:
         raise UsageError(
             f"`relevance={relevance!r}` is told of one token: name it with `attribute`, such as -1 for the last."

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attncli.api.rehearsal import before_the_work
-from attncli.errors import InputError, LimitError, UsageError
+from attncli.errors import InputError, LimitError, UsageError, parameters
 from attncli.models.sources import Source
 from attncli.networks.variants import Switches
 from attncli.options.model_options import AUTO, EXACTLY, PLAIN, InputOptions, ModelOptions
@@ -150,6 +150,16 @@ def refuse_at_once(source: Source) -> None:
 
     if source.kind == "folder":
         read_config(local_folder(source).folder)
+
+
+def refuse_beside_inputs(source: Source, others: Mapping[str, Any]) -> None:
+    """What reads texts of its own choice, or none, goes with no inputs that a caller of Python has given."""
+    given = [name for name, value in others.items() if value is not None]
+    if given and source.live is not None and source.live.inputs is not None:
+        raise UsageError(
+            f"{parameters(given)} and `inputs` exclude each other: leave one out.",
+            rivals=[*given, "inputs"],
+        )
 
 
 def loaded_for_ablation(source: Source, model: ModelOptions, seed: int) -> "Checkpoint":

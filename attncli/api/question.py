@@ -88,7 +88,7 @@ def question(own: Sequence[str] = ()) -> Callable[[Callable[..., Any]], Callable
             with ExitStack() as around:
                 around.enter_context(one_blas_thread())
                 if SOURCE in values:
-                    at_hand = subject(values[SOURCE], apart.get("tokenizer"))
+                    at_hand = subject(values[SOURCE], apart)
                     options[SOURCE] = around.enter_context(at_hand)
                 watch = around.enter_context(watched(apart["progress"]))
                 module = apart.get("save_module")
@@ -211,16 +211,22 @@ def as_texts(value: Any) -> list[Any] | None:
 
 
 @contextmanager
-def subject(value: Any, tokenizer: Any) -> Iterator[Any]:
-    """A live module is at rest while it is asked about; whatever has a name or path is found by it."""
+def subject(value: Any, beside: Mapping[str, Any]) -> Iterator[Any]:
+    """A live module is at rest while it is asked about; whatever has a name or path is found by it.
+
+    `beside`: keywords of Python's own.
+    """
+    tokenizer, inputs = beside.get("tokenizer"), beside.get("inputs")
     if value is None or isinstance(value, str | os.PathLike):
         if tokenizer is not None:
             raise UsageError("`tokenizer` goes with a live module: a checkpoint brings its own.")
+        if inputs is not None:
+            raise UsageError("`inputs` goes with a live module: a checkpoint reads `text`, `token_ids` or `random_tokens`.")  # fmt: skip
         yield None if value is None else os.fspath(value)
         return
     from attncli.models.loading.live import left_as_it_was, live_model
 
-    live = live_model(value, tokenizer)
+    live = live_model(value, tokenizer, inputs, own="inputs" in beside)
     with left_as_it_was(live.model):
         yield Source("live", str(live), live=live)
 

@@ -5,6 +5,7 @@ Its blocks, and what runs through them:
 wrapping            standing around the forward of modules for a while
 attention_calls     which torch functions are attention
 probe               one watched forward
+held_modules        a module of any origin, held as a model
 blocks              stacks of blocks, and their states as they pass
 stack_names         what the stacks are called
 named_module        a module by the end of its path

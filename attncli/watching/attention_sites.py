@@ -176,10 +176,16 @@ def kinds(model: nn.Module) -> dict[str, str]:
     """Per path of modules that may attend, its kind: with the words in which it differs from others of its layers."""
     words: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
     classes = {name: type(module).__name__ for name, module in model.named_modules()}
+    torchs_crossing = {
+        f"{name}.multihead_attn"
+        for name, module in model.named_modules()
+        if isinstance(module, nn.TransformerDecoderLayer)
+    }
     for name, module in model.named_modules():
         if may_attend(name, module):
             family = NUMBER.sub("*", name)
             base = base_kind(family, (classes[inner] for inner in inside_layer(name)))
+            base = CROSSING if name in torchs_crossing else base
             words[stack_of(family), base][family] = own_words(within_layer(family))
     return {
         family: f"{base} {own}" if own and len(set(found.values())) > 1 else base

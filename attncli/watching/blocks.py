@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from attncli.errors import InputError
+from attncli.watching.held_modules import HeldModule
 from attncli.watching.probe import Call, Probe, probe
 from attncli.watching.stack_names import unique_names
 from attncli.watching.stream_places import given, taken
@@ -82,12 +83,14 @@ def stacks_without_attention(model: nn.Module, inputs: Mapping[str, Any]) -> tup
     return tuple(stack(name, run, set()) for name, run in zip(names, runs, strict=True))
 
 
-def structure_of(model: nn.Module, inputs: Mapping[str, Any]) -> Structure:
-    """Stacks, and what attends outside them."""
+def structure_of(
+    model: nn.Module, inputs: Mapping[str, Any], may_have_none: bool = False
+) -> Structure:
+    """Stacks, and what attends outside them; `may_have_none`: a model without stacks is understood too."""
     seen = probe(model, inputs)
     containers = block_lists(model, seen)
     calls = [call for call in seen.calls if call.container in containers]
-    if not calls:
+    if not calls and not may_have_none:
         raise InputError(
             f"{type(model).__name__} has no list of blocks that attend: nothing here can be followed layer by layer."
         )
@@ -235,7 +238,7 @@ def watching_states(
 
     def around_model(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
         nonlocal batch
-        batch = batch_size((args, kwargs))
+        batch = 1 if isinstance(module, HeldModule) else batch_size((args, kwargs))
         following.restart()
         output = forward(*args, **kwargs)
         following.finish()

@@ -117,7 +117,8 @@ def out_of_memory(error: Exception) -> bool:
 def small_strips(model: nn.Module, inputs: Mapping[str, Any]) -> int:
     """Bytes for a few rows of a map of the short input."""
     heads = vars(getattr(model, "config", model)).get("num_attention_heads")
-    tokens = max((value.shape[1] for value in inputs.values() if value.dim() >= 2), default=1)
+    tensors = [value for value in inputs.values() if isinstance(value, Tensor)]
+    tokens = max((value.shape[1] for value in tensors if value.dim() >= 2), default=1)
     return ALIVE * ROWS_AT_A_TIME * (heads if isinstance(heads, int) else 1) * tokens * 8
 
 

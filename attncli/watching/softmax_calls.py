@@ -17,6 +17,7 @@ from torch.overrides import TorchFunctionMode
 from attncli.errors import InputError
 from attncli.watching.attention_calls import UNCHANGED, name_of
 from attncli.watching.attention_sites import ATTENDS
+from attncli.watching.held_modules import HeldModule
 from attncli.watching.interface import MapSides, Strip, in_rounds, precise, rows_within
 from attncli.watching.softmax_inputs import SOFTMAX
 
@@ -61,7 +62,12 @@ class Watcher(TorchFunctionMode):
         """Modules whose softmax never met values: their attention was not seen."""
         self.silent = False
         """Whether what runs is not to be looked at."""
-        self.modules = [module for name, module in model.named_modules() if attends(name, module)]
+        seen = model.attending if isinstance(model, HeldModule) else frozenset[nn.Module]()
+        self.modules = [
+            module
+            for name, module in model.named_modules()
+            if module in seen or attends(name, module)
+        ]
 
     def restart(self) -> None:
         """A new forward pass begins."""
@@ -156,14 +162,26 @@ class Watcher(TorchFunctionMode):
         in_rounds(lambda _: [strip], self.hand_on)
 
     def multi_head(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """torch's own module: asked for the weights of every head, whatever the caller wants."""
-        asked = {"need_weights": True, "average_attn_weights": False}
-        output, weights = func(*args, **{**kwargs, **asked})
-        self.hand_on_whole(whole(weights))
-        if not kwargs.get("need_weights", True):
-            return output, None
-        average = kwargs.get("average_attn_weights", True)
-        return output, weights.mean(dim=-3) if average else weights
+        """torch's own module: it makes its masks one, and hands that to sdpa where nobody wants the weights."""
+
+        def in_strips(*inner: Any, **named: Any) -> Tensor:
+            return sdpa_in_strips(self.hand_on, self.memory, *inner, **named)
+
+        with sdpa_as(in_strips):
+            output, _ = func(*args, **{**kwargs, "need_weights": False})
+        weights = func(*args, **kwargs)[1] if kwargs.get("need_weights", True) else None
+        return output, weights
+
+
+@contextmanager
+def sdpa_as(function: Callable[..., Tensor]) -> Iterator[None]:
+    """Within, this is what torch's own code calls as scaled_dot_product_attention."""
+    own = F.scaled_dot_product_attention
+    F.scaled_dot_product_attention = function
+    try:
+        yield
+    finally:
+        F.scaled_dot_product_attention = own
 
 
 def attends(name: str, module: nn.Module) -> bool:

@@ -70,6 +70,8 @@ def signature(name: str) -> str:
 
 
 def hint(parameter: inspect.Parameter) -> str:
+    if parameter.annotation is parameter.empty:  # of Python alone
+        return OWN.get(parameter.name, "Any")
     found = OWN.get(parameter.name) or " | ".join(dict.fromkeys(in_words(parameter.annotation)))
     return f"{found} | None" if parameter.default is None and "None" not in found and found != "Any" else found  # fmt: skip
 

@@ -171,6 +171,10 @@ def test_a_tokenizer_comes_beside_it(training: PreTrainedModel) -> None:
 
 def test_what_is_no_model_is_refused_by_its_type() -> None:
     with pytest.raises(attn.AttnError, match="a Linear is no model that is understood"):
+        attn.rank_collapse(nn.Linear(2, 2))
+    with pytest.raises(
+        attn.AttnError, match=r"a Linear is no model of transformers.*give `inputs`"
+    ):
         attn.inspect_model(nn.Linear(2, 2))
     with pytest.raises(attn.AttnError, match="a list is no model"):
         attn.rank_collapse([1, 2])

@@ -262,7 +262,7 @@ def test_what_has_no_map_is_named() -> None:
 
 
 def test_questions_about_softmax_heads_leave_linear_ones_out() -> None:
-    report = attn.inspect_model("random:qwen3_next?layers=2&tiny", sweep="tokens=16:32")
-    assert {row.layer for row in report.rows if row.head is not None} == {1}
+    report = attn.inspect_model(HYBRID, sweep="tokens=16:32")
+    assert {row.layer for row in report.rows if row.head is not None} == {3}
     with pytest.raises(NoAttention, match="has no softmax head"):
         attn.inspect_model("random:mamba2?layers=1&tiny", sweep="tokens=16:32")

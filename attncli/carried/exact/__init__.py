@@ -6,7 +6,6 @@ split_arithmetic   rules for sums, products and linear layers
 score_terms        what attention scores are made of
 split_attention    P (1c^T + V): without cancellation where P tends to a common row, with P itself elsewhere
 split_scores       scores and weights on their way through a model's attention, not computed before they meet values
-fused              attention as one function of torch
 einsum             sums of products in letters
 convolution        one token at a time, or plain numbers
 split_functions    rules for norms and activations, each a difference without cancellation

@@ -9,14 +9,18 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from attncli.carried.exact.score_terms import HIDDEN, SplitTerms
-from attncli.carried.exact.split_tensor import SplitTensor, centred, no_rule, split_of
+from attncli.carried.exact.split_tensor import SplitTensor, centred, no_rule, rule, split_of
+from attncli.carried.fused import attention
 from attncli.errors import Unresolved
 from attncli.maths.logits import Logits
 from attncli.maths.scaled import Array, Scaled, plus, product, scaled, times
 from attncli.maths.softmax import RESOLVED_BITS, reference_offset, softmax_deviation
+
+rule(F.scaled_dot_product_attention)(attention)
 
 SUMS = 1e-12
 """How far rows of thousands of float64 weights may sum from 1 by rounding."""

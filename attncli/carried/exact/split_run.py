@@ -13,7 +13,6 @@ from attncli.carried.exact import (  # noqa: F401  (they enter their rules)
     choosing,
     convolution,
     einsum,
-    fused,
     in_place,
     split_arithmetic,
     split_functions,

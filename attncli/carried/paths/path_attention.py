@@ -3,9 +3,11 @@
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attncli.carried.paths.path_tensor import PathTensor
+from attncli.carried.fused import attention
+from attncli.carried.paths.path_tensor import PathTensor, rule
 from attncli.carried.paths.streams import Attention, refusal
 from attncli.errors import InputError
 from attncli.watching.interface import own_eager, visible_keys
@@ -27,8 +29,7 @@ def attend(
     """In place of a model's eager attention; [batch, head, token, width] in, [batch, token, head, width] out."""
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
     mask = with_all_rows(attention_mask)
-    full = [side.full() if isinstance(side, PathTensor) else side for side in (query, key, value)]
-    full = [side[: len(full[0])] for side in full]  # another stack's states stand there many times
+    full = full_alone(query, key, value)
     with torch.no_grad():
         output, weights = own_eager(module)(module, *full, mask, scaling=scaling, **keywords)
     if not isinstance(value, PathTensor):
@@ -44,6 +45,21 @@ def attend(
     return value.like(mixed).after_attention(), None
 
 
+@rule(F.scaled_dot_product_attention)
+def called_directly(
+    query: Any, key: Any, value: Any, attn_mask: Tensor | None = None, *args: Any, **kwargs: Any
+) -> Any:
+    """torch's function in the model's own code; the mask of a batch is that of its full stream, as all texts are."""
+    mask = with_all_rows(attn_mask)
+    if mask is not None and mask.dim() == query.dim():
+        mask = mask[:1]
+    if isinstance(value, PathTensor):
+        return attention(query, key, value, mask, *args, **kwargs)
+    full = full_alone(query, key, value)
+    own: Any = F.scaled_dot_product_attention
+    return from_elsewhere(query, key, own(*full, mask, *args, **kwargs))
+
+
 def from_elsewhere(query: Any, key: Any, output: Tensor) -> Tensor:
     """Another stack's states as a fixed map weighs them: nothing of the stream passes here, so they are a constant."""
     if isinstance(key, PathTensor):
@@ -52,6 +68,12 @@ def from_elsewhere(query: Any, key: Any, output: Tensor) -> Tensor:
         return output
     shape = (query.streams.number, *output.shape[1:])
     return query.like(query.numbers.new_zeros(shape)).plus_constant(output)
+
+
+def full_alone(*sides: Any) -> list[Tensor]:
+    """Queries, keys and values of the full stream; another stack's states stand there many times."""
+    full = [side.full() if isinstance(side, PathTensor) else side for side in sides]
+    return [side[: len(full[0])] for side in full]
 
 
 def compare(module: nn.Module, ours: Tensor, own: Tensor) -> None:

@@ -29,7 +29,7 @@ def register(*functions: Any) -> None:
 
 register(
     Tensor.contiguous, Tensor.clone, torch.clone, Tensor.detach, torch.detach, Tensor.view, Tensor.reshape, torch.reshape,
-    Tensor.float, Tensor.double, Tensor.to, Tensor.type, Tensor.flatten, torch.flatten,
+    Tensor.float, Tensor.double, Tensor.to, Tensor.type, Tensor.cpu, Tensor.flatten, torch.flatten,
 )  # fmt: skip
 
 
@@ -67,6 +67,19 @@ def permute(x: PathTensor, *dims: Any) -> PathTensor:
     if order[0] % x.dim() != 0:
         raise refusal("a transposition of the batch")
     return x.like(x.numbers.permute(order))
+
+
+@rule(Tensor.unflatten, torch.unflatten)
+def unflatten(x: PathTensor, dim: int, sizes: Sequence[int]) -> PathTensor:
+    return x.like(torch.unflatten(x.numbers, not_first(x.dim(), dim), sizes))
+
+
+@rule(Tensor.repeat_interleave, torch.repeat_interleave)
+def repeat_interleave(x: PathTensor, repeats: int, dim: int | None = None) -> PathTensor:
+    """The same for heads, copied."""
+    if not isinstance(repeats, int) or dim is None:
+        raise refusal("a repetition by numbers of their own")
+    return x.like(x.numbers.repeat_interleave(repeats, not_first(x.dim(), dim)))
 
 
 @rule(Tensor.unsqueeze, torch.unsqueeze)

@@ -1,6 +1,7 @@
 """What a model reads: one text at a time, never padded.
 
 texts           texts, token ids, random tokens or images as the model's arguments
+given_inputs    what a caller of Python gives itself
 text_files      files of texts: plain, JSON lines, tables
 id_lists        token ids of the command line and of files
 tokenizing      the folder's tokenizer

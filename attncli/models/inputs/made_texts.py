@@ -7,9 +7,8 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from attncli.models.inputs.repeated import WORDS, special
+from attncli.models.inputs.repeated import special, token_names
 from attncli.models.inputs.token_ranges import longest, vocabulary
-from attncli.models.random.dummy_inputs import wanted
 
 TEXTS = 3
 """Of each kind: a mean has a spread, and costs few passes."""
@@ -36,8 +35,8 @@ Chosen = Callable[[Tensor, int, torch.Generator], Tensor | None]
 
 def made_texts(body: PreTrainedModel, kind: str, seed: int) -> list[MadeText]:
     """Of `needles` or `markov`; none where the model does not read tokens alone or has no place for them."""
-    names = set(wanted(body))
-    if not names <= WORDS:
+    names = token_names(body)
+    if names is None:
         return []
     known = torch.tensor(sorted(set(range(vocabulary(body))) - special(body)))
     most = longest(body)

@@ -8,6 +8,7 @@ from transformers import PreTrainedModel
 
 from attncli.models.inputs.token_ranges import longest, vocabulary
 from attncli.models.random.dummy_inputs import wanted
+from attncli.watching.held_modules import HeldModule
 
 PERIOD = 24
 """Tokens before the repeat: enough pairs for a mean, short enough to cost next to nothing beside a text."""
@@ -24,8 +25,8 @@ class Repeated(NamedTuple):
 
 def repeated_tokens(body: PreTrainedModel, seed: int) -> Repeated | None:
     """The same random tokens twice over; None where the model does not read tokens alone or has no place for them."""
-    names = set(wanted(body))
-    if not names <= WORDS:
+    names = token_names(body)
+    if names is None:
         return None
     most = longest(body)
     known = torch.tensor(sorted(set(range(vocabulary(body))) - special(body)))
@@ -36,6 +37,12 @@ def repeated_tokens(body: PreTrainedModel, seed: int) -> Repeated | None:
     half = known[torch.randperm(len(known), generator=generator)[:period]]
     ids = torch.cat([half, half])[None].to(body.device)
     return Repeated(dict.fromkeys(names, ids), period)
+
+
+def token_names(body: PreTrainedModel) -> set[str] | None:
+    """The arguments of a model that reads tokens alone; None where it reads anything else, or nobody knows what."""
+    names = None if isinstance(body, HeldModule) else set(wanted(body))
+    return names if names is not None and names <= WORDS else None
 
 
 def special(body: PreTrainedModel) -> set[int]:

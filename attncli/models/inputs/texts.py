@@ -15,12 +15,19 @@ from torch import Tensor
 
 from attncli.errors import InputError, UsageError, parameters
 from attncli.models.inputs.decoder_inputs import shifted
+from attncli.models.inputs.given_inputs import (
+    given_keywords,
+    in_type,
+    keys_seen,
+    refuse_what_does_not_run,
+)
 from attncli.models.inputs.id_lists import Named, id_lists
 from attncli.models.inputs.text_files import texts_in
 from attncli.models.inputs.token_ranges import longest, vocabulary
 from attncli.models.inputs.tokenizing import Encoded, encode, shown, tokenizer_of
 from attncli.models.loading.load import Checkpoint
 from attncli.models.random.dummy_inputs import example_inputs
+from attncli.watching.held_modules import HeldModule
 from attncli.watching.position_counts import positions
 
 WORDS = "input_ids"
@@ -73,7 +80,8 @@ class ModelInput:
         """Of all that the model is given."""
         digest = hashlib.sha256()
         for name, tensor in self.kwargs.items():
-            digest.update(name.encode() + as_bytes(tensor))
+            value = as_bytes(tensor) if isinstance(tensor, Tensor) else repr(tensor).encode()
+            digest.update(name.encode() + value)
         return digest.hexdigest()
 
     def described(self) -> dict[str, Any]:
@@ -92,6 +100,8 @@ def inputs_of(checkpoint: Checkpoint, options: WantedInput) -> list[ModelInput]:
     """Every input that the options name, in their order."""
     refuse_two_kinds(options)
     model = checkpoint.model
+    if checkpoint.given is not None:
+        return given_inputs(checkpoint, options)
     asked = bool(options.texts or options.text_file is not None or options.token_ids)
     if checkpoint.body.main_input_name != WORDS:
         if asked:
@@ -113,6 +123,38 @@ def inputs_of(checkpoint: Checkpoint, options: WantedInput) -> list[ModelInput]:
         words(checkpoint, name, "text", encode(folder, tokenizer, name, text, options.tokens))
         for name, text in named_texts(options)
     ]
+
+
+def given_inputs(checkpoint: Checkpoint, options: WantedInput) -> list[ModelInput]:
+    """What the caller of Python has given."""
+    said = {
+        "text": bool(options.texts),
+        "text_file": options.text_file is not None,
+        "token_ids": bool(options.token_ids),
+        "random_tokens": options.random_tokens is not None,
+        "tokens": options.tokens is not None,
+        "samples": options.samples != 1,
+    }
+    idle = [name for name, there in said.items() if there]
+    if idle:
+        raise UsageError(f"{parameters(idle)} and `inputs` exclude each other: leave one out.", rivals=[*idle, "inputs"])  # fmt: skip
+    body = checkpoint.body
+    found = [in_type(each, body.dtype) for each in given_keywords(body, checkpoint.given)]
+    return [
+        ModelInput(f"inputs {number}", "given inputs", each, tokens_given(body, each))
+        for number, each in enumerate(found, 1)
+    ]
+
+
+def tokens_given(body: Any, given: Mapping[str, Any]) -> int:
+    """Words are counted; what else a module is given becomes as many tokens as its attention sees."""
+    refuse_what_does_not_run(body, given)
+    if isinstance(body, HeldModule):
+        body.look(given)
+        return keys_seen(body, given)
+    ids = given.get(WORDS)
+    refuse_too_long(body, "`inputs`", 0 if ids is None else ids.shape[-1])
+    return ids.shape[-1] if ids is not None else positions(body, given) or 1
 
 
 def refuse_two_kinds(options: WantedInput) -> None:

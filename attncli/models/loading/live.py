@@ -17,15 +17,18 @@ from transformers import PreTrainedModel
 from attncli.errors import UsageError
 from attncli.models.files.whole_weights import state_sha256
 from attncli.models.loading.precision import dtype_name
+from attncli.watching.held_modules import HeldModule, held
 
 
 @dataclass(frozen=True, eq=False)
 class LiveModel:
     """What stands in the place of SOURCE where the model is at hand."""
 
-    model: PreTrainedModel
+    model: PreTrainedModel | HeldModule
     tokenizer: Any = None
     """Of transformers, for texts."""
+    inputs: Any = None
+    """What it is to read, as the caller has given it."""
 
     def __str__(self) -> str:
         return f"this {type(self.model).__name__}"
@@ -36,29 +39,44 @@ class LiveModel:
         return {
             "kind": "live",
             "name": getattr(model, "name_or_path", "") or type(model).__name__,
-            "model_type": model.config.model_type,
+            **self.of_transformers(),
             "class": type(model).__name__,
-            "parameters": model.num_parameters(),
+            "parameters": sum(weight.numel() for weight in model.parameters()),
             "dtype": dtype_name(model.dtype),
             "device": str(model.device),
             "weight_sha256": state_sha256(str(self), stored_state(model)),
         }
 
+    def of_transformers(self) -> dict[str, str]:
+        """What only its models have."""
+        return {} if isinstance(self.model, HeldModule) else {"model_type": self.model.config.model_type}  # fmt: skip
 
-def stored_state(model: PreTrainedModel) -> dict[str, torch.Tensor]:
+
+def stored_state(model: nn.Module) -> dict[str, torch.Tensor]:
     """What a checkpoint of the model would hold: weights that are tied to others are not written twice."""
     tied = getattr(model, "all_tied_weights_keys", None) or {}
     return {name: tensor for name, tensor in model.state_dict().items() if name not in tied}
 
 
-def live_model(module: object, tokenizer: Any = None) -> LiveModel:
-    """A module of transformers; what other modules compute is not understood."""
-    if not isinstance(module, PreTrainedModel):
+def live_model(
+    module: object, tokenizer: Any = None, inputs: Any = None, own: bool = False
+) -> LiveModel:
+    """A model of transformers; with `own` any module, where its inputs are given."""
+    if isinstance(module, PreTrainedModel):
+        return LiveModel(module, tokenizer, inputs)
+    name = type(module).__name__
+    if not isinstance(module, nn.Module) or not own:
+        others = "; `inspect_model` takes any module of torch" * isinstance(module, nn.Module)
         raise UsageError(
-            f"a {type(module).__name__} is no model that is understood: give a model of transformers, "
-            "the name of one, or the folder of a checkpoint."
+            f"a {name} is no model that is understood: give a model of transformers, the name of one, or the folder of "
+            f"a checkpoint{others}."
         )
-    return LiveModel(module, tokenizer)
+    if inputs is None:
+        raise UsageError(
+            f"a {name} is no model of transformers, so what it reads is not known: give `inputs`, the arguments of its "
+            "forward."
+        )
+    return LiveModel(held(module), None, inputs)
 
 
 def in_dtype(model: nn.Module, dtype: torch.dtype) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -38,6 +38,7 @@ from attncli.models.loading.strictness import (
 from attncli.models.quiet import quiet
 from attncli.models.sources import Source, parse
 from attncli.processes.launch import launch
+from attncli.watching.held_modules import HeldModule
 
 KEPT = ("use_cache", "output_attentions", "output_hidden_states")
 """What configs may ask a forward pass to keep for its caller."""
@@ -76,6 +77,8 @@ class Checkpoint:
     warnings: tuple[str, ...] = ()
     tokenizer: Any = None
     """A live module's, which came beside it."""
+    given: Any = None
+    """What a live module is to read, where its caller has said so."""
 
     @property
     def reads_texts(self) -> bool:
@@ -185,7 +188,7 @@ def at_rest(model: PreTrainedModel, device: torch.device | None) -> PreTrainedMo
         for kept in KEPT:
             if config is not None and getattr(config, kept, False):
                 setattr(config, kept, False)
-    if model.dtype == torch.float64:
+    if model.dtype == torch.float64 and not isinstance(model, HeldModule):
         model.set_experts_implementation("eager")  # the grouped product has no float64 kernel
     if device is not None and device.type != "cpu":
         nn.Module.to(model, device)
@@ -196,14 +199,18 @@ def live_checkpoint(live: LiveModel, options: LoadOptions, device: torch.device)
     """The caller's own module, where it is; only within `left_as_it_was`, which undoes what is done to it here."""
     if device.type != "cpu" or options.device_map is not None or options.tensor_parallel:
         raise UsageError("a live module is measured where it is: move it, or leave `device` out.")
-    model, identity = live.model, live.identity()
+    model, identity = cast(PreTrainedModel, live.model), live.identity()
     dtype = wanted_dtype(options.dtype, model.dtype, model.device)
     if options.dtype is None and not options.half:
         dtype = torch.promote_types(dtype, torch.float32)
     in_dtype(model, dtype)
     at_rest(model, None)
     return Checkpoint(
-        model, {**identity, "dtype": dtype_name(dtype)}, None, tokenizer=live.tokenizer
+        model,
+        {**identity, "dtype": dtype_name(dtype)},
+        None,
+        tokenizer=live.tokenizer,
+        given=live.inputs,
     )
 
 

@@ -46,6 +46,7 @@ SLOW = {
     "sweep": ("sweep", "rank-collapse", "--model", "network.safetensors", "--variants", "SAN"),
     "inspect-model": ("inspect-model", MODEL, "--text", "A dog barked."),
     "inspect-model attributed": ("inspect-model", MODEL, "--text", "A dog barked.", "--attribute", "-1"),
+    "inspect-model sweep": ("inspect-model", TINY, "--sweep", "tokens=8:32"),
     "inspect-model weights": ("inspect-model", MODEL, "--weights-only"),
 }  # fmt: skip
 EVERY = [*COMMANDS, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]

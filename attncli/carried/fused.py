@@ -1,16 +1,13 @@
-"""Attention as one function of torch: scores, softmax and values in turn."""
+"""Attention as one function of torch: scores, softmax and values in turn, each by the rule of what is carried."""
 
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from attncli.carried.exact.split_tensor import rule
 from attncli.watching.masks import with_all_rows
 
 
-@rule(F.scaled_dot_product_attention)
 def attention(
     query: Any,
     key: Any,

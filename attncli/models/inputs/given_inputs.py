@@ -1,0 +1,108 @@
+"""What a caller in Python has given the model to read, as the keyword arguments of its forward: one text at a time."""
+
+import inspect
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attncli.errors import InputError, UsageError
+from attncli.watching import Site, Strip, streaming
+from attncli.watching.held_modules import HeldModule
+from attncli.watching.proof import LONGEST, out_of_memory
+
+PLAIN = (Tensor, bool, int, float, str, type(None))
+
+WRITE = "a tensor, a tuple of tensors, a mapping by name, or a list of these, one for each text"
+
+
+class FirstStrip(Exception):
+    """The first attention has been reached: no more of the forward is needed."""
+
+    def __init__(self, strip: Strip) -> None:
+        self.strip = strip
+
+
+def given_keywords(model: nn.Module, given: Any) -> Iterator[dict[str, Any]]:
+    """Of every text, in order."""
+    texts = given if isinstance(given, list) else [given]
+    if not texts:
+        raise UsageError(f"`inputs` is empty: give {WRITE}.")
+    module = model.model if isinstance(model, HeldModule) else model
+    for text in texts:
+        yield keywords(module, text)
+
+
+def keywords(module: nn.Module, text: Any) -> dict[str, Any]:
+    """Positional ones by the names that the forward has for them."""
+    args = text if isinstance(text, tuple) else () if isinstance(text, Mapping) else (text,)
+    named = dict(text) if isinstance(text, Mapping) else {}
+    wrong = next((each for each in (*args, *named.values()) if not isinstance(each, PLAIN)), None)
+    if wrong is not None or not any(isinstance(each, Tensor) for each in (*args, *named.values())):
+        raise UsageError(f"`inputs` holds a {type(text if wrong is None else wrong).__name__}: give {WRITE}.")  # fmt: skip
+    try:
+        bound = inspect.signature(module.forward).bind(*args, **named)
+    except TypeError as error:
+        raise UsageError(
+            f"`inputs` do not fit the forward of {type(module).__name__}: {error}."
+        ) from None
+    found: dict[str, Any] = {}
+    for name, value in bound.arguments.items():
+        kind = bound.signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_POSITIONAL:
+            raise UsageError(
+                f"{type(module).__name__} takes any number of arguments: give `inputs` by name."
+            )
+        found |= value if kind is inspect.Parameter.VAR_KEYWORD else {name: value}
+    return found
+
+
+def in_type(inputs: Mapping[str, Any], dtype: torch.dtype) -> dict[str, Any]:
+    """Floating tensors as the model has them, which the question may run in another type than its own."""
+
+    def cast(value: Any) -> Any:
+        return value.to(dtype) if isinstance(value, Tensor) and value.is_floating_point() else value
+
+    return {name: cast(value) for name, value in inputs.items()}
+
+
+def refuse_what_does_not_run(model: nn.Module, inputs: Mapping[str, Any]) -> None:
+    """What the module's own code says of inputs that do not fit it."""
+    try:
+        with torch.no_grad():
+            model(**inputs)
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:  # fmt: skip
+        if out_of_memory(error):
+            raise
+        said = next(iter(str(error).splitlines()), "").rstrip(".:")[:LONGEST]
+        raise InputError(
+            f"{type(model).__name__} does not run on its `inputs` ({type(error).__name__}: {said})."
+        ) from error
+
+
+def keys_seen(model: nn.Module, inputs: Mapping[str, Any]) -> int:
+    """How many tokens the first attention looks at, by a forward that ends there; several texts at once are refused."""
+
+    def stop(_: Site, strip: Strip) -> None:
+        raise FirstStrip(strip)
+
+    try:
+        with torch.no_grad(), streaming(model, stop):
+            model(**inputs)
+    except FirstStrip as reached:
+        texts = reached.strip.weights.shape[0]
+        if texts > 1 and not any(is_one(each) for each in inputs.values()):
+            raise UsageError(
+                f"`inputs` holds {texts} texts at once: give a list, with a batch of one for each text."
+            ) from None
+        return reached.strip.keys
+    raise InputError(
+        f"no attention was seen in the forward of {type(model).__name__}: neither a softmax that weighs values, nor "
+        "torch's scaled_dot_product_attention or MultiheadAttention."
+    )
+
+
+def is_one(value: Any) -> bool:
+    """Whether a tensor is a batch of one, with the batch or the tokens first."""
+    return isinstance(value, Tensor) and value.ndim >= 2 and 1 in value.shape[:2]

@@ -232,7 +232,10 @@ def test_a_model_that_mixes_nothing_is_refused() -> None:
 
     with pytest.raises(NoAttention, match="and no linear layer"):
         head_studies.without_attention(
-            Alone(), {"states": torch.randn(1, 12, 8)}, NoAttention("no attention was seen here.")
+            Alone(),
+            {"states": torch.randn(1, 12, 8)},
+            12,
+            NoAttention("no attention was seen here."),
         )  # type: ignore[arg-type]
 
 

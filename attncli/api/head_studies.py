@@ -35,7 +35,7 @@ from attncli.studies.model_runs import own_precision
 from attncli.watching import STRIP_MEMORY, Shape, Site, Strip, prove
 from attncli.watching.blocks import stacks_without_attention, structure_of
 from attncli.watching.held_modules import HeldModule
-from attncli.watching.linear_layers import LinearLayer, linear_layers
+from attncli.watching.linear_layers import LinearLayer, LinearLayers, linear_layers
 from attncli.watching.mixers import mixers_of
 from attncli.writing.tensor_files import write_tensors
 from attncli.writing.whole_files import require_writable, write_whole
@@ -343,6 +343,16 @@ def proved(body: "PreTrainedModel", text: ModelInput | None = None) -> HeadSubje
         mixers = mixers_of(body, stacks, short, shapes)
         linear = linear_layers(body, mixers, short, *sorted({s.queries for s in shapes.values()}))
         return HeadSubject(body, stacks, shapes, mixers, linear)
+
+
+def proved_softmax(body: "PreTrainedModel") -> HeadSubject:
+    """For questions about softmax heads alone: a model that has none is refused."""
+    subject = proved(body)
+    if not subject.shapes:
+        raise NoAttention(
+            f"{type(body).__name__} has no softmax head, and this question is about softmax heads alone."
+        )
+    return replace(subject, linear=LinearLayers())
 
 
 def refuse_no_config(body: "PreTrainedModel") -> None:

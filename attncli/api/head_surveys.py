@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from attncli.api.head_studies import proved
+from attncli.api.head_studies import proved_softmax
 from attncli.api.network_sources import named
 from attncli.api.opened_models import refuse_at_once
 from attncli.api.question import How
@@ -55,8 +55,8 @@ def surveyed(
             )
         return read_head(f"{model}:{layer}.{head}", offline)
 
-    subject = proved(checkpoint.body)
-    twin = proved(body_of(random_twin(checkpoint.model, seeds[0])))
+    subject = proved_softmax(checkpoint.body)
+    twin = proved_softmax(body_of(random_twin(checkpoint.model, seeds[0])))
     return head_survey(checkpoint, subject, twin, texts, read, plan, how.progress)
 
 

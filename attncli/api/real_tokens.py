@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from attncli.api.fit_studies import RealInputs
-from attncli.api.head_studies import proved
+from attncli.api.head_studies import proved_softmax
 from attncli.fits import FitRequest
 from attncli.heads.head import SPEC, Head
 from attncli.models.loading.load import LoadOptions, load
@@ -29,7 +29,7 @@ def real_tokens(module: str, head: Head, offline: bool) -> RealInputs:
         progress: Progress,
     ) -> Report:
         checkpoint = load(spec["model"], LoadOptions(offline=offline, dtype="float64"))
-        subject = proved(checkpoint.body)
+        subject = proved_softmax(checkpoint.body)
         return with_real_inputs(report, checkpoint, subject, head, found, request, seeds, progress)
 
     return add

@@ -232,7 +232,10 @@ def test_a_model_that_mixes_nothing_is_refused() -> None:
 
     with pytest.raises(NoAttention, match="and no linear layer"):
         head_studies.without_attention(
-            Alone(), {"states": torch.randn(1, 12, 8)}, NoAttention("no attention was seen here.")
+            Alone(),
+            {"states": torch.randn(1, 12, 8)},
+            12,
+            NoAttention("no attention was seen here."),
         )  # type: ignore[arg-type]
 
 
@@ -259,3 +262,10 @@ def test_what_has_no_map_is_named() -> None:
     report = attn.inspect_model("random:minimax?layers=2&tiny", random_tokens=12)
     assert "lightning attention" in report.source["not_linear"]
     assert any("lightning attention" in finding.text for finding in report.findings)
+
+
+def test_questions_about_softmax_heads_leave_linear_ones_out() -> None:
+    report = attn.inspect_model(HYBRID, sweep="tokens=16:32")
+    assert {row.layer for row in report.rows if row.head is not None} == {3}
+    with pytest.raises(NoAttention, match="has no softmax head"):
+        attn.inspect_model("random:mamba2?layers=1&tiny", sweep="tokens=16:32")

@@ -162,7 +162,8 @@ def inspect_model(
     refuse_beside_inputs(subject, {"attribute": attribute, "relevance": relevance, "sweep": sweep})
     if relevance is not None and attribute is None:
         raise UsageError(
-            f"`relevance={relevance!r}` is told of one token: name it with `attribute`, such as -1 for the last."
+            f"`relevance={relevance!r}` is told of one token: name it with `attribute`, such as -1 for the last.",
+            idle=["relevance"],
         )
     if attribute is not None:
         from attncli.api.attribution_studies import attribution_study

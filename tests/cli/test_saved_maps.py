@@ -48,6 +48,10 @@ def assert_same(run: Any, file: Any) -> None:
     assert file["headline"].partition(": ")[2] == run["headline"].partition(": ")[2]
     ours, theirs = numbers(file), numbers(run)
     assert list(ours) == list(theirs)
+    assert_same_numbers(ours, theirs)
+
+
+def assert_same_numbers(ours: dict[Number, Any], theirs: dict[Number, Any]) -> None:
     for place, row in theirs.items():
         for name in ("value", "uniform"):
             assert same(ours[place].get(name), row.get(name)), (place, name)
@@ -77,7 +81,6 @@ def test_heads_that_are_built_play_the_same_roles_in_the_file(folder: str, tmp_p
         "random:bert?tiny",
         "random:t5?tiny",
         "random:xlnet?tiny",
-        "random:qwen3_next?tiny&layers=4",
         "random:diffllama?tiny&layers=2",
         "random:gpt_oss?tiny",
         "random:vit?tiny",
@@ -87,6 +90,15 @@ def test_heads_that_are_built_play_the_same_roles_in_the_file(folder: str, tmp_p
 def test_files_of_other_architectures_say_the_same(model: str, tmp_path: Path) -> None:
     text = () if "vit" in model else ("--random-tokens", "24")
     assert_same(*both(tmp_path, model, *text))
+
+
+@pytest.mark.slow
+def test_a_file_of_a_hybrid_has_its_softmax_heads_and_says_so(tmp_path: Path) -> None:
+    run, file = both(tmp_path, "random:qwen3_next?tiny&layers=4", "--random-tokens", "24")
+    ours, theirs = numbers(file), numbers(run)
+    assert {row["layer"] for row in file["rows"] if row.get("head") is not None} == {3}
+    assert_same_numbers(ours, {place: theirs[place] for place in ours})
+    assert "not looked at: gated delta nets in layers 0-2" in file["findings"][0]["text"]
 
 
 @pytest.mark.slow

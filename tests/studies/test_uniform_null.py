@@ -12,7 +12,7 @@ from attncli.watching import Strip
 
 torch.set_num_threads(1)
 
-NAMES = tuple(name for name in ATTENTION.names() if nature(name).of != "outputs")
+NAMES = tuple(name for name in ATTENTION.names() if nature(name).of not in ("outputs", "gates", "sides"))
 N, PERIOD = 24, 12
 
 

@@ -123,21 +123,32 @@ class SplitPassage:
         stack, call = self.following.take(module)
         if stack not in self.wanted:
             return unknown(forward(*args, **kwargs))
-        if len(self.wanted) < len(self.stacks) and any(map(is_unknown, tensors_in((args, kwargs)))):
-            raise TakesOfOthers
         if call.layer == 0:
-            stream = taken(args, kwargs)
-            assert stream is not None  # the probe has seen it
-            self.begun.add(stack)
-            first = stream if isinstance(stream, SplitTensor) else first_state(stream)
-            self.observe(stack, 0, first.state())
-            args, kwargs = replaced(args, kwargs, stream, first)
+            args, kwargs = self.beginning(stack, args, kwargs)
+        if self.takes_of_others(args, kwargs):
+            raise TakesOfOthers
         output = forward(*args, **kwargs)
         state = given(output)
         if not isinstance(state, SplitTensor):
             raise no_rule(f"what {type(module).__name__} does to lose the tokens")
         self.observe(stack, call.layer + 1, state.state())
         return self.ending(stack, output, state) if call is stack.calls[-1] else output
+
+    def beginning(self, stack: Stack, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """What a stack's first block is given, its stream as a split tensor; known even where what stands beside it is not."""
+        stream = taken(args, kwargs)
+        assert stream is not None  # the probe has seen it
+        if self.takes_of_others((stream,), {}):
+            raise TakesOfOthers
+        self.begun.add(stack)
+        first = stream if isinstance(stream, SplitTensor) else first_state(stream)
+        self.observe(stack, 0, first.state())
+        return replaced(args, kwargs, stream, first)
+
+    def takes_of_others(self, args: Any, kwargs: Any) -> bool:
+        """Whether an argument is made of a stack that does not run in this pass."""
+        apart = len(self.wanted) < len(self.stacks)
+        return apart and any(map(is_unknown, tensors_in((args, kwargs))))
 
     def ending(self, stack: Stack, output: Any, state: SplitTensor) -> Any:
         """What a stack's last block gives; the last one of all ends the pass."""

@@ -12,7 +12,9 @@ from attncli.watching import Strip
 
 torch.set_num_threads(1)
 
-NAMES = tuple(name for name in ATTENTION.names() if nature(name).of not in ("outputs", "gates", "sides"))
+NAMES = tuple(
+    name for name in ATTENTION.names() if nature(name).of not in ("outputs", "gates", "sides")
+)
 N, PERIOD = 24, 12
 
 

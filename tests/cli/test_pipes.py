@@ -172,6 +172,7 @@ def test_the_module_is_the_command() -> None:
     assert attn_program("--version").stdout.startswith("attn ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["COLUMNS", "LINES", "TERMINAL_WIDTH", "RANK"])
 def test_a_size_in_the_environment_that_is_none_is_as_good_as_not_said(name: str) -> None:
     """What draws tables reads some of these itself, at its import."""

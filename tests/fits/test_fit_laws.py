@@ -62,6 +62,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("pattern", "method", "causal"), CASES)
 def test_what_is_printed_is_what_four_lines_find(
     pattern: str, method: str, causal: bool, tmp_path: Path

@@ -77,6 +77,7 @@ def simplex(d: int) -> np.ndarray:
     return centred @ axes.T / np.linalg.norm(centred[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [1, 2, 3])
 def test_no_module_beats_a_bound(d: int) -> None:
     """And every bound is reached by one, so that a bound that says one more would be beaten."""

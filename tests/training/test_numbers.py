@@ -102,6 +102,7 @@ def compare(report: Report, wanted: dict[Any, float], tolerance: float) -> None:
             assert rows[key] == pytest.approx(value, rel=tolerance, abs=tolerance), key
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_a_probe_at_three_steps(name: str) -> None:
     model: Any = MODELS[name]()

@@ -76,6 +76,9 @@ def with_shards(folder: Path, measure: str) -> None:
 
 def main() -> None:
     torch.set_num_threads(1)
+    sys.stdout.reconfigure(
+        line_buffering=True
+    )  # both processes write to one pipe: line by line, or lines are mixed
     how, folder = sys.argv[1], Path(sys.argv[2])
     if RANKS > 1 and how == "fsdp2":
         dist.init_process_group("gloo")

@@ -101,10 +101,10 @@ def dispatch(arguments: Sequence[str]) -> int:
     import typer
 
     import attncli.cli.app  # noqa: F401 - enrols the commands
-    from attncli.cli.root import root
+    from attncli.cli.root import runner
 
     try:
-        code = root()(list(arguments), prog_name="attn", standalone_mode=False)
+        code = runner()(list(arguments), prog_name="attn", standalone_mode=False)
     except typer.Abort:
         raise KeyboardInterrupt from None
     except typer.TyperException as error:

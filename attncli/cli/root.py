@@ -19,12 +19,20 @@ def enrol(app: Any) -> None:
     ENROLLED[:] = [app]
 
 
-@cache
 def root() -> Any:
-    """The group of all commands, built once: a run that reads other command lines, or starts many, asks for it often."""
+    """The group of all commands, to be read."""
     import typer
 
     return typer.main.get_command(ENROLLED[0])
+
+
+@cache
+def runner() -> Any:
+    """The same, to be run: built once for all lines of a process.
+
+    Nobody else reads it, as a command remembers what it was first asked: without its parent it knows no `-h`.
+    """
+    return root()
 
 
 def leaves(command: Any, path: Path) -> Iterator[tuple[Path, Any]]:

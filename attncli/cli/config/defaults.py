@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from attncli.api.rehearsal import STAGE, Rehearsed
-from attncli.cli.root import is_typed, path_of, root
+from attncli.cli.root import is_typed, path_of, runner
 from attncli.cli.spelling import as_typed
 from attncli.errors import AttnError, UsageError
 
@@ -109,7 +109,7 @@ def rehearse(words: list[str]) -> Rehearsal:
     """The command line up to where its work would begin; its own refusals are raised."""
     STAGE.rehearsing, REHEARSAL.left_out, REHEARSAL.overruled = True, {}, set()
     try:
-        root()(words, prog_name="attn", standalone_mode=False)
+        runner()(words, prog_name="attn", standalone_mode=False)
     except Rehearsed:
         pass
     finally:

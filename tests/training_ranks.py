@@ -53,7 +53,11 @@ def with_trainer(folder: Path, measure: str, stop_if: Any = ()) -> None:
     run = InOrder(undropped(), args, train_dataset=Rows(), callbacks=[callback])
     run.train()
     told = "nothing" if not callback.stopped else callback.stopped
-    print(f"rank {os.environ.get('RANK', '0')} ended at step {run.state.global_step} for {told}")
+    # One write, as both processes write to one pipe: the end of a line that comes apart would come after the other's.
+    print(
+        f"rank {os.environ.get('RANK', '0')} ended at step {run.state.global_step} for {told}\n",
+        end="",
+    )
 
 
 def with_shards(folder: Path, measure: str) -> None:
@@ -76,9 +80,6 @@ def with_shards(folder: Path, measure: str) -> None:
 
 def main() -> None:
     torch.set_num_threads(1)
-    sys.stdout.reconfigure(
-        line_buffering=True
-    )  # both processes write to one pipe: line by line, or lines are mixed
     how, folder = sys.argv[1], Path(sys.argv[2])
     if RANKS > 1 and how == "fsdp2":
         dist.init_process_group("gloo")

@@ -97,8 +97,8 @@ def circle_study(
     )
     designs = designs_of(variants, wanted_widths(width, sweep), asked.as_published)
     prefix = "circle-published" if asked.as_published else "circle"
-    saved_as = trainings_in(training.save_training, prefix)
     watched = watching(training, prefix)
+    saved_as = trainings_in(training.save_training, prefix)  # last: it makes the folder
     from attncli.studies.circle.learned_circle import circle
 
     known: dict[str, Any] = {} if watched is None else {"watched": watched}

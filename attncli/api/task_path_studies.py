@@ -125,6 +125,7 @@ def task_study(
             f"{parameters(asked.of_memorise())} is of `task='memorise'` alone: {name} has sequences of its own.",
             idle=asked.of_memorise(),
         )
+    watched = watching(training, name)
     known: dict[str, Any] = {
         "sizes": sizes_of(network, task.sizes),
         "steps": within("train_steps", training.train_steps, task.steps, 1, MOST_STEPS),
@@ -133,7 +134,6 @@ def task_study(
         "seeds": run.all_seeds(),
         "saved_as": trainings_in(training.save_training, name),
     }
-    watched = watching(training, name)
     known |= {} if watched is None else {"watched": watched}
     from attncli.studies.paths.task_paths import Questions, task_paths
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from attncli.api.head_studies import proved_softmax, refuse_absent
+from attncli.api.head_studies import heads_there, proved_softmax, refuse_absent
 from attncli.api.rehearsal import before_the_work
 from attncli.errors import UsageError, parameters
 from attncli.gates import Condition, refuse_unmeasured
@@ -64,7 +64,7 @@ def length_study(
     texts = {length: of_length(checkpoint, wanted, length) for length in lengths}
     plan = HeadPlan(metrics, heads.chosen_layers(), heads.keeps(), seed=seed)
     subject = proved_softmax(checkpoint.body)
-    refuse_absent({site: range(shape.heads) for site, shape in subject.shapes.items()}, plan)
+    refuse_absent(heads_there(subject), plan)
     require_room_to_run(subject.body, lengths[-1], STRIP_MEMORY)
     return partial(length_sweep, checkpoint, subject, texts, plan)
 

@@ -52,11 +52,7 @@ class FitTaskOptions:
 
     def given(self) -> list[str]:
         """But for the task itself."""
-        return [
-            *["dimension"] * (self.dimension is not None),
-            *["ranks"] * bool(self.ranks),
-            *["heads_times_rank"] * bool(self.heads_times_rank),
-        ]
+        return [name for name in changed(self) if name != "task"]
 
 
 def refuse_fits_and_tasks(

@@ -47,18 +47,22 @@ class KernelCall:
             if isinstance(value, Tensor) and value.is_floating_point()
         }
 
+    def with_arguments(self, change: Callable[[Key, Any], Any]) -> "KernelCall":
+        """The same with another of each argument."""
+        return replace(
+            self,
+            args=tuple(change(place, value) for place, value in enumerate(self.args)),
+            kwargs={name: change(name, value) for name, value in self.kwargs.items()},
+        )
+
     def changed(self, change: Callable[[Tensor], Tensor]) -> "KernelCall":
         """The same with another of each floating tensor."""
 
-        def other(value: Any) -> Any:
+        def other(_: Key, value: Any) -> Any:
             floating = isinstance(value, Tensor) and value.is_floating_point()
             return change(value) if floating else value
 
-        return replace(
-            self,
-            args=tuple(other(value) for value in self.args),
-            kwargs={name: other(value) for name, value in self.kwargs.items()},
-        )
+        return self.with_arguments(other)
 
     def constants(self) -> "KernelCall":
         """The same without gradients and without half precision."""
@@ -71,9 +75,8 @@ class KernelCall:
 
     def answer(self, key: Key, instead: Tensor) -> Any:
         """All that it gives."""
-        args = tuple(instead if key == place else value for place, value in enumerate(self.args))
-        kwargs = {name: instead if key == name else value for name, value in self.kwargs.items()}
-        return self.function(*args, **kwargs)
+        given = self.with_arguments(lambda place, value: instead if place == key else value)
+        return self.function(*given.args, **given.kwargs)
 
 
 class Calls:

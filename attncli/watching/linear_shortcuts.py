@@ -39,11 +39,7 @@ class StateCarried:
             axis = self.tokens.get(key)
             return value if axis is None else value.narrow(axis, first, last - first)
 
-        return replace(
-            call,
-            args=tuple(cut(key, value) for key, value in enumerate(call.args)),
-            kwargs={key: cut(key, value) for key, value in call.kwargs.items()},
-        )
+        return call.with_arguments(cut)
 
     def run(
         self, call: KernelCall, key: Key, values: Tensor, state: Tensor | None
@@ -143,11 +139,7 @@ def with_channels(call: KernelCall, values: Values) -> dict[str, Any]:
     if values.shared is not None or value.ndim != 3:
         return {}
     axis = 3 - values.token
-    found = {
-        key: list(given.shape).index(value.shape[axis])
-        for key, given in call.arguments().items()
-        if value.shape[axis] in given.shape
-    }
+    found = axes_of(call, value.shape[axis], after=0)
     chosen = range(0, value.shape[axis], 2)
     few = of_channels(call, found, chosen)
     alone = few.output(values.key, few.arguments()[values.key])
@@ -164,8 +156,4 @@ def of_channels(call: KernelCall, axes: Mapping[Key, int], chosen: Sequence[int]
             return value
         return value.index_select(axis, torch.tensor(chosen, device=value.device))
 
-    return replace(
-        call,
-        args=tuple(few(key, value) for key, value in enumerate(call.args)),
-        kwargs={key: few(key, value) for key, value in call.kwargs.items()},
-    )
+    return call.with_arguments(few)

@@ -88,8 +88,13 @@ def prove(model: nn.Module, inputs: Mapping[str, Any]) -> Proof:
     )
 
 
-def first_run(model: nn.Module, inputs: Mapping[str, Any]) -> Any:
-    """The model as it is; where its own code fails, its config and its weights do not go together."""
+def first_run(
+    model: nn.Module,
+    inputs: Mapping[str, Any],
+    wrong: str = "with the sizes of its config",
+    advice: str = ": check its config.json",
+) -> Any:
+    """The model as it is; where its own code fails, its config and its weights do not go together, or what is `wrong`."""
     try:
         return model(**inputs)
     except (
@@ -104,8 +109,7 @@ def first_run(model: nn.Module, inputs: Mapping[str, Any]) -> Any:
             raise
         said = next(iter(str(error).splitlines()), "").rstrip(".:")[:LONGEST]
         raise InputError(
-            f"{type(model).__name__} does not run with the sizes of its config ({type(error).__name__}: {said}): "
-            "check its config.json."
+            f"{type(model).__name__} does not run {wrong} ({type(error).__name__}: {said}){advice}."
         ) from error
 
 

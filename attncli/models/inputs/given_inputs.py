@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from attncli.errors import InputError, UsageError
 from attncli.watching import Site, Strip, streaming
 from attncli.watching.held_modules import HeldModule
-from attncli.watching.proof import LONGEST, out_of_memory
+from attncli.watching.proof import first_run
 
 PLAIN = (Tensor, bool, int, float, str, type(None))
 
@@ -69,16 +69,8 @@ def in_type(inputs: Mapping[str, Any], dtype: torch.dtype) -> dict[str, Any]:
 
 def refuse_what_does_not_run(model: nn.Module, inputs: Mapping[str, Any]) -> None:
     """What the module's own code says of inputs that do not fit it."""
-    try:
-        with torch.no_grad():
-            model(**inputs)
-    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:  # fmt: skip
-        if out_of_memory(error):
-            raise
-        said = next(iter(str(error).splitlines()), "").rstrip(".:")[:LONGEST]
-        raise InputError(
-            f"{type(model).__name__} does not run on its `inputs` ({type(error).__name__}: {said})."
-        ) from error
+    with torch.no_grad():
+        first_run(model, inputs, wrong="on its `inputs`", advice="")
 
 
 def keys_seen(model: nn.Module, inputs: Mapping[str, Any]) -> int:

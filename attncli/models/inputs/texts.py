@@ -150,7 +150,8 @@ def tokens_given(body: Any, given: Mapping[str, Any]) -> int:
     """Words are counted; what else a module is given becomes as many tokens as its attention sees."""
     refuse_what_does_not_run(body, given)
     if isinstance(body, HeldModule):
-        body.look(given)
+        if not body.attending:  # of the first, on which the capture is proved
+            body.look(given)
         return keys_seen(body, given)
     ids = given.get(WORDS)
     refuse_too_long(body, "`inputs`", 0 if ids is None else ids.shape[-1])

@@ -6,11 +6,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from attncli.errors import UsageError, parameter, parameters, unknown_name
-from attncli.limits import whole_number
 from attncli.options.completion import completion
 from attncli.options.pattern_options import DrawOptions, PatternOptions
-from attncli.options.shared import separated
-from attncli.options.task_options import KeptTraining, task_option, trainings_in, within
+from attncli.options.task_options import (
+    KeptTraining,
+    task_option,
+    trainings_in,
+    whole_numbers,
+    within,
+)
 
 if TYPE_CHECKING:
     from attncli.records import Report
@@ -121,13 +125,13 @@ def powers(dimension: int) -> list[int]:
 
 def wanted_numbers(name: str, given: Sequence[str], most: int) -> list[int]:
     """Smallest first."""
-    texts = separated(given)
-    for text in texts:
-        if not 1 <= (whole_number(text) or 0) <= most:
-            raise UsageError(
-                f"{parameter(name)} must be whole numbers from 1 to {most:,} with commas between, not {text!r}."
-            )
-    return sorted({int(text) for text in texts})
+    return whole_numbers(
+        given,
+        most,
+        lambda text: (
+            f"{parameter(name)} must be whole numbers from 1 to {most:,} with commas between, not {text!r}."
+        ),
+    )
 
 
 def refuse_parts_of_heads(ranks: Sequence[int], products: Sequence[int]) -> None:

@@ -7,11 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from attncli.errors import UsageError, parameters, unknown_name
-from attncli.limits import whole_number
 from attncli.networks.spec import NetworkSpec
 from attncli.options.completion import completion
 from attncli.options.shared import NetworkOptions, RunOptions, separated
-from attncli.options.task_options import TrainingOptions, task_option, trainings_in, within
+from attncli.options.task_options import (
+    TrainingOptions,
+    task_option,
+    trainings_in,
+    whole_numbers,
+    within,
+)
 from attncli.registry import Registry
 from attncli.training.of_tasks import watching
 
@@ -182,13 +187,13 @@ def wanted_evaluations(given: Sequence[str]) -> list[str]:
 
 def wanted_numbers(given: Sequence[str]) -> list[int]:
     """How many paths are added, fewest first."""
-    texts = separated(given or ["5", "20"])
-    for text in texts:
-        if not 1 <= (whole_number(text) or 0) <= MOST_PATHS:
-            raise UsageError(
-                f"`paths_per_sum={text!r}` must be a whole number from 1 to {MOST_PATHS:,}, or several with commas between."
-            )
-    return sorted({int(text) for text in texts})
+    return whole_numbers(
+        given or ["5", "20"],
+        MOST_PATHS,
+        lambda text: (
+            f"`paths_per_sum={text!r}` must be a whole number from 1 to {MOST_PATHS:,}, or several with commas between."
+        ),
+    )
 
 
 def sizes_of(network: NetworkOptions, own: "Sizes") -> "Sizes":

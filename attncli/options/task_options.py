@@ -1,13 +1,15 @@
 """Options of commands that train small networks on the paper's tasks, and what all of them do with them."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from attncli.errors import UsageError, parameter, parameters
+from attncli.limits import whole_number
 from attncli.options.declared import Option
+from attncli.options.shared import separated
 
 if TYPE_CHECKING:
     from attncli.tasks.saving import SavedTraining
@@ -69,6 +71,15 @@ def within(name: str, given: int | None, default: int, least: int, most: int) ->
     if not least <= given <= most:
         raise UsageError(f"{parameter(name)} must be from {least} to {most:,}, not {given}.")
     return given
+
+
+def whole_numbers(given: Sequence[str], most: int, wrong: Callable[[str], str]) -> list[int]:
+    """From 1 on, smallest first; `wrong` is the sentence for a text that is none."""
+    texts = separated(given)
+    for text in texts:
+        if not 1 <= (whole_number(text) or 0) <= most:
+            raise UsageError(wrong(text))
+    return sorted({int(text) for text in texts})
 
 
 def trainings_in(folder: Path | None, prefix: str) -> "Callable[[str], SavedTraining | None]":

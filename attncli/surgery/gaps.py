@@ -7,8 +7,8 @@ right before it stays.
 """
 
 from collections.abc import Callable, Mapping
-from itertools import count, pairwise
-from typing import Any
+from itertools import pairwise
+from typing import Any, NoReturn
 
 import torch
 from torch import nn
@@ -16,16 +16,15 @@ from torch import nn
 from attncli.errors import InputError
 from attncli.surgery.guards import described
 from attncli.surgery.proofs import same_chance
+from attncli.watching.attention_calls import tensors_in
 from attncli.watching.blocks import BlockCall, Following, Stack, blocks_of
 from attncli.watching.stream_places import given, given_instead, taken
 from attncli.watching.wrapping import around_forwards
 
 Replace = Callable[[int, torch.Tensor], torch.Tensor]
 """replace(order of the call, its output): what the model goes on with."""
-Taken = dict[BlockCall, torch.Tensor]
-"""What every block was given."""
-Gap = tuple[str, BlockCall, BlockCall]
-"""Name of the stack, and the blocks before and after."""
+Taken = dict[BlockCall, list[torch.Tensor]]
+"""What every block was given: its stream, then what else is made of the state before."""
 
 
 def check_between(model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...]) -> None:
@@ -37,58 +36,58 @@ def check_between(model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Sta
         return output
 
     plain = run(model, inputs, stacks, keep)
-    pairs = [(stack.name, *pair) for stack in stacks for pair in pairwise(stack.calls)]
-    for name, before, after in pairs:
-        if after.joined and not torch.equal(plain[after], outputs[before.order]):
-            refuse(name, after)
-    gaps = [(name, before, after) for name, before, after in pairs if not after.joined]
-    if gaps:
-        check_gaps(model, inputs, stacks, gaps)
+    for stack in stacks:
+        for before, after in pairwise(stack.calls):
+            if after.joined and not torch.equal(plain[after][0], outputs[before.order]):
+                refuse(stack.name, after)
+        if any(not call.joined or call.beside for call in stack.calls[1:]):
+            check_stack(model, inputs, stacks, stack)
 
 
-def check_gaps(
-    model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...], gaps: list[Gap]
+def check_stack(
+    model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...], stack: Stack
 ) -> None:
-    """What stands between two blocks depends on the first one's output, and on nothing else that a text changes.
+    """What blocks are given depends on the output right before, and on nothing else that a text changes.
 
-    Which outputs change together are the digits of their numbers: any two outputs differ in one, so that in one of the
-    runs the one changes while the other stays.
+    Which outputs change together are the digits of their layers: any two differ in one, so that in one of the runs the
+    one output changes while the other stays.
     """
-    numbers = dict(zip(sorted(c.order for stack in stacks for c in stack.calls), count()))
-    first = NoiseInPlace(numbers, set(numbers))
+    layers = {call.order: call.layer for call in stack.calls}
+    first = NoiseInPlace(set())
     always = run(model, inputs, stacks, first.replace)
-    for digit in range(max(numbers.values()).bit_length()):
-        for stays in (0, 1):
-            same = {order for order, number in numbers.items() if number >> digit & 1 == stays}
-            found = run(model, inputs, stacks, NoiseInPlace(numbers, same).replace)
-            compare([gap for gap in gaps if gap[1].order in same], always, found)
-    compare(gaps, always, run(model, shifted(inputs), stacks, first.replace))
+    for digit in range((len(layers) - 1).bit_length()):
+        for changes in (0, 1):
+            other = {order for order, layer in layers.items() if layer >> digit & 1 == changes}
+            found = run(model, inputs, stacks, NoiseInPlace(other).replace)
+            compare(stack, set(layers) - other, always, found)
+    compare(stack, set(layers), always, run(model, shifted(inputs), stacks, first.replace))
 
 
 class NoiseInPlace:
-    """What stands in the place of outputs: the first noise of those that stay the same, the second of the others."""
+    """What stands in the place of outputs: one noise, and another for those that change."""
 
-    def __init__(self, numbers: Mapping[int, int], same: set[int]) -> None:
-        self.numbers = numbers
-        self.same = same
+    def __init__(self, changed: set[int]) -> None:
+        self.changed = changed
 
     def replace(self, order: int, output: torch.Tensor) -> torch.Tensor:
         """Always the same numbers for one output, whatever is drawn elsewhere."""
-        seed = 2 * self.numbers[order] + (order not in self.same)
-        drawn = torch.randn(
-            output.shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
-        )
+        generator = torch.Generator().manual_seed(2 * order + (order in self.changed))
+        drawn = torch.randn(output.shape, generator=generator, dtype=torch.float64)
         return drawn.to(output)
 
 
-def compare(gaps: list[Gap], one: Taken, other: Taken) -> None:
-    """The blocks after these gaps are given the same in two runs."""
-    for name, _, after in gaps:
-        if not (one[after].isfinite().all() and torch.equal(one[after], other[after])):
-            refuse(name, after)
+def compare(stack: Stack, stayed: set[int], one: Taken, other: Taken) -> None:
+    """Where an output stayed what it was, the block after it is given the same in two runs."""
+    for before, after in pairwise(stack.calls):
+        if before.order in stayed and not (
+            len(one[after]) == len(other[after])
+            and all(x.isfinite().all() for x in one[after][:1])
+            and all(map(torch.equal, one[after], other[after]))
+        ):
+            refuse(stack.name, after)
 
 
-def refuse(stack: str, call: BlockCall) -> None:
+def refuse(stack: str, call: BlockCall) -> NoReturn:
     raise InputError(
         f"{described(stack, call)} is given more than the output of the block before it makes: "
         "what happens between them is not understood."
@@ -114,7 +113,8 @@ def run(
         _, call = following.take(module)
         stream = taken(args, kwargs)
         assert stream is not None  # the tracked forward before has refused what has none
-        found[call] = stream.clone()
+        tensors = list(tensors_in((args, kwargs)))
+        found[call] = [stream.clone(), *(tensors[place].clone() for place in call.beside)]
         output = forward(*args, **kwargs)
         left = given(output)
         assert left is not None

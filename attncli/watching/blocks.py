@@ -5,9 +5,10 @@ sublayers; each `AlbertLayer` of a group. A stack is a sequence of blocks in the
 shared block occurs in it many times.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -42,7 +43,11 @@ class BlockCall:
     alone: bool
     """Whether its input is made of the block before's output and of constants alone; so it is where both are one."""
     borrows: bool
-    """Whether it is given, beside its input, something made from earlier states of its stack."""
+    """Whether it is given, beside its input, something made from more of earlier states than what the block before
+    returned."""
+    beside: tuple[int, ...]
+    """What else it is given that is made of the block before's output and of constants alone: places among all tensors
+    that it is given."""
     order: int
     """Running index among the block calls of a forward, all stacks together."""
     two_streams: bool
@@ -178,26 +183,38 @@ def stack(name: str, run: list[Call], seen: Probe) -> Stack:
     """The run as a stack."""
     attending = {call for around in seen.attention for call in around}
     known = {call.number for call in run}
-    joined, alone = [True], [True]
-    for before, call in pairwise(run):
-        joined.append(call.follows is not None and call.follows == before.result)
-        alone.append(joined[-1] or seen.origins(call.takes, known) == {before.number})
+    earlier: list[Call | None] = [None, *run[:-1]]
     return Stack(
         name,
         tuple(
-            BlockCall(
-                layer,
-                call.module,
-                call.name,
-                call in attending,
-                joins,
-                lone,
-                call.borrows and not call.two_streams,
-                call.number,
-                call.two_streams,
-            )
-            for layer, (call, joins, lone) in enumerate(zip(run, joined, alone, strict=True))
+            block_call(layer, call, before, call in attending, partial(seen.origins, known=known))
+            for layer, (before, call) in enumerate(zip(earlier, run, strict=True))
         ),
+    )
+
+
+def block_call(
+    layer: int,
+    call: Call,
+    before: Call | None,
+    attends: bool,
+    origins: Callable[[Iterable[int]], set[int]],
+) -> BlockCall:
+    """One execution of a block after another; `origins`: the blocks of the stack that sources lead back to."""
+    joined = before is None or (call.follows is not None and call.follows == before.result)
+    last = {before.number} if before else None
+    lone = {beside.place for beside in call.beside if origins(beside.sources) == last}
+    return BlockCall(
+        layer,
+        call.module,
+        call.name,
+        attends,
+        joined,
+        joined or origins(call.takes) == last,
+        len(lone) < len(call.beside) and not call.two_streams,
+        () if call.two_streams else tuple(sorted(lone)),
+        call.number,
+        call.two_streams,
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -12,6 +12,15 @@ from attncli.watching.stream_places import given, second_given, second_taken, ta
 from attncli.watching.wrapping import around_forwards
 
 LISTS = (nn.ModuleList, nn.Sequential)
+
+
+class Beside(NamedTuple):
+    """A tensor that a call is given beside its stream."""
+
+    place: int
+    """Among all tensors that it is given."""
+    sources: frozenset[int]
+    """Numbers of the calls whose results it descends from, with none in between."""
 
 
 @dataclass(eq=False)
@@ -27,8 +36,8 @@ class Call:
     """Number of the innermost call whose output this one gives back: its own where it changes it."""
     follows: int | None = None
     """`result` of the call that this one's input comes from, unchanged."""
-    borrows: bool = False
-    """Beside its stream it is given something made from what elements of its list were given."""
+    beside: tuple[Beside, ...] = ()
+    """What it is given beside its stream, of all that is made from what elements of its list were given."""
     two_streams: bool = False
     """It takes a second stream and gives it back."""
     takes: frozenset[int] = frozenset()
@@ -108,11 +117,11 @@ class Prober:
         self.found.calls.append(call)
         if stream is None:
             return
-        call.borrows = any(
-            call.container in trace.lists
-            for tensor in given
+        call.beside = tuple(
+            Beside(place, trace.sources)
+            for place, tensor in enumerate(given)
             if tensor is not stream and tensor.is_floating_point()
-            if (trace := self.watch.trace(tensor))
+            if (trace := self.watch.trace(tensor)) and call.container in trace.lists
         )
         trace = self.watch.trace(stream)
         call.follows = trace.left if trace else None

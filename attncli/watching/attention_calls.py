@@ -92,7 +92,8 @@ class Trace(NamedTuple):
     lists: frozenset[str] = frozenset()
     """Lists of modules whose elements have been given what it descends from."""
     sources: frozenset[int] = frozenset()
-    """Numbers of the calls whose results it descends from, with none in between; what is true or false has none."""
+    """Numbers of the calls whose results it descends from, with none in between. What is true or false of the
+    model's own input is a mask, and does not count as made of it."""
     version: int = 0
     """Of the tensor when this was known of it."""
 
@@ -128,8 +129,8 @@ class AttentionWatch(TorchFunctionMode):
 
     def attach(self, tensor: torch.Tensor, trace: Trace) -> None:
         """What is known of the tensor as it is now."""
-        sources = frozenset[int]() if tensor.dtype == torch.bool else trace.sources
-        known = trace._replace(sources=sources, version=version_of(tensor))
+        masks = {INPUT} if tensor.dtype == torch.bool else set()
+        known = trace._replace(sources=trace.sources - masks, version=version_of(tensor))
         tensor._attn_trace = known  # type: ignore[attr-defined]
 
     def trace(self, tensor: torch.Tensor) -> Trace | None:

@@ -202,8 +202,8 @@ def block_call(
 ) -> BlockCall:
     """One execution of a block after another; `origins`: the blocks of the stack that sources lead back to."""
     joined = before is None or (call.follows is not None and call.follows == before.result)
-    last = {before.number} if before else None
-    lone = {beside.place for beside in call.beside if origins(beside.sources) == last}
+    last = {before.number} if before else set()
+    lone = {beside.place for beside in call.beside if before and origins(beside.sources) <= last}
     return BlockCall(
         layer,
         call.module,

@@ -2,6 +2,7 @@
 
 Its blocks, and what runs through them:
 
+chance              runs of a model that draws numbers, made alike
 wrapping            standing around the forward of modules for a while
 attention_calls     which torch functions are attention
 probe               one watched forward

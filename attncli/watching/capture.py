@@ -59,9 +59,7 @@ class Stream:
         """How many rows of each have come."""
         self.on_interface: set[str] = set()
         """Names of modules that went through the attention interface."""
-        self.sinks = {
-            name.rpartition(".")[0] for name, _ in model.named_parameters() if SINK in name
-        }
+        self.sinks = {holder_of_sinks(name) for name, _ in model.named_parameters() if SINK in name}
         """Names of modules with learned sinks, which take their share of every row."""
         self.watcher = Watcher(model, self.found, memory)
         self.pairs = Pairs(model)
@@ -166,6 +164,13 @@ class Stream:
                 raise InputError(
                     f"{site.name}: {self.rows[site]} of {shape.queries} rows of its attention were seen."
                 )
+
+
+def holder_of_sinks(name: str) -> str:
+    """The module that a parameter's sinks belong to: they may come from a projection of its own."""
+    parts = name.split(".")
+    first = next(place for place, part in enumerate(parts) if SINK in part)
+    return ".".join(parts[:first])
 
 
 def nan_row(strip: Strip, sums: Tensor) -> int:

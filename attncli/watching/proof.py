@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from attncli.errors import InputError, NoAttention
 from attncli.watching.attention_sites import CROSS, NUMBER, Shape, Site
 from attncli.watching.capture import Stream, eager_everywhere, streaming
+from attncli.watching.chance import same_chance
 from attncli.watching.interface import ALIVE, Strip
 
 DIFFERENCE: Mapping[torch.dtype, float] = {
@@ -65,12 +66,13 @@ class Proof:
 
 def prove(model: nn.Module, inputs: Mapping[str, Any]) -> Proof:
     """Run the short input plain and under capture; InputError where anything does not agree."""
-    with torch.no_grad():
+    with torch.no_grad(), same_chance():
         as_set = floats(first_run(model, inputs))
-        with eager_everywhere(model):
-            plain = floats(model(**inputs))
+    with torch.no_grad(), same_chance(), eager_everywhere(model):
+        plain = floats(model(**inputs))
     evidence = CaptureEvidence()
-    with torch.no_grad(), streaming(model, evidence.observe, small_strips(model, inputs)) as stream:
+    small = small_strips(model, inputs)
+    with torch.no_grad(), same_chance(), streaming(model, evidence.observe, small) as stream:
         captured = floats(model(**inputs))
     refuse_what_was_missed(model, stream)
     difference = largest_difference(plain, captured)
@@ -81,8 +83,8 @@ def prove(model: nn.Module, inputs: Mapping[str, Any]) -> Proof:
             f"size (allowed: {allowed:.0e}), so its attention cannot be vouched for."
         )
     causal = causal_sites(evidence)
-    refuse_leaks(model, stream, causal)
     eager_alone = not largest_difference(plain, as_set) <= allowed
+    refuse_leaks(model, stream, causal, eager_alone)
     return Proof(
         tuple(stream.captured), stream.shapes, causal, whole_maps(stream), difference, eager_alone
     )
@@ -155,10 +157,13 @@ def causal_sites(evidence: CaptureEvidence) -> frozenset[Site]:
     return frozenset(site for site, weight in evidence.above_diagonal.items() if weight == 0.0)
 
 
-def refuse_leaks(model: nn.Module, stream: Stream, causal: frozenset[Site]) -> None:
+def refuse_leaks(
+    model: nn.Module, stream: Stream, causal: frozenset[Site], eager_alone: bool
+) -> None:
     """Attention that calls itself causal and looks ahead all the same was captured without its mask.
 
     Not so where two stacks are joined: BridgeTower's layers say causal there and are given a mask that hides nothing.
+    Nor where the model as it is set, by another implementation than eager, gives what its captured attention gives.
     """
     for site in stream.captured:
         module = model.get_submodule(site.name)
@@ -168,10 +173,21 @@ def refuse_leaks(model: nn.Module, stream: Stream, causal: frozenset[Site]) -> N
             and site not in causal
             and site.name in stream.on_interface
             and not lifted(module)
+            and (eager_alone or not is_other(module))
         ):
             raise InputError(
-                f"{site.name} is causal by its own account, but its captured attention looks ahead."
+                f"{site.name} is causal by its own account, but its captured attention looks ahead"
+                + (
+                    ": eager attention and the model's own give different outputs."
+                    if eager_alone
+                    else "."
+                )
             )
+
+
+def is_other(module: nn.Module) -> bool:
+    """Whether an attention is set to another implementation than eager."""
+    return getattr(getattr(module, "config", None), "_attn_implementation", "eager") != "eager"
 
 
 def lifted(module: nn.Module) -> bool:

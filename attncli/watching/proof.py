@@ -15,6 +15,7 @@ from attncli.watching.attention_sites import CROSS, NUMBER, Shape, Site
 from attncli.watching.capture import Stream, eager_everywhere, streaming
 from attncli.watching.chance import same_chance
 from attncli.watching.interface import ALIVE, Strip
+from attncli.watching.left_out import LeftOut, left_out
 
 DIFFERENCE: Mapping[torch.dtype, float] = {
     torch.float64: 1e-6,
@@ -41,10 +42,17 @@ class CaptureEvidence:
 
     above_diagonal: dict[Site, float] = field(default_factory=dict)
     """Largest weight on a later token than the query's own."""
+    ahead: dict[Site, tuple[float, float]] = field(default_factory=dict)
+    """The same of the first and of the last keys alone, as many as there are queries: beside keys of tokens there may be
+    others, of a prefix before them or of compressed tokens behind."""
 
     def observe(self, site: Site, strip: Strip) -> None:
         largest = max(self.above_diagonal.get(site, 0.0), future_weight(strip))
         self.above_diagonal[site] = largest
+        more = max(0, strip.keys - strip.queries)
+        here = future_weight(strip, 0, strip.queries), future_weight(strip, more, strip.keys)
+        first, last = self.ahead.get(site, (0.0, 0.0))
+        self.ahead[site] = max(first, here[0]), max(last, here[1])
 
 
 @dataclass(frozen=True)
@@ -62,6 +70,13 @@ class Proof:
     """Of the output under capture from the plain one, relative to its size."""
     eager_alone: bool
     """Whether the implementation that the model is set to computes something else than its eager attention."""
+    left_out: tuple[LeftOut, ...] = ()
+    """What takes a softmax that weighs no values, beside these."""
+
+    @property
+    def apart(self) -> frozenset[str]:
+        """The paths of what is left out, with stars for numbers."""
+        return frozenset(each.family for each in self.left_out)
 
 
 def prove(model: nn.Module, inputs: Mapping[str, Any]) -> Proof:
@@ -72,7 +87,11 @@ def prove(model: nn.Module, inputs: Mapping[str, Any]) -> Proof:
         plain = floats(model(**inputs))
     evidence = CaptureEvidence()
     small = small_strips(model, inputs)
-    with torch.no_grad(), same_chance(), streaming(model, evidence.observe, small) as stream:
+    with (
+        torch.no_grad(),
+        same_chance(),
+        streaming(model, evidence.observe, small, apart=None) as stream,
+    ):
         captured = floats(model(**inputs))
     refuse_what_was_missed(model, stream)
     difference = largest_difference(plain, captured)
@@ -84,9 +103,16 @@ def prove(model: nn.Module, inputs: Mapping[str, Any]) -> Proof:
         )
     causal = causal_sites(evidence)
     eager_alone = not largest_difference(plain, as_set) <= allowed
-    refuse_leaks(model, stream, causal, eager_alone)
+    refuse_leaks(model, stream, evidence, eager_alone)
+    tokens = {shape.queries for shape in stream.shapes.values()}
     return Proof(
-        tuple(stream.captured), stream.shapes, causal, whole_maps(stream), difference, eager_alone
+        tuple(stream.captured),
+        stream.shapes,
+        causal,
+        whole_maps(stream),
+        difference,
+        eager_alone,
+        left_out(model, inputs, stream.watcher.unclaimed, tokens),
     )
 
 
@@ -158,7 +184,7 @@ def causal_sites(evidence: CaptureEvidence) -> frozenset[Site]:
 
 
 def refuse_leaks(
-    model: nn.Module, stream: Stream, causal: frozenset[Site], eager_alone: bool
+    model: nn.Module, stream: Stream, evidence: CaptureEvidence, eager_alone: bool
 ) -> None:
     """Attention that calls itself causal and looks ahead all the same was captured without its mask.
 
@@ -170,7 +196,7 @@ def refuse_leaks(
         claims = getattr(module, "is_causal", False) is True and not CROSS.search(site.name)
         if (
             claims
-            and site not in causal
+            and all(evidence.ahead[site])
             and site.name in stream.on_interface
             and not lifted(module)
             and (eager_alone or not is_other(module))
@@ -202,12 +228,15 @@ def whole_maps(stream: Stream) -> tuple[Site, ...]:
     return tuple(site for site in stream.captured if site.name not in stream.on_interface)
 
 
-def future_weight(strip: Strip) -> float:
-    """The largest weight above the diagonal."""
+def future_weight(strip: Strip, start: int = 0, stop: int | None = None) -> float:
+    """The largest weight above the diagonal, of these keys alone if they are told."""
     rows, columns = strip.weights.shape[-2:]
     query = strip.first_query + torch.arange(rows, device=strip.weights.device)[:, None]
-    key = strip.first_key + torch.arange(columns, device=strip.weights.device)[None, :]
-    return float((strip.weights * (key > query)).abs().max())
+    key = strip.first_key + torch.arange(columns, device=strip.weights.device)[None, :] - start
+    later = key > query
+    if stop is not None:
+        later &= (key >= 0) & (key < stop - start)
+    return float((strip.weights * later).abs().max())
 
 
 def floats(output: Any) -> list[Tensor]:

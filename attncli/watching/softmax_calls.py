@@ -123,11 +123,9 @@ class Watcher(TorchFunctionMode):
                 "attention): its maps cannot be captured."
             )
         if not self.running:
-            waiting, self.pending = self.pending, {}
-            while waiting:
-                _, found = waiting.popitem()
-                if found.used or is_held(found):
-                    self.unclaimed.append(found.module)
+            waiting = list(self.pending.values())
+            self.pending.clear()
+            self.unclaimed += [found.module for found in waiting if found.used or is_held(found)]
 
     def __torch_function__(
         self,
@@ -158,8 +156,9 @@ class Watcher(TorchFunctionMode):
         )
         if is_last(result, args, kwargs):
             number = max(self.pending, default=0) + 1
+            inside = [each for each in self.running if type(each) is not nn.Softmax]
             self.pending[number] = PendingMap(
-                self.running[-1], weights, unmasked(exact[0]), exact[0], []
+                (inside or self.running)[-1], weights, unmasked(exact[0]), exact[0], []
             )
             self.mark(result, number)
         return result

@@ -243,7 +243,9 @@ def test_the_papers_algorithm_is_reproduced_and_follows_the_logarithm(
     separator = "," if ":" in method else ":"
     widths = []
     known = REPLICATION[method, k, epsilon]
-    lengths = [length for length in known if length < 1024 or "svd" not in method]  # whose search takes long
+    lengths = [
+        length for length in known if length < 1024 or "svd" not in method
+    ]  # whose search takes long
     for length in lengths:
         many, few = (
             mean_and_spread(f"{method}{separator}draws={draws}", k, length, request)

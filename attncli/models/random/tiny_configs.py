@@ -12,6 +12,7 @@ from typing import Any
 
 from transformers import CONFIG_MAPPING, PreTrainedConfig
 
+from attncli.models.random.stand_ins import native
 from attncli.models.random.tiny_overrides import CONVOLUTIONAL, OVERRIDES
 from attncli.models.random.tiny_sizes import Units, scaled_together, tiny_size
 
@@ -22,6 +23,8 @@ LAYER_INDICES = re.compile(
     r".*(index(es)?|indices|idxs?|_layers|layer_ids?|hook_ids|_blocks|vision_feature_layer)"
 )
 """Attributes that list layers by their numbers."""
+SPECIAL_LAYERS = {"cross_attention_layers"}
+"""Numbers of layers of another kind than all others, of which one must stay."""
 STAGE_WIDTHS = re.compile(r".*(hidden_sizes|embed_dims?|dim_per_stage|channel_list)")
 STAGE_DEPTHS = re.compile(r"depths?|.*(num_blocks|blocks_per_stage|numb_of_layers|repeats)")
 IMAGE_SIDES = re.compile(r"(pretrain_)?image_size|img_size|input_resolution")
@@ -89,7 +92,7 @@ class Shrinker:
         """What one attribute becomes."""
         name = path.rpartition(".")[2]
         if isinstance(value, PreTrainedConfig):
-            return self.shrink(value, f"{path}.")
+            return self.shrink(native(config, name, value), f"{path}.")
         if isinstance(value, dict):
             return {key: self.small(config, str(key), inner, kept) for key, inner in value.items()}
         if isinstance(value, (list, tuple)) and not name.startswith("conv_"):
@@ -126,7 +129,9 @@ class Shrinker:
         if STAGE_DEPTHS.fullmatch(name):
             return [min(value, self.units.layers) for value in values]
         if LAYER_INDICES.fullmatch(name):
-            return sorted({value * len(kept) // layers if layers else value for value in values})
+            numbers = sorted({value * len(kept) // layers if layers else value for value in values})
+            everywhere = name in SPECIAL_LAYERS and 1 < len(numbers) == len(kept)
+            return numbers[1:] if everywhere and len(values) < layers else numbers
         if IMAGE_SIDES.fullmatch(name):
             return [image_side(config, value) for value in values]
         if STAGE_WIDTHS.fullmatch(name):

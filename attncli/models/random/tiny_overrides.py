@@ -153,7 +153,24 @@ OVERRIDES: Mapping[str, Overrides] = {
     },
     "step3p5": {"sliding_window": 4},
     "time_series_transformer": FORECASTS,
+    "lw_detr": {"projector_scale_factors": [1.0]},
+    # ids that the default leaves open
+    **{
+        kind: {"image_token_id": 120, "num_query_tokens": 8}
+        for kind in ("blip-2", "instructblip")
+    },
+    "instructblipvideo": {"video_token_id": 120, "num_query_tokens": 8},
+    "kosmos-2": {"latent_query_num": 8},
     # sizes that must agree
+    "clvp": {"projection_dim": 64},
+    "depth_pro": {"patch_size": 64},
+    "efficientloftr": {"hidden_size": 256},
+    "fun_asr_nano_adaptor": {"intermediate_size": lambda units: units.width // 4},
+    "janus_vqgan": {"num_patches": 4},
+    "superglue": {"hidden_size": 256, "keypoint_encoder_sizes": [32, 64, 128, 256]},
+    "vibevoice_asr": {"acoustic_tokenizer_chunk_size": 3200},
+    "vitmatte": {"fusion_hidden_sizes": [256, 128, 64, 32]},
+    "xcodec": {"codebook_dim": lambda units: 1024 + units.width},
     "align": {"projection_dim": 640},
     "d_fine": DECODED_CHANNELS,
     "deimv2": DECODED_CHANNELS,

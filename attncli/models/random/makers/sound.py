@@ -13,7 +13,7 @@ WITH_CHANNEL_AXIS = re.compile(
     r"dac|encodec|mimi.*|pe_audio.*|pocket_tts.*|xcodec2?|neucodec|vibevoice.*"
 )
 """Codecs, whose waveforms have an axis of channels."""
-BINS_FIRST = {"clvp", "glmasr_encoder", "voxtral_realtime", "voxtral_realtime_encoder"}
+BINS_FIRST = {"clvp", "glmasr_encoder", "qwen3_asr_encoder", "voxtral_realtime", "voxtral_realtime_encoder"}
 UNBATCHED = {"qwen2_5_omni_audio_encoder", "qwen3_omni_moe_audio_encoder"}
 """Spectrograms of these types are [bin, frame] although no learned positions say so."""
 
@@ -25,8 +25,10 @@ def waveform(drawn: Drawing) -> Tensor:
     if drawn.kind == "audio-spectrogram-transformer":
         return drawn.floats(1, drawn.size("max_length"), drawn.size("num_mel_bins"))
     strides = getattr(drawn.config, "conv_stride", None) or (320,)
+    whole = getattr(drawn.config, "samples_per_token", 1)
     channels = (1,) if WITH_CHANNEL_AXIS.fullmatch(drawn.kind) else ()
-    return drawn.floats(1, *channels, (drawn.tokens + 2) * prod(strides))
+    samples = -(-(drawn.tokens + 2) * prod(strides) // whole) * whole
+    return drawn.floats(1, *channels, samples)
 
 
 def bins(drawn: Drawing) -> int:
@@ -84,5 +86,6 @@ SOUND: Mapping[str, Maker] = {
     "mel_spectrogram": lambda drawn: drawn.floats(1, drawn.size("mel_dim"), drawn.tokens),
     "audio_mel": lambda drawn: drawn.floats(1, frames(drawn), bins(drawn)),
     "audio_mel_mask": lambda drawn: torch.zeros(1, frames(drawn), dtype=torch.bool),
+    "mask": lambda drawn: torch.ones(1, 4 * drawn.tokens, dtype=torch.bool),
     "latents": lambda drawn: drawn.floats(1, drawn.width, drawn.tokens),
 }

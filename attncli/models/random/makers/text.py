@@ -1,12 +1,14 @@
 """Inputs of models that read text."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedConfig
 
+from attncli.models.model_classes import configs_of
 from attncli.models.random.makers.drawing import Drawing, Maker
+from attncli.models.random.makers.images import FRAMES, FRAMES_FIRST_IMAGES
 
 
 def input_ids(drawn: Drawing) -> Tensor:
@@ -19,7 +21,36 @@ def input_ids(drawn: Drawing) -> Tensor:
         return drawn.ids(vocabulary(drawn), codebooks, drawn.tokens)
     if drawn.kind == "dia_decoder":
         return drawn.ids(vocabulary(drawn), 1, drawn.tokens, drawn.size("num_channels"))
-    return drawn.ids(vocabulary(drawn), 1, drawn.tokens)
+    text = drawn.ids(vocabulary(drawn), 1, drawn.tokens)
+    return torch.cat([image_places(drawn), text], dim=1)
+
+
+def image_places(drawn: Drawing) -> Tensor:
+    """[item, place]: ids in whose places an image's features go, where the model is given both."""
+    token = next(iter(image_tokens(drawn)), None)
+    if "pixel_values" not in drawn.names or token is None:
+        return torch.zeros(1, 0, dtype=torch.long)
+    return torch.full((1, features_of_images(drawn)), token)
+
+
+def image_tokens(drawn: Drawing) -> Iterator[int]:
+    for config in configs_of(drawn.config):
+        for name in ("image_token_id", "image_token_index", "video_token_id"):
+            found = vars(config).get(config.attribute_map.get(name, name))
+            if isinstance(found, int):
+                yield found
+
+
+def features_of_images(drawn: Drawing) -> int:
+    """How many tokens an image becomes: as many as queries are asked about it, in every frame of a video."""
+    queries = drawn.size("num_query_tokens", default=0)
+    return queries * (FRAMES if drawn.kind in FRAMES_FIRST_IMAGES else 1)
+
+
+def marked_places(drawn: Drawing) -> Tensor:
+    """[item, token]: whether an image's features take the token's place."""
+    queries = torch.arange(drawn.tokens) < drawn.size("latent_query_num")
+    return queries.long().unsqueeze(0)
 
 
 def vocabulary(drawn: Drawing) -> int:
@@ -43,6 +74,14 @@ def decoder_input_ids(drawn: Drawing) -> Tensor:
     return drawn.ids(drawn.size("vocab_size"), 1, drawn.tokens)
 
 
+PATCH = 3
+"""Bytes of a patch."""
+
+
+def documents(drawn: Drawing) -> int:
+    return drawn.size("n_docs")
+
+
 def boxes(drawn: Drawing) -> Tensor:
     """[item, token, (left, top, right, bottom)], right of left and below top."""
     corners = torch.randint(0, 32, (1, drawn.tokens, 2), generator=drawn.generator)
@@ -57,4 +96,13 @@ TEXT: Mapping[str, Maker] = {
     "task_inputs": lambda drawn: drawn.ids(64, 1, drawn.size("task_seq_len")),
     "bbox": boxes,
     "attention_mask": lambda drawn: torch.ones(1, drawn.tokens, dtype=torch.long),
+    "image_embeds_position_mask": marked_places,
+    "classes_structure": lambda drawn: torch.tensor([1]),
+    # documents found for a question
+    "context_input_ids": lambda drawn: drawn.ids(vocabulary(drawn), documents(drawn), drawn.tokens),
+    "context_attention_mask": lambda drawn: torch.ones(documents(drawn), drawn.tokens, dtype=torch.long),
+    "doc_scores": lambda drawn: drawn.floats(1, documents(drawn)),
+    # bytes gathered into patches
+    "num_patches": lambda drawn: torch.tensor(drawn.tokens // PATCH),
+    "patch_ids": lambda drawn: (torch.arange(drawn.tokens) // PATCH).clamp(max=drawn.tokens // PATCH - 1)[None],
 }

@@ -1,0 +1,19 @@
+"""What takes the place of a part that another package would draw, so that a tiny model needs transformers alone."""
+
+from transformers import CONFIG_MAPPING, PreTrainedConfig
+
+FOREIGN = "timm_backbone"
+
+
+def native(config: PreTrainedConfig, name: str, nested: PreTrainedConfig) -> PreTrainedConfig:
+    """The nested config, or the backbone that the class itself takes where timm is not asked for, read at the same stages."""
+    if nested.model_type != FOREIGN:
+        return nested
+    spec = getattr(type(config), "sub_configs_defaults", {}).get(name)
+    kind = getattr(spec, "model_type", FOREIGN)
+    if kind == FOREIGN:
+        return nested
+    said = {
+        key: value for key, value in spec.init_kwargs.items() if key not in ("out_features", "out_indices")
+    }
+    return CONFIG_MAPPING[kind](**said, out_indices=list(nested.out_indices))

@@ -40,16 +40,25 @@ BESIDE = {
 """Inputs that say which part of another is real: wanted with that one."""
 
 BY_TYPE = {
-    "blt_local_encoder": {"num_patches", "patch_ids"},
+    "blt_global_transformer": {"attention_mask"},
+    "blt_local_decoder": {"attention_mask"},
+    "blt_local_encoder": {"attention_mask", "num_patches", "patch_ids"},
     "idefics": {"image_attention_mask"},
     "instructblip": {"input_ids"},
     "instructblipvideo": {"input_ids"},
     "kosmos-2": {"image_embeds_position_mask"},
+    "muse_glimmer_assistant": {"attention_mask"},
+    "moshi_depth": {"attention_mask"},
     "paddleocr_vl_vision": {"grid_thw"},
+    "pi0": {"input_ids", "pixel_values", "pixel_attention_mask"},
     "rag": {"context_input_ids", "context_attention_mask", "doc_scores"},
     "vit_mae": {"noise"},
+    "voxtral_realtime_text": {"t_cond"},
 }
 """What single types want besides; without noise, MAE's forward draws its own."""
+
+EMBEDDED_ELSEWHERE = {"qwen3_omni_moe_talker_text", "qwen3_omni_moe_talker_code_predictor"}
+"""Whose forward takes no ids, although the class has embeddings or asks for some."""
 
 OF_OTHER_PARTS = (
     "encoder_hidden_states",
@@ -129,7 +138,8 @@ def wanted(model: PreTrainedModel) -> list[str]:
         given.add("input_ids")
     if "input_ids" in given & set(named) and "inputs_embeds" in named and not embeds(model):
         given = given - {"input_ids"} | {"inputs_embeds"}
-    return [name for name in named if name in given]
+    passed_on = BY_TYPE.get(model.config.model_type, set()) - set(named)
+    return [*(name for name in named if name in given), *sorted(passed_on)]
 
 
 def stands_beside_text(config: PreTrainedConfig) -> bool:
@@ -147,7 +157,6 @@ def stands_beside_text(config: PreTrainedConfig) -> bool:
 
 def embeds(model: PreTrainedModel) -> bool:
     """Whether it turns ids into embeddings itself, rather than another part of the model it belongs to."""
-    try:
-        return model.get_input_embeddings() is not None
-    except NotImplementedError:
+    if model.config.model_type in EMBEDDED_ELSEWHERE:
         return False
+    return any(isinstance(module, nn.Embedding) for module in model.modules())

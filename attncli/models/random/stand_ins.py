@@ -13,7 +13,7 @@ def native(config: PreTrainedConfig, name: str, nested: PreTrainedConfig) -> Pre
     kind = getattr(spec, "model_type", FOREIGN)
     if kind == FOREIGN:
         return nested
-    said = {
-        key: value for key, value in spec.init_kwargs.items() if key not in ("out_features", "out_indices")
-    }
-    return CONFIG_MAPPING[kind](**said, out_indices=list(nested.out_indices))
+    said = dict(spec.init_kwargs)
+    if said.pop("out_features", None):  # the last stage alone, where the class reads several of timm's
+        said["out_indices"] = list(nested.out_indices)
+    return CONFIG_MAPPING[kind](**said)

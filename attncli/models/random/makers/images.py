@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attncli.models.model_classes import configs_of
-from attncli.models.random.makers.drawing import Drawing, Maker, features
+from attncli.models.random.makers.drawing import Drawing, Maker, features, sequence
 
 FRAMES = 4
 """Of a video whose length no config says."""
@@ -44,6 +44,8 @@ def pixel_values(drawn: Drawing) -> Tensor:
         return torch.stack([image(drawn), image(drawn)], dim=1)
     if drawn.kind in IMAGE_LISTS:
         return image(drawn).unsqueeze(1)
+    if drawn.kind == "pi0":
+        return image(drawn)[:, None]
     return image(drawn)
 
 
@@ -63,6 +65,12 @@ def image_sides(drawn: Drawing) -> tuple[int, int]:
 
 def own_sides(drawn: Drawing) -> tuple[int, int]:
     names = ("image_size", "img_size", "input_size", "pretrain_image_size", "max_img_size")
+    ratios = getattr(drawn.config, "scaled_images_ratios", None)
+    if ratios:  # of which the smallest is to hold a patch
+        side = round(drawn.size("patch_size") / min(ratios))
+        return side, side
+    if drawn.kind == "seggpt":  # whose size is that of image and prompt, one above the other
+        return (shorter := min(drawn.config.image_size)), shorter
     for config in configs_of(drawn.config):
         for name in names:
             side = vars(config).get(name)
@@ -146,7 +154,12 @@ IMAGES: Mapping[str, Maker] = {
     "image_grid_thw": grid,
     "spatial_shapes": lambda drawn: torch.tensor([[GRID_SIDE, GRID_SIDE]]),
     "pixel_position_ids": patch_places,
-    "pixel_attention_mask": lambda drawn: torch.ones(1, GRID_SIDE**2, dtype=torch.long),
+    "pixel_attention_mask": lambda drawn: torch.ones(1, 1, dtype=torch.bool)
+    if drawn.kind == "pi0"
+    else torch.ones(1, GRID_SIDE**2, dtype=torch.long),
+    "patch_embeds": lambda drawn: drawn.floats(1, drawn.width, GRID_SIDE, GRID_SIDE)
+    if drawn.kind == "unlimited_ocr_vision_encoder"
+    else sequence(drawn),
     "target_sizes": lambda drawn: torch.tensor([[GRID_SIDE, GRID_SIDE]]),
     "image_attention_mask": lambda drawn: torch.ones(1, drawn.tokens, 1, dtype=torch.long),
     "merge_sizes": lambda drawn: torch.ones(1, dtype=torch.long),

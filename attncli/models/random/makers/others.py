@@ -47,6 +47,10 @@ def past_time_features(drawn: Drawing) -> Tensor:
 OTHERS: Mapping[str, Maker] = {
     "hidden_states": hidden_states,
     "encoder_hidden_states": encoder_states,
+    "t_cond": lambda drawn: drawn.floats(1, 1, drawn.width),
+    "context_hidden_states": lambda drawn: drawn.floats(
+        1, drawn.tokens, drawn.width * len(getattr(drawn.config, "target_layer_ids", None) or [0])
+    ),
     "last_hidden_state": lambda drawn: drawn.floats(
         1, min(drawn.size("num_codebooks", default=drawn.tokens), drawn.tokens), drawn.size("input_size", default=drawn.width)
     ),

@@ -14,6 +14,8 @@ WITH_CHANNEL_AXIS = re.compile(
 )
 """Codecs, whose waveforms have an axis of channels."""
 BINS_FIRST = {"clvp", "glmasr_encoder", "qwen3_asr_encoder", "voxtral_realtime", "voxtral_realtime_encoder"}
+BESIDE_A_WAVEFORM = {"neucodec", "xcodec2"}
+"""Of which the spectrogram has as many frames as the waveform beside it."""
 UNBATCHED = {"qwen2_5_omni_audio_encoder", "qwen3_omni_moe_audio_encoder"}
 """Spectrograms of these types are [bin, frame] although no learned positions say so."""
 
@@ -33,6 +35,8 @@ def waveform(drawn: Drawing) -> Tensor:
 
 def bins(drawn: Drawing) -> int:
     """Features of a frame, into which some models stack several frames."""
+    if drawn.kind == "musicgen_melody":
+        return drawn.size("num_chroma")
     if drawn.kind.startswith("granite_speech5"):
         return 4 * drawn.size("num_mel_bins")
     return drawn.size(
@@ -49,6 +53,8 @@ def bins(drawn: Drawing) -> int:
 def frames(drawn: Drawing) -> int:
     """As many as learned positions have room for, which models insist on."""
     positions = drawn.size("max_source_positions", default=0)
+    if drawn.kind in BESIDE_A_WAVEFORM:
+        return drawn.tokens + 2
     if bins_first(drawn) and positions:
         return 2 * positions
     return 2 * drawn.size("n_window", default=4 * drawn.tokens)
@@ -56,6 +62,8 @@ def frames(drawn: Drawing) -> int:
 
 def bins_first(drawn: Drawing) -> bool:
     """Convolutions over time, as in Whisper, take bins as channels."""
+    if drawn.kind in BESIDE_A_WAVEFORM:
+        return False
     fixed = drawn.size("max_source_positions", default=0) and not hasattr(
         drawn.config, "input_feat_per_channel"
     )

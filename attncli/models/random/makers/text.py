@@ -13,15 +13,13 @@ from attncli.models.random.makers.images import FRAMES, FRAMES_FIRST_IMAGES
 
 def input_ids(drawn: Drawing) -> Tensor:
     codebooks = drawn.size("num_codebooks", default=1)
-    if drawn.kind in ("moshi_depth", "csm_depth_decoder_model"):
-        return drawn.ids(vocabulary(drawn), 1, min(codebooks, drawn.tokens))
     if drawn.kind == "kyutai_speech_to_text":
         return drawn.ids(vocabulary(drawn), 1, drawn.tokens, codebooks + 1)
-    if drawn.kind.startswith("musicgen"):
+    if drawn.kind.startswith("musicgen") and "decoder_input_ids" not in drawn.names:
         return drawn.ids(vocabulary(drawn), codebooks, drawn.tokens)
     if drawn.kind == "dia_decoder":
         return drawn.ids(vocabulary(drawn), 1, drawn.tokens, drawn.size("num_channels"))
-    text = drawn.ids(vocabulary(drawn), 1, drawn.tokens)
+    text = drawn.ids(vocabulary(drawn), 1, codes(drawn))
     return torch.cat([image_places(drawn), text], dim=1)
 
 
@@ -43,6 +41,8 @@ def image_tokens(drawn: Drawing) -> Iterator[int]:
 
 def features_of_images(drawn: Drawing) -> int:
     """How many tokens an image becomes: as many as queries are asked about it, in every frame of a video."""
+    if drawn.kind == "pi0":
+        return (drawn.size("image_size") // drawn.size("patch_size")) ** 2
     queries = drawn.size("num_query_tokens", default=0)
     return queries * (FRAMES if drawn.kind in FRAMES_FIRST_IMAGES else 1)
 
@@ -65,6 +65,9 @@ def vocabulary(drawn: Drawing) -> int:
 
 
 def decoder_input_ids(drawn: Drawing) -> Tensor:
+    if drawn.kind.startswith("musicgen"):
+        decoder = drawn.config.decoder
+        return drawn.ids(decoder.vocab_size, decoder.num_codebooks, drawn.tokens)
     for name in ("decoder", "decoder_config", "text_config"):
         nested = getattr(drawn.config, name, None)
         if isinstance(nested, PreTrainedConfig) and hasattr(nested, "vocab_size"):
@@ -72,6 +75,24 @@ def decoder_input_ids(drawn: Drawing) -> Tensor:
             shape = (1, drawn.tokens, channels) if drawn.kind == "dia" else (1, drawn.tokens)
             return drawn.ids(nested.vocab_size, *shape)
     return drawn.ids(drawn.size("vocab_size"), 1, drawn.tokens)
+
+
+def all_or_causal(drawn: Drawing) -> Tensor:
+    """[item, token] that hides nothing; parts that hand it to their layers as it is want it added: [item, 1, token, token]."""
+    if drawn.kind.startswith("blt_"):
+        least = torch.finfo(drawn.model.dtype).min
+        ahead = torch.full((drawn.tokens, drawn.tokens), least, dtype=drawn.model.dtype)
+        return ahead.triu(1)[None, None]
+    return torch.ones(1, codes(drawn), dtype=torch.long)
+
+
+def codes(drawn: Drawing) -> int:
+    """Tokens of a text, or of a decoder that writes one token per codebook, or of the context before one."""
+    if "context_hidden_states" in drawn.names:
+        return 2 * drawn.tokens
+    if drawn.kind in ("moshi_depth", "csm_depth_decoder_model"):
+        return min(drawn.size("num_codebooks"), drawn.tokens)
+    return drawn.tokens
 
 
 PATCH = 3
@@ -95,7 +116,7 @@ TEXT: Mapping[str, Maker] = {
     "qformer_input_ids": lambda drawn: drawn.ids(64, 1, drawn.tokens),
     "task_inputs": lambda drawn: drawn.ids(64, 1, drawn.size("task_seq_len")),
     "bbox": boxes,
-    "attention_mask": lambda drawn: torch.ones(1, drawn.tokens, dtype=torch.long),
+    "attention_mask": all_or_causal,
     "image_embeds_position_mask": marked_places,
     "classes_structure": lambda drawn: torch.tensor([1]),
     # documents found for a question

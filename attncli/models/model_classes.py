@@ -52,7 +52,9 @@ def modelling_files(kind: type[PreTrainedConfig]) -> Iterator[ModuleType]:
     """The file beside the config's own, and any other in its folder."""
     folder, _, own = kind.__module__.rpartition(".configuration_")
     try:
-        names = [found.name for found in pkgutil.iter_modules(importlib.import_module(folder).__path__)]
+        names = [
+            found.name for found in pkgutil.iter_modules(importlib.import_module(folder).__path__)
+        ]
     except (ImportError, ValueError):
         return
     files = [name for name in names if name.startswith("modeling_")]

@@ -171,7 +171,8 @@ def refuse_leaks(model: nn.Module, stream: Stream, causal: frozenset[Site]) -> N
             and not lifted(module)
         ):
             raise InputError(
-                f"{site.name} is causal by its own account, but its captured attention looks ahead."
+                f"{site.name} is causal by its own account and handed no mask, but its eager attention looks ahead: "
+                "sdpa would not, and which of the two the model means is not known."
             )
 
 

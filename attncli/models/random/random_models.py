@@ -17,6 +17,7 @@ from transformers import CONFIG_MAPPING, PreTrainedConfig, PreTrainedModel
 from attncli.errors import AttnError, InputError, LimitError, UsageError, unknown_name
 from attncli.limits import require_memory
 from attncli.models.files.folders import refuse_endless
+from attncli.models.library_errors import zero_divisor
 from attncli.models.model_classes import body_class, body_classes, configs_of
 from attncli.models.quiet import quiet
 from attncli.models.random.size_words import check_sizes, resolved, with_sizes
@@ -74,7 +75,10 @@ def drawn_or_part(config: PreTrainedConfig, seed: int) -> tuple[PreTrainedModel,
             raise
         needed = f"{config.model_type} needs {library(error)}, which is not installed"
         return drawn(text, seed), f"{needed}: its text model alone was built."
-    return model, "" if whole is config else f"Of {config.model_type}, {whole.model_type} was built."
+    return (
+        model,
+        "" if whole is config else f"Of {config.model_type}, {whole.model_type} was built.",
+    )
 
 
 def main_part(config: PreTrainedConfig) -> PreTrainedConfig:
@@ -111,10 +115,14 @@ def configured(arch: str, sizes: Mapping[str, Size]) -> tuple[PreTrainedConfig, 
             note = f"{arch}'s own sizes do not go with these: what is not given is tiny instead."
             return tiny(arch, sizes), True, note
         check_sizes(config)
-    count = parameters_of(config)
-    if count is not None and count <= LARGEST_DEFAULT:
-        return config, False, ""
-    why = "cannot be built" if count is None else f"make {count:.2g} parameters"
+    try:
+        count = parameters_of(config)
+    except ImportError as error:
+        why = f"need {library(error)}, which is not installed"
+    else:
+        if count is not None and count <= LARGEST_DEFAULT:
+            return config, False, ""
+        why = "cannot be built" if count is None else f"make {count:.2g} parameters"
     note = f"{arch}'s own sizes {why}: what is not given is tiny instead."
     return tiny(arch, sizes), True, note
 
@@ -132,7 +140,10 @@ def tiny(arch: str, sizes: Mapping[str, Size]) -> PreTrainedConfig:
         words.setdefault("key_heads", gcd(words["heads"], Units().key_heads))
     config = tiny_config(arch, replace(Units(), **words), given)
     check_sizes(config)
-    count = parameters_of(config) or 0
+    try:
+        count = parameters_of(config) or 0
+    except ImportError:  # said where the model is built
+        count = 0
     require_memory(DRAWN * count, f"random:{arch} of {count:,} numbers", "choose smaller sizes")
     return config
 
@@ -149,11 +160,13 @@ UNITS = {
 
 
 def parameters_of(config: PreTrainedConfig) -> int | None:
-    """Counted without memory; None where the class cannot be built from this config."""
+    """Counted without memory; None where the class cannot be built from this config. A missing library is an ImportError."""
     try:
         config = main_part(config)
         with torch.device("meta"), torch.random.fork_rng(devices=[]):
             model = first_built(config, lambda found: found(config))
+    except ImportError:
+        raise
     except Exception:  # whatever the class raises: the tiny config that is tried next says why
         return None
     held = (*model.parameters(), *model.buffers())
@@ -217,7 +230,10 @@ def refusals(arch: str, sizes: Mapping[str, Size]) -> Iterator[None]:
             f"model type '{arch}' needs {library(error)}, which is not installed: install it or choose another type."
         ) from error
     except Exception as error:
-        said = " ".join(str(error.__cause__ or error).split()).rstrip(".")
+        if isinstance(error, ZeroDivisionError):
+            said = zero_divisor(error)
+        else:
+            said = " ".join(str(error.__cause__ or error).split()).rstrip(".")
         if set(sizes) - {"tiny"}:
             raise UsageError(f"random:{arch} cannot have these sizes: {said}.") from error
         raise InputError(

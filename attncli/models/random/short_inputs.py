@@ -55,4 +55,3 @@ def in_parts(model: PreTrainedModel) -> bool:
     return any(
         vars(config).get(name) for config in configs_of(model.config) for name in NOT_ONE_ROW
     )
-

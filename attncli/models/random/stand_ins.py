@@ -14,6 +14,8 @@ def native(config: PreTrainedConfig, name: str, nested: PreTrainedConfig) -> Pre
     if kind == FOREIGN:
         return nested
     said = dict(spec.init_kwargs)
-    if said.pop("out_features", None):  # the last stage alone, where the class reads several of timm's
+    if said.pop(
+        "out_features", None
+    ):  # the last stage alone, where the class reads several of timm's
         said["out_indices"] = list(nested.out_indices)
     return CONFIG_MAPPING[kind](**said)

@@ -205,7 +205,11 @@ def first_of_each_kind(config: PreTrainedConfig, count: int) -> list[int]:
 
 def feature_sizes(config: PreTrainedConfig, sides: Sequence[Sequence[int]]) -> list[list[int]]:
     """Rows and columns of the maps that a backbone hands on, for the image it sees when it is tiny."""
-    seen = [inner for inner in configs_of(config) if inner is not config and hasattr(inner, "image_size")]
+    seen = [
+        inner
+        for inner in configs_of(config)
+        if inner is not config and hasattr(inner, "image_size")
+    ]
     if not seen:
         return [list(each) for each in sides]
     nested = seen[0]

@@ -155,10 +155,7 @@ OVERRIDES: Mapping[str, Overrides] = {
     "time_series_transformer": FORECASTS,
     "lw_detr": {"projector_scale_factors": [1.0]},
     # ids that the default leaves open
-    **{
-        kind: {"image_token_id": 120, "num_query_tokens": 8}
-        for kind in ("blip-2", "instructblip")
-    },
+    **{kind: {"image_token_id": 120, "num_query_tokens": 8} for kind in ("blip-2", "instructblip")},
     "instructblipvideo": {"video_token_id": 120, "num_query_tokens": 8},
     "kosmos-2": {"latent_query_num": 8},
     # sizes that must agree

@@ -95,7 +95,11 @@ def noise(drawn: Drawing) -> Tensor:
 def patch_count(drawn: Drawing) -> int:
     """Of one image: as many as there are positions where a model cannot do with fewer."""
     side = -(-GRID_SIDE // (pool := drawn.size("pooling_kernel_size", default=1))) * pool
-    return drawn.size("num_position_embeddings", default=side**2) if drawn.kind == "molmo2_vision" else side**2
+    return (
+        drawn.size("num_position_embeddings", default=side**2)
+        if drawn.kind == "molmo2_vision"
+        else side**2
+    )
 
 
 def merged_patches(drawn: Drawing) -> Tensor:
@@ -107,7 +111,9 @@ def merged_patches(drawn: Drawing) -> Tensor:
 def cubes(drawn: Drawing) -> Tensor:
     """[patch, frame, row, column, channel]"""
     side = drawn.size("patch_size")
-    return drawn.floats(GRID_SIDE, drawn.size("temporal_patch_size"), side, side, drawn.size("num_channels"))
+    return drawn.floats(
+        GRID_SIDE, drawn.size("temporal_patch_size"), side, side, drawn.size("num_channels")
+    )
 
 
 def patch_places(drawn: Drawing) -> Tensor:
@@ -154,12 +160,16 @@ IMAGES: Mapping[str, Maker] = {
     "image_grid_thw": grid,
     "spatial_shapes": lambda drawn: torch.tensor([[GRID_SIDE, GRID_SIDE]]),
     "pixel_position_ids": patch_places,
-    "pixel_attention_mask": lambda drawn: torch.ones(1, 1, dtype=torch.bool)
-    if drawn.kind == "pi0"
-    else torch.ones(1, GRID_SIDE**2, dtype=torch.long),
-    "patch_embeds": lambda drawn: drawn.floats(1, drawn.width, GRID_SIDE, GRID_SIDE)
-    if drawn.kind == "unlimited_ocr_vision_encoder"
-    else sequence(drawn),
+    "pixel_attention_mask": lambda drawn: (
+        torch.ones(1, 1, dtype=torch.bool)
+        if drawn.kind == "pi0"
+        else torch.ones(1, GRID_SIDE**2, dtype=torch.long)
+    ),
+    "patch_embeds": lambda drawn: (
+        drawn.floats(1, drawn.width, GRID_SIDE, GRID_SIDE)
+        if drawn.kind == "unlimited_ocr_vision_encoder"
+        else sequence(drawn)
+    ),
     "target_sizes": lambda drawn: torch.tensor([[GRID_SIDE, GRID_SIDE]]),
     "image_attention_mask": lambda drawn: torch.ones(1, drawn.tokens, 1, dtype=torch.long),
     "merge_sizes": lambda drawn: torch.ones(1, dtype=torch.long),

@@ -52,7 +52,9 @@ OTHERS: Mapping[str, Maker] = {
         1, drawn.tokens, drawn.width * len(getattr(drawn.config, "target_layer_ids", None) or [0])
     ),
     "last_hidden_state": lambda drawn: drawn.floats(
-        1, min(drawn.size("num_codebooks", default=drawn.tokens), drawn.tokens), drawn.size("input_size", default=drawn.width)
+        1,
+        min(drawn.size("num_codebooks", default=drawn.tokens), drawn.tokens),
+        drawn.size("input_size", default=drawn.width),
     ),
     "inputs_embeds": sequence,
     "query_embeds": sequence,

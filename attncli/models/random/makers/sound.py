@@ -13,7 +13,13 @@ WITH_CHANNEL_AXIS = re.compile(
     r"dac|encodec|mimi.*|pe_audio.*|pocket_tts.*|xcodec2?|neucodec|vibevoice.*"
 )
 """Codecs, whose waveforms have an axis of channels."""
-BINS_FIRST = {"clvp", "glmasr_encoder", "qwen3_asr_encoder", "voxtral_realtime", "voxtral_realtime_encoder"}
+BINS_FIRST = {
+    "clvp",
+    "glmasr_encoder",
+    "qwen3_asr_encoder",
+    "voxtral_realtime",
+    "voxtral_realtime_encoder",
+}
 BESIDE_A_WAVEFORM = {"neucodec", "xcodec2"}
 """Of which the spectrogram has as many frames as the waveform beside it."""
 UNBATCHED = {"qwen2_5_omni_audio_encoder", "qwen3_omni_moe_audio_encoder"}

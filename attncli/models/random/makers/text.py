@@ -121,9 +121,13 @@ TEXT: Mapping[str, Maker] = {
     "classes_structure": lambda drawn: torch.tensor([1]),
     # documents found for a question
     "context_input_ids": lambda drawn: drawn.ids(vocabulary(drawn), documents(drawn), drawn.tokens),
-    "context_attention_mask": lambda drawn: torch.ones(documents(drawn), drawn.tokens, dtype=torch.long),
+    "context_attention_mask": lambda drawn: torch.ones(
+        documents(drawn), drawn.tokens, dtype=torch.long
+    ),
     "doc_scores": lambda drawn: drawn.floats(1, documents(drawn)),
     # bytes gathered into patches
     "num_patches": lambda drawn: torch.tensor(drawn.tokens // PATCH),
-    "patch_ids": lambda drawn: (torch.arange(drawn.tokens) // PATCH).clamp(max=drawn.tokens // PATCH - 1)[None],
+    "patch_ids": lambda drawn: (torch.arange(drawn.tokens) // PATCH).clamp(
+        max=drawn.tokens // PATCH - 1
+    )[None],
 }

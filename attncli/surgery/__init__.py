@@ -18,6 +18,7 @@ nameless      norms that are not called so
 anatomy       what was recognised in a model
 guards        what must hold of every block before anything is switched off
 proofs        forwards that prove what was recognised
+gaps          forwards that prove what lies between blocks
 examine       both together
 switched      the context in which parts are off
 published     what the published code leaves in ALBERT

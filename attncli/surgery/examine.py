@@ -7,6 +7,7 @@ from torch import nn
 
 from attncli.errors import InputError
 from attncli.surgery.anatomy import Anatomy, anatomy_of
+from attncli.surgery.gaps import check_between
 from attncli.surgery.guards import check_run, check_structure
 from attncli.surgery.kept_parts import Everything
 from attncli.surgery.proofs import check_nothing_passes, check_unchanged, seen
@@ -16,7 +17,7 @@ from attncli.watching.blocks import structure_of
 def examine(model: nn.Module, inputs: Mapping[str, Any]) -> Anatomy:
     """What the switches will act on; a model is refused where any part of any block is not understood.
 
-    Five forwards, with every block's output held: the inputs should be short. What is found holds for any length, and
+    Six forwards, more where something stands between blocks, with every block's output held: the inputs should be short. What is found holds for any length, and
     every later run checks that its blocks take the same path.
     """
     if any(module.training for module in model.modules()):
@@ -30,4 +31,5 @@ def examine(model: nn.Module, inputs: Mapping[str, Any]) -> Anatomy:
         check_run(run)
     check_unchanged(model, inputs, structure.stacks, tracked)
     check_nothing_passes(model, inputs, structure.stacks)
-    return anatomy_of(structure.stacks, [run for run, _ in tracked])
+    check_between(model, inputs, structure.stacks)
+    return anatomy_of(structure, [run for run, _ in tracked])

@@ -10,6 +10,8 @@ from attncli.errors import AttnError, InputError
 T = TypeVar("T")
 
 LONGEST_REASON = 300
+EXTRAS = {"timm": "vision"}
+"""Libraries that model classes ask for, and the extra of this package that brings them."""
 
 
 def understood(folder: Path, what: str, action: Callable[[], T]) -> T:
@@ -18,12 +20,24 @@ def understood(folder: Path, what: str, action: Callable[[], T]) -> T:
         return action()
     except (AttnError, MemoryError, KeyboardInterrupt):
         raise
+    except ImportError as error:
+        needed = library(error)
+        how = f"pip install 'attncli[{EXTRAS[needed]}]'" if needed in EXTRAS else "install it"
+        raise InputError(
+            f"{folder}: its code needs {needed}, which is not installed: {how}."
+        ) from error
     except ZeroDivisionError as error:
         raise InputError(f"{folder}: {what}: {zero_divisor(error)}.") from error
     except BaseException as error:  # a panic of the tokenizer library is no Exception
         raise InputError(
             f"{folder}: {what} ({type(error).__name__}: {first_line(error)})."
         ) from error
+
+
+def library(error: ImportError) -> str:
+    """The name that transformers' sentence about a missing library holds."""
+    words = str(error).split()
+    return words[words.index("the") + 1] if "the" in words[:-1] else str(error.name or error)
 
 
 def zero_divisor(error: ZeroDivisionError) -> str:

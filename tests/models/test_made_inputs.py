@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from transformers import CONFIG_MAPPING, BertConfig, BertModel
 
 from attncli.errors import InputError, UsageError
@@ -213,5 +214,18 @@ def test_a_division_by_zero_names_the_line_that_divides(tmp_path: Path) -> None:
     config.write_text(json.dumps({**json.loads(config.read_text()), "num_attention_heads": 0}))
     with pytest.raises(
         InputError, match=r"modeling_bert\.py divides by zero at its sizes \(.*num_attention_heads"
+    ):
+        load(parse(str(tmp_path)), LoadOptions())
+
+
+def test_a_checkpoint_whose_code_needs_a_library_says_how_to_get_it(tmp_path: Path) -> None:
+    """As detr's checkpoints on the hub, which name no backbone but timm's."""
+    if HAS_TIMM:
+        pytest.skip("timm is installed, so the whole model is built")
+    config = {"model_type": "detr", "architectures": ["DetrModel"], "use_timm_backbone": True, "backbone": "resnet50"}  # fmt: skip
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    save_file({"weight": torch.zeros(1)}, tmp_path / "model.safetensors")
+    with pytest.raises(
+        InputError, match=r"needs timm, which is not installed: pip install 'attncli\[vision\]'"
     ):
         load(parse(str(tmp_path)), LoadOptions())

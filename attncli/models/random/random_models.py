@@ -17,7 +17,7 @@ from transformers import CONFIG_MAPPING, PreTrainedConfig, PreTrainedModel
 from attncli.errors import AttnError, InputError, LimitError, UsageError, unknown_name
 from attncli.limits import require_memory
 from attncli.models.files.folders import refuse_endless
-from attncli.models.library_errors import zero_divisor
+from attncli.models.library_errors import library, zero_divisor
 from attncli.models.model_classes import body_class, body_classes, configs_of
 from attncli.models.quiet import quiet
 from attncli.models.random.size_words import check_sizes, resolved, with_sizes
@@ -239,9 +239,3 @@ def refusals(arch: str, sizes: Mapping[str, Size]) -> Iterator[None]:
         raise InputError(
             f"model type '{arch}' cannot be built from its config alone: {said}."
         ) from error
-
-
-def library(error: ImportError) -> str:
-    """The name that transformers' sentence about a missing library holds."""
-    words = str(error).split()
-    return words[words.index("the") + 1] if "the" in words else str(error.name)

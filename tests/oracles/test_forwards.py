@@ -15,8 +15,11 @@ from oracles.forwards.tiny_models import TINY
 torch.set_num_threads(1)
 
 CASTS_INSIDE = frozenset(
-    ["gemma3_text", "gpt_neo", "gpt_neox", "llama", "mistral", "qwen2", "t5", "vit", "xlnet"]
-)
+    [
+        "gemma3_text", "gemma4_text", "gpt_neo", "gpt_neox", "llama", "mistral", "qwen2", "qwen3_next", "t5", "vit",
+        "xlnet",
+    ]
+)  # fmt: skip
 """Models whose code goes to float32 somewhere, whatever their dtype."""
 
 

@@ -21,6 +21,7 @@ guards        what must hold of every block before anything is switched off
 mixing        which branches mix tokens though nothing attends in them
 kept_mixers   what is to be said of those
 proofs        forwards that prove what was recognised
+gaps          forwards that prove what lies between blocks
 examine       both together
 switched      the context in which parts are off
 published     what the published code leaves in ALBERT

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import pairwise, takewhile
 
 from attncli.surgery.block_run import BlockRun
 from attncli.surgery.kept_parts import Mixing
 from attncli.surgery.tags import Key, Kind, StreamPoint
-from attncli.watching.blocks import Stack
+from attncli.watching.blocks import Stack, Structure
 
 OF_ATTENTION = frozenset({"attention", "mixer", "parallel"})
 OF_MLP = frozenset({"mlp", "parallel", "beside"})
@@ -53,8 +53,25 @@ def lineages(run: BlockRun) -> list[list[StreamPoint]]:
     return [output.lineage() for output in run.outputs if output]
 
 
+def left_on(structure: Structure) -> Iterator[str]:
+    """What happens around the blocks, in words: the switches are about the blocks' own parts."""
+    for one in structure.outside:
+        yield f"{one.name} attends {one.where} and stays on: the states measured are the blocks' own."
+    for stack in structure.stacks:
+        gaps = [
+            f"{before.layer} and {after.layer}"
+            for before, after in pairwise(stack.calls)
+            if not after.joined
+        ]
+        if gaps:
+            yield (
+                f"{stack.name}: what the model makes of a state between blocks {', '.join(gaps)} stays on; "
+                "the states measured are what the blocks return."
+            )
+
+
 def anatomy_of(
-    stacks: tuple[Stack, ...], runs: list[BlockRun], mixing: Mixing, more: Iterable[str] = ()
+    structure: Structure, runs: list[BlockRun], mixing: Mixing, more: Iterable[str] = ()
 ) -> Anatomy:
     """The anatomy, from one run of every block."""
     paths = {(run.stack, run.call.layer): path_of(run) for run in runs}
@@ -75,8 +92,9 @@ def anatomy_of(
         notes.append(GAINS)
     if branch_norms:
         notes.append(NORMED_BRANCHES)
+    notes += left_on(structure)
     return Anatomy(
-        stacks,
+        structure.stacks,
         paths,
         merges=frozenset(
             (stack, layer, what.key) for stack, layer, what in bare if what.kind == "merge"

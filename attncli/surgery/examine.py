@@ -1,4 +1,4 @@
-"""A model's anatomy: recognised in one tracked forward, proved in three more.
+"""A model's anatomy: recognised in one tracked forward, proved in others.
 
 Where attention and MLP are not told apart by the softmax alone, two more try which branches mix tokens.
 """
@@ -11,6 +11,7 @@ from torch import nn
 from attncli.errors import InputError
 from attncli.surgery.anatomy import ADDITIONS, OF_MLP, Anatomy, anatomy_of, lineages
 from attncli.surgery.block_run import BlockRun
+from attncli.surgery.gaps import check_between
 from attncli.surgery.guards import (
     check_run,
     check_stream,
@@ -43,8 +44,9 @@ def examine(model: nn.Module, inputs: Mapping[str, Any]) -> Anatomy:
         check_run(run)
     check_unchanged(model, inputs, structure.stacks, tracked)
     check_nothing_passes(model, inputs, structure.stacks, mixing)
+    check_between(model, inputs, structure.stacks)
     notes = notes_on_mixers(model, inputs, structure.stacks, tracked, mixing, mlps)
-    return anatomy_of(structure.stacks, [run for run, _ in tracked], mixing, notes)
+    return anatomy_of(structure, [run for run, _ in tracked], mixing, notes)
 
 
 def recognised(

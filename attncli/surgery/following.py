@@ -7,7 +7,7 @@ import torch
 
 from attncli.surgery.block_run import BlockRun
 from attncli.surgery.sides import SCALE, is_number, is_per_feature, terms_of
-from attncli.surgery.tags import Tag, attach, derived, version_of
+from attncli.surgery.tags import Tag, attach, derived
 from attncli.watching.attention_calls import (
     LINEAR,
     PRODUCTS,
@@ -16,6 +16,7 @@ from attncli.watching.attention_calls import (
     is_attention,
     name_of,
     tensors_in,
+    version_of,
 )
 
 PIECES = frozenset(

@@ -13,12 +13,12 @@ from attncli.watching.blocks import BlockCall, Structure
 
 
 def check_structure(structure: Structure) -> None:
-    """All attention is in blocks, and nothing happens between two blocks."""
-    if structure.outside:
-        names = ", ".join(name or "the model itself" for name in structure.outside)
-        raise InputError(
-            f"{names} attends outside every block: switching parts of the blocks off would leave it on."
-        )
+    """Nothing attends between two blocks, nor does more than their state pass there."""
+    for one in structure.outside:
+        if one.between:
+            raise InputError(
+                f"{one.name} attends {one.where}, outside every block: switching parts of the blocks off would leave it on."
+            )
     for stack in structure.stacks:
         for call in stack.calls:
             check_call(stack.name, call)
@@ -26,9 +26,9 @@ def check_structure(structure: Structure) -> None:
 
 def check_call(stack: str, call: BlockCall) -> None:
     """The block takes what the one before it gave."""
-    if not call.joined:
+    if not call.alone:
         raise InputError(
-            f"{described(stack, call)} is not given what the block before it returns: "
+            f"{described(stack, call)} is given something else than the block before it returns, made of more than that: "
             "what happens between them is not understood."
         )
     if call.borrows:

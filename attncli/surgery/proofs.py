@@ -91,7 +91,7 @@ def check_nothing_passes(
     otherwise, and a path that this model's own weights close carries nothing.
     """
     zeroed = seen(model, inputs, stacks, NoAdditions(mixing))
-    noisy = seen(model, inputs, stacks, NoAdditions(mixing), noise)
+    noisy = seen(model, inputs, stacks, NoAdditions(mixing), all_noise)
     for (run, ones), (_, others) in zip(zeroed, noisy, strict=True):
         if not all(map(torch.equal, ones, others)):
             raise InputError(
@@ -100,7 +100,7 @@ def check_nothing_passes(
             )
 
 
-def noise(run: BlockRun, stream: torch.Tensor) -> torch.Tensor:
+def all_noise(run: BlockRun, stream: torch.Tensor) -> torch.Tensor:
     """In place of a block's input."""
     return torch.randn_like(stream)
 

@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 
 from attncli.surgery.code_places import CodePlace
+from attncli.watching.attention_calls import version_of
 
 Kind = Literal["input", "attention", "mixer", "mlp", "parallel", "beside", "norm"]
 """How a point of the stream came about: the block's input, a skip addition of an attention branch, of a branch that mixes
@@ -96,11 +97,6 @@ class Tag(NamedTuple):
     def moved(self, point: StreamPoint) -> "Tag":
         """The tag of the stream at a new point."""
         return Tag(self.run, point, self.ancestors | {point}, raw=True)
-
-
-def version_of(tensor: torch.Tensor) -> int:
-    """How often the tensor was changed in place, under any name; inference tensors cannot be where we run."""
-    return 0 if tensor.is_inference() else tensor._version
 
 
 def attach(tensor: torch.Tensor, tag: Tag) -> None:

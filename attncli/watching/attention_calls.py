@@ -6,7 +6,7 @@ are the product of an activation and a weight. No module names are needed, and i
 implementation the model is set to.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -50,13 +50,13 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 def tensors_in(values: Any) -> Iterator[torch.Tensor]:
-    """All tensors among arguments or results, in order; lists, tuples and dictionaries are looked into."""
+    """All tensors among arguments or results, in order; lists, tuples and mappings of any kind are looked into."""
     if isinstance(values, torch.Tensor):
         yield values
     elif isinstance(values, list | tuple):
         for value in values:
             yield from tensors_in(value)
-    elif isinstance(values, dict):
+    elif isinstance(values, Mapping):
         yield from tensors_in(list(values.values()))
 
 
@@ -72,6 +72,15 @@ def has_scores(name: str, activations: int, scored: bool) -> bool:
     return scored and not is_attention(name, scored) and name not in LINEAR
 
 
+INPUT = -1
+"""Among the sources of a tensor: the model's own input."""
+
+
+def version_of(tensor: torch.Tensor) -> int:
+    """How often the tensor was changed in place, under any name; inference tensors do not count it."""
+    return 0 if tensor.is_inference() else tensor._version
+
+
 class Trace(NamedTuple):
     """What is known of a tensor while a model is watched; it lives on the tensor and dies with it."""
 
@@ -82,6 +91,22 @@ class Trace(NamedTuple):
     """Number of the call that it left unchanged, as its result."""
     lists: frozenset[str] = frozenset()
     """Lists of modules whose elements have been given what it descends from."""
+    sources: frozenset[int] = frozenset()
+    """Numbers of the calls whose results it descends from, with none in between. What is true or false of the
+    model's own input is a mask, and does not count as made of it."""
+    version: int = 0
+    """Of the tensor when this was known of it."""
+
+
+def united(traces: list[Trace]) -> Trace:
+    """The trace of what descends from all of these."""
+    return Trace(
+        traces[0].watch,
+        any(trace.scores for trace in traces),
+        None,
+        frozenset[str]().union(*(trace.lists for trace in traces)),
+        frozenset[int]().union(*(trace.sources for trace in traces)),
+    )
 
 
 class AttentionWatch(TorchFunctionMode):
@@ -92,38 +117,68 @@ class AttentionWatch(TorchFunctionMode):
         self.on_attention = on_attention
 
     def mark(
-        self, values: Any, left: int | None = None, lists: frozenset[str] = frozenset()
+        self,
+        values: Any,
+        left: int | None = None,
+        lists: frozenset[str] = frozenset(),
+        sources: frozenset[int] = frozenset({INPUT}),
     ) -> None:
         """From here on these tensors count as activations."""
         for tensor in tensors_in(values):
-            tensor._attn_trace = Trace(self, left=left, lists=lists)  # type: ignore[attr-defined]
+            self.attach(tensor, Trace(self, left=left, lists=lists, sources=sources))
+
+    def attach(self, tensor: torch.Tensor, trace: Trace) -> None:
+        """What is known of the tensor as it is now."""
+        masks = {INPUT} if tensor.dtype == torch.bool else set()
+        known = trace._replace(sources=trace.sources - masks, version=version_of(tensor))
+        tensor._attn_trace = known  # type: ignore[attr-defined]
 
     def trace(self, tensor: torch.Tensor) -> Trace | None:
-        """What is known of a tensor; None for weights and constants, and for marks of an earlier watch."""
+        """What is known of a tensor; None for weights and constants, and for marks of an earlier watch.
+
+        One that was changed in place under another name also descends from what was written there, which the trace of
+        its base knows.
+        """
         trace: Trace | None = getattr(tensor, "_attn_trace", None)
-        return trace if trace is not None and trace.watch is self else None
+        if trace is None or trace.watch is not self:
+            return None
+        if trace.version == version_of(tensor):
+            return trace
+        written = None if tensor._base is None else self.trace(tensor._base)
+        return united([trace] if written is None else [trace, written])
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        inputs = [(tensor, version_of(tensor)) for tensor in tensors_in((args, kwargs))]
+        known = [trace for tensor, _ in inputs if (trace := self.trace(tensor))]
         result = func(*args, **(kwargs or {}))
-        if isinstance(result, torch.Tensor | list | tuple):
-            self.follow(name_of(func), (args, kwargs), result)
+        name = name_of(func)
+        if known or name in LINEAR:
+            self.follow(name, known, inputs, result)
         return result
 
-    def follow(self, name: str, inputs: Any, result: Any) -> None:
-        """Pass on what is known of the inputs to the result."""
-        known = [trace for tensor in tensors_in(inputs) if (trace := self.trace(tensor))]
-        if not known and name not in LINEAR:
-            return
-        scored = any(trace.scores for trace in known)
+    def follow(
+        self, name: str, known: list[Trace], inputs: list[tuple[torch.Tensor, int]], result: Any
+    ) -> None:
+        """Pass on what is known of the inputs to the result, and to what was written to."""
+        passed = united(known) if known else Trace(self)
+        scored = passed.scores
         if is_attention(name, scored):
             self.on_attention()
-        passed = Trace(
-            self,
-            has_scores(name, len(known), scored),
-            known[0].left if name in UNCHANGED and known else None,
-            frozenset[str]().union(*(trace.lists for trace in known)),
-        )
-        given = {id(tensor) for tensor in tensors_in(inputs)}
+        left = known[0].left if name in UNCHANGED and known else None
+        passed = passed._replace(scores=has_scores(name, len(known), scored), left=left)
+        given = {id(tensor) for tensor, _ in inputs}
         for tensor in tensors_in(result):
-            if id(tensor) not in given or name.endswith("_"):
-                tensor._attn_trace = passed  # type: ignore[attr-defined]
+            if id(tensor) not in given:
+                self.attach(tensor, passed)
+        for tensor, version in inputs:
+            if version_of(tensor) != version:
+                self.written(tensor, passed)
+
+    def written(self, tensor: torch.Tensor, passed: Trace) -> None:
+        """A tensor was written to: it and what it is a view of now descend from what was written."""
+        passed = passed._replace(left=None)
+        self.attach(tensor, passed)
+        base = tensor._base
+        if base is not None:
+            before = self.trace(base)
+            self.attach(base, united([before, passed]) if before else passed)

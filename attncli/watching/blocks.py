@@ -5,11 +5,12 @@ sublayers; each `AlbertLayer` of a group. A stack is a sequence of blocks in the
 shared block occurs in it many times.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -39,8 +40,14 @@ class BlockCall:
     """Whether the block attends; a hybrid's recurrent or convolutional layers do not."""
     joined: bool
     """Whether its input is the block before's output, unchanged; always so for the first."""
+    alone: bool
+    """Whether its input is made of the block before's output and of constants alone; so it is where both are one."""
     borrows: bool
-    """Whether it is given, beside its input, something made from earlier states of its stack."""
+    """Whether it is given, beside its input, something made from more of earlier states than what the block before
+    returned."""
+    beside: tuple[int, ...]
+    """What else it is given that is made of the block before's output and of constants alone: places among all tensors
+    that it is given."""
     order: int
     """Running index among the block calls of a forward, all stacks together."""
     two_streams: bool
@@ -56,13 +63,24 @@ class Stack:
     calls: tuple[BlockCall, ...]
 
 
+class Outside(NamedTuple):
+    """Something that attends outside every block."""
+
+    name: str
+    """Path of the innermost module around it."""
+    where: str
+    """Before, after or beside which blocks."""
+    between: bool
+    """Whether it stands between two blocks, the second of which is given something else than the first returned."""
+
+
 @dataclass(frozen=True)
 class Structure:
     """All that the probe of a model shows about its blocks."""
 
     stacks: tuple[Stack, ...]
-    outside: tuple[str, ...]
-    """Modules that attend outside every block."""
+    outside: tuple[Outside, ...]
+    """What attends outside every block, in order."""
 
 
 def find_stacks(model: nn.Module, inputs: Mapping[str, Any]) -> tuple[Stack, ...]:
@@ -80,7 +98,7 @@ def stacks_without_attention(model: nn.Module, inputs: Mapping[str, Any]) -> tup
     runs = runs_of([call for call in seen.calls if call.container in outer])
     prefix = {"model", getattr(model, "base_model_prefix", "model")}
     names = unique_names([run[0].container or "" for run in runs], prefix)
-    return tuple(stack(name, run, set()) for name, run in zip(names, runs, strict=True))
+    return tuple(stack(name, run, seen) for name, run in zip(names, runs, strict=True))
 
 
 def structure_of(
@@ -94,19 +112,35 @@ def structure_of(
         raise InputError(
             f"{type(model).__name__} has no list of blocks that attend: nothing here can be followed layer by layer."
         )
-    attending = {call for around in seen.attention for call in around}
-    outside = {
-        around[-1].name
-        for around in seen.attention
-        if not any(call.container in containers for call in around)
-    }
-    stacks = runs_of(calls)
+    runs = runs_of(calls)
     prefix = {"model", getattr(model, "base_model_prefix", "model")}
-    names = unique_names([run[0].container or "" for run in stacks], prefix)
-    return Structure(
-        tuple(stack(name, run, attending) for name, run in zip(names, stacks, strict=True)),
-        tuple(sorted(outside)),
-    )
+    names = unique_names([run[0].container or "" for run in runs], prefix)
+    stacks = tuple(stack(name, run, seen) for name, run in zip(names, runs, strict=True))
+    outside = [
+        standing(around[-1].name, moment, stacks)
+        for around, moment in zip(seen.attention, seen.moments, strict=True)
+        if not any(call.container in containers for call in around)
+    ]
+    return Structure(stacks, tuple(dict.fromkeys(outside)))
+
+
+def standing(name: str, moment: int, stacks: tuple[Stack, ...]) -> Outside:
+    """Where something that attends outside every block stands; `moment`: how many calls had begun before it."""
+    name = name or "the model itself"
+    for one in stacks:
+        for before, after in pairwise(one.calls):
+            if before.order < moment <= after.order and not after.joined:
+                where = f"between blocks {before.layer} and {after.layer} of {one.name}"
+                return Outside(name, where, True)
+    ended = [one for one in stacks if one.calls[-1].order < moment]
+    if ended:
+        last = max(ended, key=lambda one: one.calls[-1].order)
+        return Outside(name, f"after the last block of {last.name}", False)
+    due = [one for one in stacks if moment <= one.calls[0].order]
+    if due:
+        first = min(due, key=lambda one: one.calls[0].order)
+        return Outside(name, f"before the first block of {first.name}", False)
+    return Outside(name, f"beside the blocks of {stacks[0].name}" if stacks else "alone", False)
 
 
 def block_lists(model: nn.Module, seen: Probe) -> set[str | None]:
@@ -145,26 +179,42 @@ def runs_of(calls: list[Call]) -> list[list[Call]]:
     return runs
 
 
-def stack(name: str, run: list[Call], attending: set[Call]) -> Stack:
+def stack(name: str, run: list[Call], seen: Probe) -> Stack:
     """The run as a stack."""
-    joined = [True] + [
-        call.follows is not None and call.follows == before.result for before, call in pairwise(run)
-    ]
+    attending = {call for around in seen.attention for call in around}
+    known = {call.number for call in run}
+    earlier: list[Call | None] = [None, *run[:-1]]
     return Stack(
         name,
         tuple(
-            BlockCall(
-                layer,
-                call.module,
-                call.name,
-                call in attending,
-                joins,
-                call.borrows and not call.two_streams,
-                call.number,
-                call.two_streams,
-            )
-            for layer, (call, joins) in enumerate(zip(run, joined, strict=True))
+            block_call(layer, call, before, call in attending, partial(seen.origins, known=known))
+            for layer, (before, call) in enumerate(zip(earlier, run, strict=True))
         ),
+    )
+
+
+def block_call(
+    layer: int,
+    call: Call,
+    before: Call | None,
+    attends: bool,
+    origins: Callable[[Iterable[int]], set[int]],
+) -> BlockCall:
+    """One execution of a block after another; `origins`: the blocks of the stack that sources lead back to."""
+    joined = before is None or (call.follows is not None and call.follows == before.result)
+    last = {before.number} if before else set()
+    lone = {beside.place for beside in call.beside if before and origins(beside.sources) <= last}
+    return BlockCall(
+        layer,
+        call.module,
+        call.name,
+        attends,
+        joined,
+        joined or origins(call.takes) == last,
+        len(lone) < len(call.beside) and not call.two_streams,
+        () if call.two_streams else tuple(sorted(lone)),
+        call.number,
+        call.two_streams,
     )
 
 

@@ -1,17 +1,26 @@
 """One watched forward: which elements of lists were called, and inside which of them attention happened."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
-from attncli.watching.attention_calls import AttentionWatch, tensors_in
+from attncli.watching.attention_calls import INPUT, AttentionWatch, tensors_in
 from attncli.watching.stream_places import given, second_given, second_taken, taken
 from attncli.watching.wrapping import around_forwards
 
 LISTS = (nn.ModuleList, nn.Sequential)
+
+
+class Beside(NamedTuple):
+    """A tensor that a call is given beside its stream."""
+
+    place: int
+    """Among all tensors that it is given."""
+    sources: frozenset[int]
+    """Numbers of the calls whose results it descends from, with none in between."""
 
 
 @dataclass(eq=False)
@@ -27,10 +36,14 @@ class Call:
     """Number of the innermost call whose output this one gives back: its own where it changes it."""
     follows: int | None = None
     """`result` of the call that this one's input comes from, unchanged."""
-    borrows: bool = False
-    """Beside its stream it is given something made from what elements of its list were given."""
+    beside: tuple[Beside, ...] = ()
+    """What it is given beside its stream, of all that is made from what elements of its list were given."""
     two_streams: bool = False
     """It takes a second stream and gives it back."""
+    takes: frozenset[int] = frozenset()
+    """Numbers of the calls whose results its stream descends from, with none in between."""
+    made_of: frozenset[int] = frozenset()
+    """The same of what it gives."""
 
 
 @dataclass(eq=False)
@@ -41,6 +54,19 @@ class Probe:
     """Calls of list elements, in order."""
     attention: list[tuple[Call, ...]] = field(default_factory=list)
     """For each attention call the open calls around it, outermost first."""
+    moments: list[int] = field(default_factory=list)
+    """For each attention call how many calls of list elements had begun."""
+
+    def origins(self, sources: Iterable[int], known: Collection[int]) -> set[int]:
+        """What sources lead back to: calls among the `known`, and the model's input."""
+        found, waiting = set[int](), list(sources)
+        while waiting:
+            number = waiting.pop()
+            if number not in found:
+                found.add(number)
+                if number != INPUT and number not in known:
+                    waiting += self.calls[number].made_of
+        return {number for number in found if number == INPUT or number in known}
 
 
 class Prober:
@@ -56,7 +82,12 @@ class Prober:
         }
         self.open: list[Call] = []
         self.found = Probe()
-        self.watch = AttentionWatch(lambda: self.found.attention.append(tuple(self.open)))
+        self.watch = AttentionWatch(self.attended)
+
+    def attended(self) -> None:
+        """Attention happens now."""
+        self.found.attention.append(tuple(self.open))
+        self.found.moments.append(len(self.found.calls))
 
     def around(
         self,
@@ -86,16 +117,17 @@ class Prober:
         self.found.calls.append(call)
         if stream is None:
             return
-        call.borrows = any(
-            call.container in trace.lists
-            for tensor in given
+        call.beside = tuple(
+            Beside(place, trace.sources)
+            for place, tensor in enumerate(given)
             if tensor is not stream and tensor.is_floating_point()
-            if (trace := self.watch.trace(tensor))
+            if (trace := self.watch.trace(tensor)) and call.container in trace.lists
         )
         trace = self.watch.trace(stream)
         call.follows = trace.left if trace else None
         before = trace.lists if trace else frozenset[str]()
-        self.watch.mark(stream, call.follows, before | {call.container or ""})
+        call.takes = trace.sources if trace else frozenset()
+        self.watch.mark(stream, call.follows, before | {call.container or ""}, call.takes)
 
     def leave(self, call: Call, stream: torch.Tensor | None) -> None:
         """Its output is marked, so that the call which takes it is known to follow."""
@@ -103,7 +135,9 @@ class Prober:
             trace = self.watch.trace(stream)
             inner = trace.left if trace else None
             call.result = call.number if inner is None or inner < call.number else inner
-            self.watch.mark(stream, call.result, trace.lists if trace else frozenset())
+            lists = trace.lists if trace else frozenset[str]()
+            call.made_of = trace.sources if trace else frozenset()
+            self.watch.mark(stream, call.result, lists, frozenset({call.number}))
 
 
 def probe(model: nn.Module, inputs: Mapping[str, Any]) -> Probe:

@@ -48,7 +48,10 @@ def as_oracle_has_them(maps: dict[Site, Tensor]) -> dict[str, list[Tensor]]:
     found: dict[str, list[tuple[int, Tensor]]] = defaultdict(list)
     both = len({site.stack for site in maps}) > 1
     for site, weights in maps.items():
+        if ".head." in site.name:  # SigLIP's is in no stack
+            continue
         side = "encoder" if "encoder" in site.stack else "decoder"
+        side = site.stack.removesuffix(".layers") if "_model.encoder" in site.stack else side
         name = "cross" if site.kind == "cross" else side if both else "layers"
         found[name].append((site.layer, weights))
     return {

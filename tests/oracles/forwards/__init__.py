@@ -5,7 +5,7 @@ Each file has the same two functions, `ORACLES` finds it by `config.model_type`:
     forward(model, inputs, switches) -> {stack: [state, …]}   [token, feature] before the first block and after each
     attention_maps(model, inputs)    -> {stack: [map, …]}     [head, query, key] of each attention, all switched on
 
-Stacks are "layers", or "encoder" and "decoder"; maps of cross attention are under "cross", XLNet's second stream is
+Stacks are "layers", or "encoder" and "decoder", SigLIP's go by their paths; maps of cross attention are under "cross", XLNet's second stream is
 "query". States are what enters and leaves the blocks: an embedding's norm lies before the first, a final norm after the
 last. ALBERT's states count every run of a shared block.
 
@@ -42,6 +42,7 @@ from . import (
     qwen2,
     qwen3_next,
     roberta,
+    siglip,
     t5,
     vit,
     whisper,
@@ -63,6 +64,7 @@ ORACLES: dict[str, ModuleType] = {
     "qwen2": qwen2,
     "qwen3_next": qwen3_next,
     "roberta": roberta,
+    "siglip": siglip,
     "t5": t5,
     "vit": vit,
     "whisper": whisper,

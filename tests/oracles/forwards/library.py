@@ -26,6 +26,7 @@ BLOCKS: Mapping[str, tuple[str, ...]] = {
     "qwen2": ("Qwen2DecoderLayer",),
     "qwen3_next": ("Qwen3NextDecoderLayer",),
     "roberta": ("RobertaLayer",),
+    "siglip": ("SiglipEncoderLayer",),
     "t5": ("T5Block",),
     "vit": ("ViTLayer",),
     "whisper": ("WhisperEncoderLayer", "WhisperDecoderLayer"),
@@ -40,6 +41,9 @@ MAPS: Mapping[str, str] = {
     "cross": "cross_attentions",
 }
 """What the library calls the maps of each stack."""
+
+PARTS = {"vision_model_output", "text_model_output"}
+"""What a model of two models calls their outputs."""
 
 
 class Float64Kept(TorchFunctionMode):
@@ -62,6 +66,8 @@ def by_library(model: Any, inputs: Any) -> Run:
     with watched(model) as states:
         output = model(**inputs, output_attentions=True)
     maps = {ours: output[theirs] for ours, theirs in MAPS.items() if output.get(theirs)}
+    for side in PARTS & output.keys():
+        maps[side.replace("_output", ".encoder")] = output[side].attentions
     if "target_mapping" in inputs:
         content, query = zip(*maps["layers"], strict=True)
         maps = {"layers": content, "query": query}
@@ -73,9 +79,15 @@ def blocks_of(model: Any) -> list[tuple[str, Any]]:
     found = []
     for path, module in model.named_modules():
         if type(module).__name__ in BLOCKS[model.config.model_type]:
-            stack = path.split(".")[0] if model.config.is_encoder_decoder else "layers"
-            found.append((stack, module))
+            found.append((stack_of(path, model.config), module))
     return found
+
+
+def stack_of(path: str, config: Any) -> str:
+    """The stack of a block by its path."""
+    if config.model_type == "siglip":
+        return path.partition(".layers.")[0]
+    return path.split(".")[0] if config.is_encoder_decoder else "layers"
 
 
 @contextmanager

@@ -95,6 +95,7 @@ SUBLAYERS: Mapping[str, tuple[Sublayer, ...]] = {
         ),
     ),
     "ViTLayer": (pre("layernorm_before", "attention"), pre("layernorm_after", "mlp", mlp=True)),
+    "SiglipEncoderLayer": (pre("layer_norm1", "self_attn"), pre("layer_norm2", "mlp", mlp=True)),
     "WhisperEncoderLayer": (
         pre("self_attn_layer_norm", "self_attn"),
         pre("final_layer_norm", "fc2", mlp=True),

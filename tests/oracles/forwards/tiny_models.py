@@ -287,6 +287,27 @@ def vit(layers: int = 3, width: int = 24, heads: int = 3, patches: int = 3) -> T
     return ready(hf.ViTModel(config), 12, sharpness=1.5), {"pixel_values": pixels}
 
 
+def siglip() -> Tiny:
+    sizes = {"num_hidden_layers": 3, "hidden_size": 24, "intermediate_size": 53}
+    vision = hf.SiglipVisionConfig(
+        **sizes, num_attention_heads=3, image_size=12, patch_size=4, num_channels=2
+    )
+    text = hf.SiglipTextConfig(
+        **sizes | {"num_hidden_layers": 2},
+        num_attention_heads=4,
+        vocab_size=VOCABULARY,
+        max_position_embeddings=10,
+        bos_token_id=1,
+        eos_token_id=2,
+        pad_token_id=0,
+    )
+    config = hf.SiglipConfig(vision_config=vision.to_dict(), text_config=text.to_dict())
+    generator = torch.Generator().manual_seed(15)
+    pixels = torch.randn((1, 2, 12, 12), generator=generator, dtype=torch.float64)
+    inputs = {"input_ids": token_ids(7, 15), "pixel_values": pixels}
+    return ready(hf.SiglipModel(config), 15, sharpness=1.5), inputs
+
+
 def whisper() -> Tiny:
     config = hf.WhisperConfig(
         vocab_size=VOCABULARY,
@@ -353,6 +374,7 @@ TINY: Mapping[str, Callable[[], Tiny]] = {
     "t5": t5,
     "t5-gated": partial(t5, feed_forward_proj="gated-gelu"),
     "vit": vit,
+    "siglip": siglip,
     "whisper": whisper,
 }
 """A name is an architecture, and after a hyphen what is special."""

@@ -49,9 +49,10 @@ def added(
 
 def learned_shift(terms: Terms, tags: tuple[Tag | None, Tag | None]) -> Tag | None:
     """Of the stream and a learned number for every feature: the stream still; None of anything else."""
+    sides = (terms.first, terms.second)
     for stream, shift in ((0, 1), (1, 0)):
         on = tags[stream]
-        if on and on.point and not tags[shift] and is_per_feature(terms[shift], terms[stream]):
+        if on and on.point and not tags[shift] and is_per_feature(sides[shift], sides[stream]):
             return on._replace(scaled=True)
     return None
 

@@ -63,10 +63,10 @@ def summands(
     stacks: tuple[Stack, ...],
     feed: Feed,
     done: Callable[[list[Tensor]], None],
-) -> list[tuple[Where, "Layout", Summand]]:
+) -> list[tuple[Where, "StreamShape", Summand]]:
     """All that is added in one forward, in order; `done` is handed every block's outputs, which it may change."""
-    found: list[tuple[Where, Layout, Summand]] = []
-    layouts: list[Layout] = []
+    found: list[tuple[Where, StreamShape, Summand]] = []
+    layouts: list[StreamShape] = []
 
     def fed(run: BlockRun, stream: Tensor) -> Tensor:
         layouts.append(layout_of(run, stream))
@@ -108,7 +108,7 @@ def another_memory(tensor: Tensor, stream: Tensor) -> Tensor:
     return tensor + noise(tensor) if several else tensor
 
 
-class Layout(NamedTuple):
+class StreamShape(NamedTuple):
     """Of a block's input."""
 
     shape: tuple[int, ...]
@@ -124,10 +124,10 @@ class Layout(NamedTuple):
         )
 
 
-def layout_of(run: BlockRun, stream: Tensor) -> Layout:
+def layout_of(run: BlockRun, stream: Tensor) -> StreamShape:
     shape = tuple(stream.shape)
     first = len(shape) == 4 and channels_first(run.call.module, shape)
-    return Layout(shape, 1 if first else len(shape) - 1)
+    return StreamShape(shape, 1 if first else len(shape) - 1)
 
 
 def one_token_moved(run: BlockRun, stream: Tensor) -> Tensor:
@@ -137,7 +137,7 @@ def one_token_moved(run: BlockRun, stream: Tensor) -> Tensor:
     return moved
 
 
-def mixes(before: Summand, after: Summand, layout: Layout) -> bool | None:
+def mixes(before: Summand, after: Summand, layout: StreamShape) -> bool | None:
     """Whether a branch has changed where its stream has not; None where that cannot be seen."""
     if before.branch.shape != after.branch.shape:
         return None

@@ -4,6 +4,7 @@ import os
 import platform
 import signal
 from collections.abc import Iterator
+from contextlib import nullcontext
 
 # Before torch and numpy are imported, here and in every process that a test starts: threads that wait for each other on
 # busy cores cost several times what they save on models this small.
@@ -16,6 +17,7 @@ if platform.machine() in ("x86_64", "AMD64"):
 import numpy as np
 import pytest
 from hypothesis import settings
+from inline_runs import inline_runs
 
 # A shell lets what it runs in the background ignore Ctrl-C, and so would every process that a test starts and interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -29,4 +31,11 @@ settings.load_profile("attn")
 def floating_errors_raise() -> Iterator[None]:
     """Underflow stays silent: exponentials of very negative logits are meant to vanish."""
     with np.errstate(divide="raise", over="raise", invalid="raise"):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def runs_in_this_process(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What `attn ci` and `attn sweep` run happens here, but for tests that ask for processes of their own."""
+    with nullcontext() if request.node.get_closest_marker("real_runs") else inline_runs():
         yield

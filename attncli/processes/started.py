@@ -13,6 +13,9 @@ from typing import Any, NoReturn
 from attncli.errors import LimitError
 from attncli.processes.launch import STARTED
 
+PROGRAM = ("-P", "-m", "attncli")
+"""Of Python; nothing of the folder is imported."""
+
 POLLED = 0.1
 """Seconds between two looks at the processes."""
 
@@ -34,7 +37,7 @@ def run_in_processes(count: int, words: Sequence[str], parts: Path | None) -> in
         context = start_processes(
             "attn",
             sys.executable,
-            args=dict.fromkeys(ranks, ("-P", "-m", "attncli", *words)),
+            args=dict.fromkeys(ranks, (*PROGRAM, *words)),
             envs=environments(count),
             logs_specs=DefaultLogsSpecs(log_dir=scratch),
         )

@@ -90,7 +90,7 @@ def is_civil(outcome: Outcome) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(arguments=lines)
 @example(["rank-collapse", "--fail-if", "a\nb"])
 @example(["rank-collapse", "--metric", "a\nb"])
@@ -165,7 +165,7 @@ damaged = st.one_of(
 
 
 @pytest.mark.slow
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(content=damaged)
 @example(b"")
 @example(holding("x", np.nan))

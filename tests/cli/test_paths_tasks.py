@@ -84,7 +84,7 @@ def test_gates_name_the_sum_and_the_length() -> None:
 @pytest.mark.slow
 def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
     same = (*QUICK, "--seeds", "2", "--paths-per-sum", "2", "--format", "json")
-    one, other = (attn_program(*same).stdout for _ in range(2))
+    one, other = attn_program(*same).stdout, attn(*same).out
     assert one == other
     report = json.loads(one)
     assert report["seeds"] == [0, 1]
@@ -151,7 +151,7 @@ def test_what_is_killed_or_interrupted_goes_on_to_the_same_numbers(tmp_path: Pat
     assert code == 130
     assert "of 600, kept in " in said
     assert "the same command goes on from there" in said
-    found = [json.loads(one.start().communicate()[0]) for one in (whole, broken)]
+    found = [json.loads(attn(*one.arguments).out) for one in (whole, broken)]
     assert rows(found[0]) == rows(found[1])
     assert training_in(whole.file) == training_in(broken.file)
 

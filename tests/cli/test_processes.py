@@ -4,7 +4,6 @@ import json
 import math
 import os
 import signal
-import subprocess
 import time
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from commands import ATTN, PLAIN, attn, files_in
 from processes import children, environment, outcomes, started
 from small_checkpoints import model_of
 
-from attncli.limits import MEMORY
+from attncli.processes import started as started_processes
 
 MODEL = "random:gpt2?layers=1&width=16&heads=2"
 LINE = ("inspect-model", MODEL, "--random-tokens", "12", "--samples", "4", "--metric", "sink")
@@ -48,53 +47,54 @@ def test_two_processes_make_the_report_of_one_and_5_means_no_baseline(tmp_path: 
         f'[checks.two]\ncommand = "{" ".join(LINE)} --processes 2"\n'
         'baseline = "none.json"\nfail-on = ["sink:1"]\n'
     )
-    ran = subprocess.run(
-        [*ATTN, "ci", "--config", "attn.toml", "--keep", "kept", "-q"],
-        env=environment(), check=False, capture_output=True, text=True,
-    )  # fmt: skip
-    assert ran.returncode == 5, ran.stderr
+    assert attn("ci", "--config", "attn.toml", "--keep", "kept", "-q").code == 5
     assert attn(*LINE, "-o", "one.json").code == 0
     assert rows_of("kept/two.json") == rows_of("one.json")
     assert files_in(tmp_path) == ["attn.toml", "kept", "one.json"]
 
 
-ENDS = {
-    0: ((*LINE, "--fail-if", "sink > 2"), "one.json"),
-    1: ((*LINE, "--fail-if", "sink > -1"), "FAIL  sink > -1"),
-    2: ((*LINE, "--layers", "7"), "layer 7 has no attention: there is some in 0."),
-    3: (("inspect-model", "./broken", *LINE[2:]), "holds NaN"),
-    4: (("inspect-model", MODEL, "--random-tokens", "900", "--metric", "sink"), "are free"),
-}
-"""What only the processes find out, and the sentence of theirs that is heard."""
+@pytest.mark.slow
+def test_what_only_the_processes_find_out_is_one_sentence_of_theirs(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """A report and what its gate says once, or no report."""
+    model = model_of("GPT2LMHeadModel")
+    torch.nn.init.constant_(model.transformer.h[0].mlp.c_fc.weight, math.nan)
+    model.save_pretrained("broken")
+    broken = ("inspect-model", "./broken", *LINE[2:])
+    for line, code, said in (
+        ((*LINE, "--fail-if", "sink > -1"), 1, "FAIL  sink > -1"),
+        (broken, 3, "holds NaN"),
+    ):
+        outcome = attn(*line, "--processes", "2", "-o", "one.json")
+        out, err = capfd.readouterr()
+        assert (outcome.code, outcome.out + outcome.err, out) == (code, "", ""), err
+        assert err.count(said) == 1
+        assert "Traceback" not in err
+        assert Path("one.json").exists() == (code < 2)
+        Path("one.json").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 3, 4, 5])
+def test_the_code_that_the_processes_end_with_is_ours(
+    code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Programs that end so at once, in the place of ours: the second has something to say, and the first agrees."""
+    monkeypatch.setattr(started_processes, "PROGRAM", ("-c", f"raise SystemExit({code})"))
+    assert started_processes.run_in_processes(2, LINE, None) == code
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("code", ENDS)
-def test_every_exit_code_is_seen_from_two_processes(code: int, tmp_path: Path) -> None:
-    """5 and a killed process are seen above and below."""
-    line, said = ENDS[code]
-    if code == 3:
-        model = model_of("GPT2LMHeadModel")
-        torch.nn.init.constant_(model.transformer.h[0].mlp.c_fc.weight, math.nan)
-        model.save_pretrained("broken")
-    env = environment(**({MEMORY: str(2**20)} if code == 4 else {}))
-    words = [*ATTN, *line, "--processes", "2", "-o", "one.json"]
-    ((ended, out, err),) = outcomes([started(words, env, tmp_path)])
-    assert (ended, out) == (code, ""), err
-    assert err.count(said) == 1
-    assert "Traceback" not in err
-    assert Path("one.json").exists() == (code < 2)
-
-
-@pytest.mark.slow
-def test_a_killed_process_is_4_and_the_same_command_goes_on(tmp_path: Path) -> None:
+def test_a_killed_process_is_4_and_the_same_command_goes_on(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     """Then its gate fails, which is 1, in one sentence each and nothing of torch's."""
     (tmp_path / "held").mkdir()
     (tmp_path / "held" / "sitecustomize.py").write_text(HELD)
-    line = [*ATTN, *LINE, "--processes", "2", "--fail-if", "sink > -1", "-o", "r.json"]
+    line = (*LINE, "--processes", "2", "--fail-if", "sink > -1", "-o", "r.json")
     env = environment()
     held = {**env, "PYTHONPATH": f"{tmp_path / 'held'}{os.pathsep}{env['PYTHONPATH']}"}
-    process = started(line, held, tmp_path)
+    process = started([*ATTN, *line], held, tmp_path)
     while len(list(tmp_path.glob("r.json.parts/*.pt"))) < 2:
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)
@@ -102,8 +102,9 @@ def test_a_killed_process_is_4_and_the_same_command_goes_on(tmp_path: Path) -> N
     ((code, out, err),) = outcomes([process])
     assert (code, out) == (4, "")
     assert err == "attn: a process of this run was lost (SIGKILL; out of memory?): what was finished is kept in r.json.parts, and the same command goes on from there.\n"  # fmt: skip
-    ((code, out, err),) = outcomes([started(line, env, tmp_path)])
-    assert (code, out) == (1, "")
+    again = attn(*line)
+    assert (again.code, again.out) == (1, "")
+    err = again.err + capfd.readouterr().err
     assert "2 results are left of a run that did not finish" in err
     assert "FAIL  sink > -1" in err
     assert files_in(tmp_path) == ["held", "r.json"]

@@ -44,6 +44,7 @@ SWEEP = ("sweep", "rank-collapse", "--glob", "net-*", "--variants", "SAN", "--in
 
 
 @pytest.mark.slow
+@pytest.mark.real_runs
 def test_a_table_with_a_trend_and_one_report_per_item(runs: Path) -> None:
     outcome = attn(*SWEEP, "--plot")
     assert outcome.code == 0

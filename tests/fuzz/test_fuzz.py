@@ -13,7 +13,7 @@ CAMPAIGN = Path(__file__).parent / "campaign.py"
 def test_no_broken_input_does_harm() -> None:
     """In a process of its own, which forks before it has any threads."""
     done = subprocess.run(
-        [sys.executable, str(CAMPAIGN), "--cases", "500", "--seed", "1", "--patience", "60"],
+        [sys.executable, str(CAMPAIGN), "--cases", "150", "--seed", "1", "--patience", "60"],
         capture_output=True,
         text=True,
         check=False,

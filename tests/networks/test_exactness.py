@@ -91,7 +91,7 @@ KINDS = st.fixed_dictionaries(
 
 
 @pytest.mark.slow
-@settings(max_examples=400)
+@settings(max_examples=120)
 @given(kinds=KINDS, variant=st.sampled_from(list(ALL_VARIANTS)), seed=st.integers(0, 10**6))
 def test_random_shapes_and_scales_agree_with_arbitrary_precision(
     tmp_path_factory: pytest.TempPathFactory, kinds: dict[str, object], variant: str, seed: int

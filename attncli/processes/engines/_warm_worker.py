@@ -17,9 +17,13 @@ def serve() -> None:
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers, open(os.devnull, "w") as nowhere:
         os.dup2(nowhere.fileno(), 1)
         for line in sys.stdin:
-            place, words, *rest = json.loads(line)
-            run = made(Job(place, tuple(words), *rest))
-            print(json.dumps(run), file=answers, flush=True)
+            print(done(line), file=answers, flush=True)
+
+
+def done(line: str) -> str:
+    """How the job that the line holds has ended."""
+    place, words, *rest = json.loads(line)
+    return json.dumps(made(Job(place, tuple(words), *rest)))
 
 
 if __name__ == "__main__":

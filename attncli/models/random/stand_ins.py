@@ -10,12 +10,11 @@ def native(config: PreTrainedConfig, name: str, nested: PreTrainedConfig) -> Pre
     if nested.model_type != FOREIGN:
         return nested
     spec = getattr(type(config), "sub_configs_defaults", {}).get(name)
-    kind = getattr(spec, "model_type", FOREIGN)
-    if kind == FOREIGN:
+    if spec is None or spec.model_type == FOREIGN:
         return nested
     said = dict(spec.init_kwargs)
     if said.pop(
         "out_features", None
     ):  # the last stage alone, where the class reads several of timm's
         said["out_indices"] = list(nested.out_indices)
-    return CONFIG_MAPPING[kind](**said)
+    return CONFIG_MAPPING[spec.model_type](**said)

@@ -103,7 +103,7 @@ def prove(model: nn.Module, inputs: Mapping[str, Any]) -> Proof:
         )
     causal = causal_sites(evidence)
     eager_alone = not largest_difference(plain, as_set) <= allowed
-    refuse_leaks(model, stream, evidence, eager_alone)
+    refuse_leaks(model, stream, evidence)
     tokens = {shape.queries for shape in stream.shapes.values()}
     return Proof(
         tuple(stream.captured),
@@ -183,13 +183,11 @@ def causal_sites(evidence: CaptureEvidence) -> frozenset[Site]:
     return frozenset(site for site, weight in evidence.above_diagonal.items() if weight == 0.0)
 
 
-def refuse_leaks(
-    model: nn.Module, stream: Stream, evidence: CaptureEvidence, eager_alone: bool
-) -> None:
-    """Attention that calls itself causal and looks ahead all the same was captured without its mask.
+def refuse_leaks(model: nn.Module, stream: Stream, evidence: CaptureEvidence) -> None:
+    """Attention that calls itself causal, is handed no mask and looks ahead all the same: sdpa would hide what is ahead.
 
-    Not so where two stacks are joined: BridgeTower's layers say causal there and are given a mask that hides nothing.
-    Nor where the model as it is set, by another implementation than eager, gives what its captured attention gives.
+    A mask that is handed on is the whole truth, in every implementation: LightGlue's layers say causal and are given one
+    that hides nothing. Where two stacks are joined there is nothing ahead.
     """
     for site in stream.captured:
         module = model.get_submodule(site.name)
@@ -197,23 +195,13 @@ def refuse_leaks(
         if (
             claims
             and all(evidence.ahead[site])
-            and site.name in stream.on_interface
+            and site.name in stream.on_interface - stream.masked
             and not lifted(module)
-            and (eager_alone or not is_other(module))
         ):
             raise InputError(
-                f"{site.name} is causal by its own account, but its captured attention looks ahead"
-                + (
-                    ": eager attention and the model's own give different outputs."
-                    if eager_alone
-                    else "."
-                )
+                f"{site.name} is causal by its own account and handed no mask, but its eager attention looks ahead: "
+                "sdpa would not, and which of the two the model means is not known."
             )
-
-
-def is_other(module: nn.Module) -> bool:
-    """Whether an attention is set to another implementation than eager."""
-    return getattr(getattr(module, "config", None), "_attn_implementation", "eager") != "eager"
 
 
 def lifted(module: nn.Module) -> bool:

@@ -17,6 +17,7 @@ from attncli.surgery.guards import (
     check_stream,
     check_structure,
     check_tried,
+    described,
     needs_trying,
     refuse,
 )
@@ -24,7 +25,8 @@ from attncli.surgery.kept_mixers import notes_on_mixers
 from attncli.surgery.kept_parts import Everything, Mixing
 from attncli.surgery.mixing import Where, tried
 from attncli.surgery.proofs import Seen, check_nothing_passes, check_unchanged, seen
-from attncli.watching.blocks import Stack, structure_of
+from attncli.watching.blocks import Stack, blocks_of, structure_of
+from attncli.watching.stream_mixing import blocks_that_mix_streams
 
 
 def examine(model: nn.Module, inputs: Mapping[str, Any]) -> Anatomy:
@@ -39,14 +41,32 @@ def examine(model: nn.Module, inputs: Mapping[str, Any]) -> Anatomy:
         )
     structure = structure_of(model, inputs)
     check_structure(structure)
-    tracked, mixing, mlps = recognised(model, inputs, structure.stacks)
-    for run, _ in tracked:
-        check_run(run)
+    try:
+        tracked, mixing, mlps = recognised(model, inputs, structure.stacks)
+        for run, _ in tracked:
+            check_run(run)
+    except InputError:
+        refuse_streams(model, inputs, structure.stacks)
+        raise
     check_unchanged(model, inputs, structure.stacks, tracked)
     check_nothing_passes(model, inputs, structure.stacks, mixing)
     check_between(model, inputs, structure.stacks)
     notes = notes_on_mixers(model, inputs, structure.stacks, tracked, mixing, mlps)
     return anatomy_of(structure, [run for run, _ in tracked], mixing, notes)
+
+
+def refuse_streams(
+    model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...]
+) -> None:
+    """Where blocks mix several streams of a token, that is why no addition to the one stream is found."""
+    mixing = blocks_that_mix_streams(model, blocks_of(stacks), inputs)
+    for stack in stacks:
+        for call in stack.calls:
+            if call.module in mixing:
+                raise InputError(
+                    f"{described(stack.name, call)} cannot be ablated: each token has several streams that the block mixes "
+                    "(hyper-connections), so there is no skip to switch off."
+                )
 
 
 def recognised(

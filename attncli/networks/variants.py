@@ -2,6 +2,10 @@
 
 The paper's figure has four; its `SAN+MLP` keeps the MLP's own skip. The other combinations have names too, so that
 every column of a report says exactly what was removed.
+
+In a trained model attention is whatever mixes tokens: where layers hold a recurrence or a convolution in its place or beside
+it, that stays on as attention does, `skip` is its skip too, and a note names it. An MLP is what works on each token alone;
+several of one block go off together.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -18,7 +22,7 @@ class Switches:
     """Parts of a block that can be off by themselves."""
 
     skip: bool = True
-    """The attention's skip."""
+    """The attention's skip, and that of whatever else mixes tokens."""
     mlp: bool = True
     mlp_skip: bool = True
     """The MLP's skip; meaningless without an MLP."""

@@ -1,7 +1,8 @@
 """Additions of two tensors: which are skips, which merge parallel branches, and what of them is kept.
 
 A skip addition is `a + b` where a is on the stream and b, which is not, descends from that very a. Its branch is
-attention if an attention call is among b's ancestors since they left the stream, else the MLP. Parallel blocks add
+attention if an attention call is among b's ancestors since they left the stream, else a mixer or the MLP, which is found
+by trying (`mixing`). Parallel blocks add
 both branches to one stream: they merge them first (GPT-NeoX, GPT-J, Phi, Falcon), or add the second to the sum though
 it read the stream from before (Cohere).
 """
@@ -11,12 +12,12 @@ from typing import Any
 
 import torch
 
-from attncli.surgery.block_run import BlockRun
+from attncli.surgery.block_run import BlockRun, Summand
 from attncli.surgery.code_places import here
 from attncli.surgery.following import followed
 from attncli.surgery.kept_parts import Keep, KeptParts
-from attncli.surgery.sides import Terms, terms_of
-from attncli.surgery.tags import Bare, Kind, Tag, attach, derived
+from attncli.surgery.sides import Terms, is_per_feature, terms_of
+from attncli.surgery.tags import MLP_DEPTH, Bare, Kind, Place, Tag, attach, derived
 
 
 def added(
@@ -27,18 +28,33 @@ def added(
     if terms is None or not all(isinstance(side, torch.Tensor) for side in terms[:2]):
         return plus_number(run, terms, func, args, kwargs)
     tags = run.tag(terms.first), run.tag(terms.second)
+    if (shifted := learned_shift(terms, tags)) is not None:
+        result = followed(run, func, args, kwargs)
+        attach(result, shifted)
+        return result
     whole = PartialSum(func, args, kwargs, terms)
     for stream, branch in ((0, 1), (1, 0)):
         on, off = tags[stream], tags[branch]
         if on and on.point and off and not off.point:
-            kind = kind_of_skip(on, off)
+            place = Place(here(), len(on.point.lineage()))
+            kind = kind_of_skip(on, off, parts.mixes(run, place))
             if kind:
-                return skip(run, parts, whole, stream, kind, (on, off))
+                return skip(run, parts, whole, stream, kind, place, (on, off))
     if tags[0] and tags[1] and are_branches(tags[0], tags[1]) and parts.merges(run, here()):
         return merge(run, parts, whole, (tags[0], tags[1]))
     if any(tag and tag.raw for tag in tags):
         run.strange.append(here())
     return followed(run, func, args, kwargs)
+
+
+def learned_shift(terms: Terms, tags: tuple[Tag | None, Tag | None]) -> Tag | None:
+    """Of the stream and a learned number for every feature: the stream still; None of anything else."""
+    sides = (terms.first, terms.second)
+    for stream, shift in ((0, 1), (1, 0)):
+        on = tags[stream]
+        if on and on.point and not tags[shift] and is_per_feature(sides[shift], sides[stream]):
+            return on._replace(scaled=True)
+    return None
 
 
 class PartialSum:
@@ -83,15 +99,16 @@ def plus_number(
     return result
 
 
-def kind_of_skip(stream: Tag, branch: Tag) -> Kind | None:
-    """What a branch adds to the stream; None where it does not start from it."""
+def kind_of_skip(stream: Tag, branch: Tag, mixes: bool) -> Kind | None:
+    """What a branch adds to the stream; None where it does not start from it. `mixes`: tokens, even without attention."""
+    alone: Kind = "mixer" if mixes else "mlp"
     point = stream.point
     if point in branch.ancestors:
         if any(bare.kind == "merge" for bare in branch.bare):
             return "parallel"
-        return "attention" if branch.attention else "mlp"
-    if point and point.kind == "attention" and point.parent in branch.ancestors:
-        return None if branch.attention else "beside"
+        return "attention" if branch.attention else alone
+    if point and point.kind in ("attention", "mixer") and point.parent in branch.ancestors:
+        return None if branch.attention or mixes else "beside"
     return None
 
 
@@ -101,11 +118,17 @@ def skip(
     whole: PartialSum,
     stream: int,
     kind: Kind,
+    place: Place,
     tags: tuple[Tag, Tag],
 ) -> torch.Tensor:
     """A recognised skip addition; its result is the stream at a new point."""
     on, off = tags
-    point = run.point(kind, on.point, here(), off.bare)
+    assert on.point is not None
+    point = run.point(kind, on.point, place.key, off.bare, off.begins_with_norm(on.point))
+    look_at(run, place, whole, 1 - stream, stream)
+    run.scaled |= on.scaled
+    if kind == "attention" and off.depth == MLP_DEPTH:
+        run.inseparable.add(point)
     for call in off.attention:
         run.reached[call].add(point)
     keep = parts.addition(point)
@@ -118,6 +141,15 @@ def skip(
     attach(result, derived([on, off]).moved(point))
     run.arrived(point, result)
     return result
+
+
+def look_at(
+    run: BlockRun, place: Place, whole: PartialSum, branch: int, stream: int | None = None
+) -> None:
+    """A branch is added, which somebody may want to see."""
+    if run.summands is not None:
+        added_to = None if stream is None else whole.terms.term(stream).clone()
+        run.summands.append(Summand(place, whole.terms.term(branch).clone(), added_to))
 
 
 def are_branches(one: Tag, other: Tag) -> bool:
@@ -137,6 +169,7 @@ def merge(
     site = here()
     run.merges.append(site)
     attention = 0 if tags[0].attention else 1
+    look_at(run, Place(site), whole, 1 - attention)
     result = whole.all() if parts.merged_mlp() else whole.only(attention)
     bare = (*tags[0].bare, *tags[1].bare, Bare("merge", site))
     attach(result, derived([*tags])._replace(bare=bare))

@@ -2,16 +2,23 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from attncli.surgery.block_run import BlockRun
+from attncli.surgery.kept_parts import Mixing
 from attncli.surgery.tags import Key, Kind, StreamPoint
 from attncli.watching.blocks import Stack, Structure
+
+OF_ATTENTION = frozenset({"attention", "mixer", "parallel"})
+OF_MLP = frozenset({"mlp", "parallel", "beside"})
+ADDITIONS = OF_ATTENTION | OF_MLP
 
 PARALLEL = (
     "attention and MLP run in parallel and share one skip: the attention's skip is that one, "
     "the MLP has none of its own."
 )
+SEVERAL_MLPS = "a block has several MLPs, each added to the stream: they go off together."
+GAINS = "the stream has learned gains or shifts where branches are added: they stay on, whatever is off."
 NORMED_BRANCHES = (
     "branches end in a norm before they are added: switching norms off takes those out too."
 )
@@ -29,7 +36,9 @@ class Anatomy:
     branch_norms: frozenset[Key]
     """Norms at the end of a branch, whose result is added to the stream as it is."""
     mlp_norms: frozenset[Key]
-    """Norms of the stream between the MLP's skip addition and the end of the block."""
+    """Norms of the stream that belong to the MLP's skip addition before them."""
+    mixing: Mixing
+    """Branches that mix tokens and are kept as attention is."""
     notes: tuple[str, ...]
     """What the reader of an ablation should know about this model."""
 
@@ -61,7 +70,9 @@ def left_on(structure: Structure) -> Iterator[str]:
             )
 
 
-def anatomy_of(structure: Structure, runs: list[BlockRun]) -> Anatomy:
+def anatomy_of(
+    structure: Structure, runs: list[BlockRun], mixing: Mixing, more: Iterable[str] = ()
+) -> Anatomy:
     """The anatomy, from one run of every block."""
     paths = {(run.stack, run.call.layer): path_of(run) for run in runs}
     streams = [points for run in runs for points in lineages(run)]
@@ -75,6 +86,10 @@ def anatomy_of(structure: Structure, runs: list[BlockRun]) -> Anatomy:
     branch_norms = frozenset(what.key for _, _, what in bare if what.kind == "norm")
     kinds = {kind for path in paths.values() for kind in path}
     notes = [PARALLEL] if kinds & {"parallel", "beside"} else []
+    if any(sum(point.kind in OF_MLP for point in points) > 1 for points in streams):
+        notes.append(SEVERAL_MLPS)
+    if any(run.scaled for run in runs):
+        notes.append(GAINS)
     if branch_norms:
         notes.append(NORMED_BRANCHES)
     notes += left_on(structure)
@@ -85,16 +100,26 @@ def anatomy_of(structure: Structure, runs: list[BlockRun]) -> Anatomy:
             (stack, layer, what.key) for stack, layer, what in bare if what.kind == "merge"
         ),
         branch_norms=branch_norms,
-        mlp_norms=frozenset(point.key for points in streams for point in after_mlp(points)),
-        notes=tuple(notes),
+        mlp_norms=frozenset(point.key for points in streams for point in mlp_norms(points)),
+        mixing=mixing,
+        notes=(*more, *notes),
     )
 
 
-def after_mlp(points: list[StreamPoint]) -> Iterable[StreamPoint]:
-    """The norms at the end of a block whose last addition is the MLP's: BERT's second LayerNorm."""
-    norms: list[StreamPoint] = []
-    for point in reversed(points):
-        if point.kind != "norm":
-            return norms if point.kind == "mlp" else []
-        norms.append(point)
-    return []
+def mlp_norms(points: list[StreamPoint]) -> Iterator[StreamPoint]:
+    """The norms of the stream that go with an MLP: BERT's second LayerNorm.
+
+    They follow the addition of an MLP that has no norm of its own, at the end of the block; or before its end where every
+    addition is followed by one.
+    """
+    for place, point in enumerate(points):
+        if point.kind == "mlp" and not point.pre_normed:
+            after = list(takewhile(lambda each: each.kind == "norm", points[place + 1 :]))
+            if place + len(after) + 1 == len(points) or is_post_norm(points):
+                yield from after
+
+
+def is_post_norm(points: list[StreamPoint]) -> bool:
+    """Whether every addition of a block is followed by a norm of the sum, and nothing else by one."""
+    followed = [one.kind == "norm" for one in points[1:]]
+    return not any(followed[::2]) and all(followed[1::2]) and len(followed) % 2 == 0

@@ -1,23 +1,36 @@
-"""A model's anatomy: recognised in one tracked forward, proved in three more."""
+"""A model's anatomy: recognised in one tracked forward, proved in others.
 
-from collections.abc import Mapping
+Where attention and MLP are not told apart by the softmax alone, two more try which branches mix tokens.
+"""
+
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from torch import nn
 
 from attncli.errors import InputError
-from attncli.surgery.anatomy import Anatomy, anatomy_of
+from attncli.surgery.anatomy import ADDITIONS, OF_MLP, Anatomy, anatomy_of, lineages
+from attncli.surgery.block_run import BlockRun
 from attncli.surgery.gaps import check_between
-from attncli.surgery.guards import check_run, check_structure
-from attncli.surgery.kept_parts import Everything
-from attncli.surgery.proofs import check_nothing_passes, check_unchanged, seen
-from attncli.watching.blocks import structure_of
+from attncli.surgery.guards import (
+    check_run,
+    check_stream,
+    check_structure,
+    check_tried,
+    needs_trying,
+    refuse,
+)
+from attncli.surgery.kept_mixers import notes_on_mixers
+from attncli.surgery.kept_parts import Everything, Mixing
+from attncli.surgery.mixing import Where, tried
+from attncli.surgery.proofs import Seen, check_nothing_passes, check_unchanged, seen
+from attncli.watching.blocks import Stack, structure_of
 
 
 def examine(model: nn.Module, inputs: Mapping[str, Any]) -> Anatomy:
     """What the switches will act on; a model is refused where any part of any block is not understood.
 
-    Six forwards, more where something stands between blocks, with every block's output held: the inputs should be short. What is found holds for any length, and
+    Several forwards, with every block's output held: the inputs should be short. What is found holds for any length, and
     every later run checks that its blocks take the same path.
     """
     if any(module.training for module in model.modules()):
@@ -26,10 +39,59 @@ def examine(model: nn.Module, inputs: Mapping[str, Any]) -> Anatomy:
         )
     structure = structure_of(model, inputs)
     check_structure(structure)
-    tracked = seen(model, inputs, structure.stacks, Everything())
+    tracked, mixing, mlps = recognised(model, inputs, structure.stacks)
     for run, _ in tracked:
         check_run(run)
     check_unchanged(model, inputs, structure.stacks, tracked)
-    check_nothing_passes(model, inputs, structure.stacks)
+    check_nothing_passes(model, inputs, structure.stacks, mixing)
     check_between(model, inputs, structure.stacks)
-    return anatomy_of(structure, [run for run, _ in tracked])
+    notes = notes_on_mixers(model, inputs, structure.stacks, tracked, mixing, mlps)
+    return anatomy_of(structure, [run for run, _ in tracked], mixing, notes)
+
+
+def recognised(
+    model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...]
+) -> tuple[Seen, Mixing, Mixing]:
+    """One tracked forward, which branches in it mix tokens without attention, and which MLPs do."""
+    tracked = seen(model, inputs, stacks, Everything())
+    for run, _ in tracked:
+        check_stream(run)
+    doubtful = [run for run, _ in tracked if needs_trying(run)]
+    if not doubtful:
+        return tracked, frozenset(), frozenset()
+    mixing, unknown = tried(model, inputs, stacks)
+    for run in doubtful:
+        check_tried(run, unknown)
+    tracked = seen(model, inputs, stacks, Everything(mixing))
+    mixing = frozenset(where for run, _ in tracked for where in without_attention(run, mixing))
+    taken = frozenset(where for run, _ in tracked for where in mlps_that_mix(run))
+    if taken:
+        mixing -= taken
+        tracked = seen(model, inputs, stacks, Everything(mixing))
+    return tracked, mixing, taken
+
+
+def without_attention(run: BlockRun, mixing: Mixing) -> Iterator[Where]:
+    """Those of one block that are added to the stream or to a branch with attention."""
+    places = {
+        point.place for point in run.points.values() if point.kind in ("attention", "parallel")
+    }
+    for where in mixing:
+        if where[:2] == (run.stack, run.call.layer) and where[2] not in places:
+            yield where
+
+
+def mlps_that_mix(run: BlockRun) -> Iterator[Where]:
+    """The last of two branches, where both of a block's mix tokens, or the one beside its softmax attention: an MLP with a
+    shift or a convolution in it. Of more such branches it is not known which is one."""
+    for path in lineages(run):
+        additions = [point for point in path if point.kind in ADDITIONS]
+        mixers = [point for point in additions if point.kind == "mixer"]
+        attends = any(point.kind == "attention" for point in additions)
+        if len(mixers) == len(additions) == 1 or any(point.kind in OF_MLP for point in additions):
+            continue
+        if len(mixers) > 2 - attends:
+            where = ", ".join(str(point.key) for point in mixers)
+            refuse(run, f"which of the branches that mix tokens is its MLP is not known ({where})")
+        if mixers and mixers[-1] is additions[-1]:
+            yield run.stack, run.call.layer, additions[-1].place

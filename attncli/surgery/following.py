@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from attncli.surgery.block_run import BlockRun
-from attncli.surgery.sides import SCALE, is_number, terms_of
+from attncli.surgery.sides import SCALE, is_number, is_per_feature, terms_of
 from attncli.surgery.tags import Tag, attach, derived
 from attncli.watching.attention_calls import (
     LINEAR,
@@ -22,12 +22,22 @@ from attncli.watching.attention_calls import (
 PIECES = frozenset(
     {
         "__getitem__", "narrow", "select", "split", "tensor_split", "unbind", "index_select", "roll", "flip", "pad",
+        "repeat", "repeat_interleave", "tile",
         "__get__",
     }
 )  # fmt: skip
 """Functions whose result holds some of a tensor's numbers, elsewhere; `__get__` is `x.T` and `x.data`."""
 
 JOINS = frozenset({"cat", "concat", "concatenate", "stack"})
+
+LIMITS = frozenset({"clamp", "clamp_", "clip", "clip_"})
+
+ACTIVATIONS = frozenset(
+    {
+        "elu", "gelu", "glu", "hardswish", "leaky_relu", "mish", "relu", "relu6", "relu_", "sigmoid", "silu", "silu_",
+        "softplus", "tanh",
+    }
+)  # fmt: skip
 
 SHAPED = frozenset({"expand_as", "reshape_as", "to", "type_as", "view_as"})
 """Functions that take from their second tensor its shape or type only."""
@@ -42,6 +52,8 @@ def followed(run: BlockRun, func: Any, args: tuple[Any, ...], kwargs: Mapping[st
     result = func(*args, **kwargs)
     if tags or name in LINEAR:
         tag = passed_on(run, name, args, kwargs, inputs, tags)
+        if len(tags) == 1 and tags[0].point and not tag.point and is_idle(name, result, inputs[0]):
+            tag = tags[0]
         given = {id(tensor) for tensor in inputs}
         for tensor in tensors_in(result):
             if id(tensor) not in given:
@@ -50,6 +62,13 @@ def followed(run: BlockRun, func: Any, args: tuple[Any, ...], kwargs: Mapping[st
             if version_of(tensor) != version:
                 changed(run, tensor, tag)
     return result
+
+
+def is_idle(name: str, result: Any, given: torch.Tensor) -> bool:
+    """Whether a limit or a mask has left every number what it was."""
+    if (name not in LIMITS and name not in SCALE) or not isinstance(result, torch.Tensor):
+        return False
+    return result is not given and result.shape == given.shape and torch.equal(result, given)
 
 
 def sources(name: str, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -81,20 +100,50 @@ def passed_on(
         return Tag(run)
     if len(tags) == 1 and leaves(name, args, kwargs, run.tag(inputs[0]) is not None):
         return tags[0]
-    point = tags[0].point
-    if (
-        name in JOINS
-        and point
-        and all(tag.point is point for tag in tags)
-        and len(tags) == len(inputs)
-    ):
-        return tags[0]
+    if len(tags) == 1 and tags[0].point and name in SCALE and is_gain(run, args, kwargs):
+        return tags[0]._replace(scaled=True)
+    if name in JOINS and len(tags) == len(inputs) and (latest := latest_of(tags)):
+        return latest
     tag = derived(tags)
     if is_attention(name, tag.scores):
-        tag = tag._replace(attention=tag.attention | {run.attention_call()})
+        tag = tag._replace(attention=tag.attention | {run.attention_call()}, depth=0)
     scores = has_scores(name, len(tags), tag.scores)
     raw = tag.raw and name not in LINEAR and name not in PRODUCTS
-    return tag._replace(scores=scores, raw=raw) if (scores, raw) != (tag.scores, tag.raw) else tag
+    by_weights = name in LINEAR or (name in PRODUCTS and len(tags) == 1)
+    depth = deeper(name, by_weights, tag) if tag.attention else 0
+    now = scores, raw, depth
+    if now == (tag.scores, tag.raw, tag.depth):
+        return tag
+    return tag._replace(scores=scores, raw=raw, depth=depth)
+
+
+def latest_of(tags: list[Tag]) -> Tag | None:
+    """Of tokens of one stream at several of its points, joined: as far as the last of them has come."""
+    if not all(tag.point for tag in tags):
+        return None
+    latest = max(tags, key=lambda tag: len(tag.point.lineage()) if tag.point else 0)
+    before = latest.point.lineage() if latest.point else []
+    return latest if all(tag.point in before for tag in tags) else None
+
+
+def is_gain(run: BlockRun, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a product or quotient is the stream with a learned factor for every feature."""
+    terms = terms_of(args, kwargs)
+    if terms is None or "rounding_mode" in kwargs:
+        return False
+    stream, gain = terms[:2] if is_stream(run, terms.first) else terms[1::-1]
+    return is_stream(run, stream) and is_per_feature(gain, stream)
+
+
+def is_stream(run: BlockRun, value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and run.tag(value) is not None
+
+
+def deeper(name: str, by_weights: bool, tag: Tag) -> int:
+    """How far a branch has come since its attention."""
+    if by_weights:
+        return {0: 1, 2: 3}.get(tag.depth, tag.depth)
+    return 2 if tag.depth == 1 and name in ACTIVATIONS else tag.depth
 
 
 def leaves(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], first: bool) -> bool:

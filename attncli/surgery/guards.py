@@ -1,21 +1,19 @@
 """What must hold of every block before a part of it is switched off; what does not is refused by name."""
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import NoReturn
 
 from attncli.errors import InputError
-from attncli.surgery.anatomy import lineages
+from attncli.surgery.anatomy import ADDITIONS, OF_ATTENTION, OF_MLP, is_post_norm, lineages
 from attncli.surgery.block_run import BlockRun
+from attncli.surgery.kept_parts import Mixing
 from attncli.surgery.tags import StreamPoint
 from attncli.watching.blocks import BlockCall, Structure
 
-OF_ATTENTION = frozenset({"attention", "parallel"})
-OF_MLP = frozenset({"mlp", "parallel", "beside"})
-ADDITIONS = OF_ATTENTION | OF_MLP
-
 
 def check_structure(structure: Structure) -> None:
-    """Every block attends, and nothing attends between two blocks, nor does more than their state pass there."""
+    """Nothing attends between two blocks, nor does more than their state pass there."""
     for one in structure.outside:
         if one.between:
             raise InputError(
@@ -27,12 +25,7 @@ def check_structure(structure: Structure) -> None:
 
 
 def check_call(stack: str, call: BlockCall) -> None:
-    """The block attends, and takes what the one before it gave."""
-    if not call.attention:
-        raise InputError(
-            f"{described(stack, call)} has no softmax attention while others of its stack have: "
-            "a hybrid cannot be ablated as one."
-        )
+    """The block takes what the one before it gave."""
     if not call.alone:
         raise InputError(
             f"{described(stack, call)} is given something else than the block before it returns, made of more than that: "
@@ -45,19 +38,51 @@ def check_call(stack: str, call: BlockCall) -> None:
         )
 
 
-def check_run(run: BlockRun) -> None:
-    """Every addition on the way from a block's input to its output is understood: some of attention, one of an MLP."""
+def check_stream(run: BlockRun) -> None:
+    """A block gives back its input with branches added to it."""
     if not run.outputs or not all(run.outputs):
-        refuse(run, f"its output is not its input plus branches: {additions_of(run)}")
+        refuse(run, f"{why_no_stream(run)}: {additions_of(run)}")
+    if not all(any(point.kind in ADDITIONS for point in path) for path in lineages(run)):
+        refuse(run, f"nothing is added to its input: {additions_of(run)}")
+
+
+def why_no_stream(run: BlockRun) -> str:
+    if run.gated:
+        places = ", ".join(sorted({str(place) for place in run.gated}))
+        return f"its stream is multiplied by a gate that depends on states ({places})"
+    if run.outputs and run.outputs[0]:
+        return "what it hands on beside its stream is not that plus branches"
+    return "its output is not its input plus branches"
+
+
+def needs_trying(run: BlockRun) -> bool:
+    """Whether attention and MLP are not told apart by the softmax alone."""
+    return not run.call.attention or any(
+        sum(point.kind in OF_MLP for point in path) != 1 for path in lineages(run)
+    )
+
+
+def check_tried(run: BlockRun, unknown: Mixing) -> None:
+    """It is known of every branch without attention whether it mixes tokens."""
+    for point in run.points.values():
+        without = point.kind in ADDITIONS and point.kind != "attention"
+        if without and (run.stack, run.call.layer, point.place) in unknown:
+            refuse(run, f"whether what is added at {point.key} mixes tokens cannot be found out")
+
+
+def check_run(run: BlockRun) -> None:
+    """Every addition on the way from a block's input to its output is understood."""
     paths = lineages(run)
     additions = {point for point in run.points.values() if point.kind in ADDITIONS}
     aside = additions.difference(*paths)
     if aside:
         refuse(run, f"{listed(aside)} is not on the way to the output")
     for path in paths:
-        if not any(point.kind in OF_ATTENTION for point in path):
+        if run.call.attention and not any(point.kind in OF_ATTENTION for point in path):
             refuse(run, f"no addition of an attention branch is recognised: {additions_of(run)}")
-        check_mlp(run, path)
+        if run.inseparable and not any(point.kind in OF_MLP for point in path):
+            refuse(run, f"its MLP is part of {listed(run.inseparable)}, with no skip of its own")
+        check_norms(run, path)
         check_merges(run, path)
     check_attention(run)
     if run.strange_norms:
@@ -65,14 +90,13 @@ def check_run(run: BlockRun) -> None:
         refuse(run, f"the norm {names} is fed by neither the stream nor a projection of it")
 
 
-def check_mlp(run: BlockRun, path: list[StreamPoint]) -> None:
-    """One MLP, and no norm that may belong to it or to what comes after."""
-    places = [place for place, point in enumerate(path) if point.kind in OF_MLP]
-    if len(places) != 1:
-        refuse(run, f"one addition of an MLP was expected: {additions_of(run)}")
-    after = [point.kind for point in path[places[0] + 1 :]]
-    if "norm" in after and ADDITIONS.intersection(after):
-        refuse(run, f"a norm follows {path[places[0]].key} that may belong to what comes next")
+def check_norms(run: BlockRun, path: list[StreamPoint]) -> None:
+    """No norm follows an MLP that may belong to it or to what comes after."""
+    for place, (point, following) in enumerate(pairwise(path)):
+        last = not any(later.kind in ADDITIONS for later in path[place + 1 :])
+        mlp = point.kind in OF_MLP and not point.pre_normed
+        if mlp and following.kind == "norm" and not (last or is_post_norm(path)):
+            refuse(run, f"a norm follows {point.key} that may belong to what comes next")
 
 
 def check_attention(run: BlockRun) -> None:

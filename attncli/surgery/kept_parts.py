@@ -5,7 +5,10 @@ from typing import Protocol
 
 from attncli.surgery.block_run import BlockRun
 from attncli.surgery.code_places import CodePlace
-from attncli.surgery.tags import Key, StreamPoint
+from attncli.surgery.tags import Key, Place, StreamPoint
+
+Mixing = frozenset[tuple[str, int, Place]]
+"""Per stack and layer the branches that mix tokens though no softmax attends in them."""
 
 
 class Keep(Enum):
@@ -24,6 +27,9 @@ class KeptParts(Protocol):
     def merges(self, run: BlockRun, site: CodePlace) -> bool:
         """Whether the addition of two branches here may merge attention and MLP."""
 
+    def mixes(self, run: BlockRun, place: Place) -> bool:
+        """Whether the branch without attention that is added here mixes tokens."""
+
     def addition(self, point: StreamPoint) -> Keep:
         """What the skip addition that makes this point of the stream returns."""
 
@@ -37,8 +43,14 @@ class KeptParts(Protocol):
 class Everything:
     """All is kept: the model as it is, only watched."""
 
+    def __init__(self, mixing: Mixing = frozenset()) -> None:
+        self.mixing = mixing
+
     def merges(self, run: BlockRun, site: CodePlace) -> bool:
-        return True
+        return not self.mixes(run, Place(site))
+
+    def mixes(self, run: BlockRun, place: Place) -> bool:
+        return (run.stack, run.call.layer, place) in self.mixing
 
     def addition(self, point: StreamPoint) -> Keep:
         return Keep.BOTH
@@ -55,3 +67,10 @@ class NoAdditions(Everything):
 
     def addition(self, point: StreamPoint) -> Keep:
         return Keep.NOTHING
+
+
+class StreamAlone(Everything):
+    """Every skip addition returns the stream alone: what is done to one token of a block's input is not carried on."""
+
+    def addition(self, point: StreamPoint) -> Keep:
+        return Keep.STREAM

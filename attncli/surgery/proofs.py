@@ -10,7 +10,7 @@ from torch import nn
 from attncli.errors import InputError
 from attncli.surgery.block_run import BlockRun
 from attncli.surgery.guards import described
-from attncli.surgery.kept_parts import KeptParts, NoAdditions
+from attncli.surgery.kept_parts import KeptParts, Mixing, NoAdditions
 from attncli.surgery.nameless import refusing_nameless_norms
 from attncli.surgery.tracking import Feed, alias, tracking
 from attncli.watching.blocks import Stack, blocks_of, watching_states
@@ -82,7 +82,7 @@ def plain_outputs(
 
 
 def check_nothing_passes(
-    model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...]
+    model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...], mixing: Mixing
 ) -> None:
     """With every recognised addition returning zeros, a block's output must not depend on its input.
 
@@ -90,14 +90,19 @@ def check_nothing_passes(
     however it is written, shows as a difference. It is the model itself and no random twin: a twin may be built
     otherwise, and a path that this model's own weights close carries nothing.
     """
-    zeroed = seen(model, inputs, stacks, NoAdditions())
-    noisy = seen(model, inputs, stacks, NoAdditions(), torch.randn_like)
+    zeroed = seen(model, inputs, stacks, NoAdditions(mixing))
+    noisy = seen(model, inputs, stacks, NoAdditions(mixing), all_noise)
     for (run, ones), (_, others) in zip(zeroed, noisy, strict=True):
         if not all(map(torch.equal, ones, others)):
             raise InputError(
                 f"{described(run.stack, run.call)} lets its input pass beside the recognised additions: "
                 "it cannot be ablated."
             )
+
+
+def all_noise(run: BlockRun, stream: torch.Tensor) -> torch.Tensor:
+    """In place of a block's input."""
+    return torch.randn_like(stream)
 
 
 @contextmanager

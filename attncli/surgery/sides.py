@@ -37,6 +37,17 @@ def terms_of(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Terms | None:
     return Terms(sides[0], sides[1], kwargs.get("alpha", 1)) if len(sides) == 2 else None
 
 
+def is_per_feature(value: Any, stream: torch.Tensor) -> bool:
+    """A vector with a number for every feature of the stream, in the last axis or of a map in the first after the batch."""
+    if not isinstance(value, torch.Tensor) or value.numel() < 2 or not value.is_floating_point():
+        return False
+    axis = value.ndim - 1 if value.shape[-1] == value.numel() else value.ndim - 3
+    if axis < 0 or value.shape[axis] != value.numel():
+        return False
+    place = axis - value.ndim + stream.ndim
+    return place > 0 and stream.shape[place] == value.numel()
+
+
 def is_number(value: Any) -> bool:
     """A number, or a tensor that holds one: a factor that leaves the direction of the stream."""
     return isinstance(value, int | float) or (

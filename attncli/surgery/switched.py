@@ -16,7 +16,7 @@ from attncli.surgery.code_places import CodePlace
 from attncli.surgery.guards import described
 from attncli.surgery.kept_parts import Keep
 from attncli.surgery.published import activation_left_in
-from attncli.surgery.tags import Key, StreamPoint
+from attncli.surgery.tags import Key, Place, StreamPoint
 from attncli.surgery.tracking import tracking
 
 Within = Callable[[BlockRun, str, torch.Tensor], None]
@@ -83,10 +83,13 @@ class KeptAsSwitched:
     def merges(self, run: BlockRun, site: CodePlace) -> bool:
         return (run.stack, run.call.layer, site) in self.anatomy.merges
 
+    def mixes(self, run: BlockRun, place: Place) -> bool:
+        return (run.stack, run.call.layer, place) in self.anatomy.mixing
+
     def addition(self, point: StreamPoint) -> Keep:
-        """Attention's skip also is the one skip of parallel branches."""
+        """Attention's skip also is that of whatever else mixes tokens, and the one skip of parallel branches."""
         switches = self.switches
-        if point.kind in ("attention", "parallel"):
+        if point.kind in ("attention", "mixer", "parallel"):
             return Keep.BOTH if switches.skip else Keep.BRANCH
         if not switches.mlp:
             return Keep.STREAM

@@ -8,9 +8,10 @@ import torch
 from attncli.surgery.code_places import CodePlace
 from attncli.watching.attention_calls import version_of
 
-Kind = Literal["input", "attention", "mlp", "parallel", "beside", "norm"]
-"""How a point of the stream came about: the block's input, a skip addition of an attention branch, of an MLP branch, of
-both merged, of an MLP branch that runs beside the attention just added, or a norm."""
+Kind = Literal["input", "attention", "mixer", "mlp", "parallel", "beside", "norm"]
+"""How a point of the stream came about: the block's input, a skip addition of an attention branch, of a branch that mixes
+tokens otherwise, of an MLP branch, of attention and MLP merged, of an MLP branch that runs beside the attention just added,
+or a norm."""
 
 Key = CodePlace | str
 """What a norm is known by: the name of its module, or where its function is called."""
@@ -23,10 +24,22 @@ class Bare(NamedTuple):
     key: Key
 
 
+class Place(NamedTuple):
+    """An addition of one run of a block: where in the code it is, and how many points of the stream come before it; none
+    where two branches are added to each other."""
+
+    key: Key
+    before: int = 0
+
+
+MLP_DEPTH = 3
+"""How far a branch goes after its attention if an MLP is in it: product, activation, product."""
+
+
 class StreamPoint:
     """A point of the stream. The pieces of a chunked feed-forward are one: same parent, same site."""
 
-    __slots__ = ("bare", "key", "kind", "parent")
+    __slots__ = ("bare", "key", "kind", "parent", "pre_normed")
 
     def __init__(
         self,
@@ -34,12 +47,20 @@ class StreamPoint:
         parent: "StreamPoint | None" = None,
         key: Key = "",
         bare: tuple[Bare, ...] = (),
+        pre_normed: bool = False,
     ) -> None:
         self.kind = kind
         self.parent = parent
         self.key = key
         self.bare = bare
         """Merges and norms whose result was added here as it is."""
+        self.pre_normed = pre_normed
+        """What was added here began with a norm of the stream that it was added to."""
+
+    @property
+    def place(self) -> Place:
+        """What tells it from every other addition of its block."""
+        return Place(self.key, 0 if self.parent is None else len(self.parent.lineage()))
 
     def lineage(self) -> list["StreamPoint"]:
         """From the block's input to this point."""
@@ -64,6 +85,14 @@ class Tag(NamedTuple):
     raw: bool = False
     """The stream is among its ancestors with no product with weights in between."""
     bare: tuple[Bare, ...] = ()
+    scaled: bool = False
+    """It is the stream times a learned gain, or with a learned shift."""
+    depth: int = 0
+    """How far it has come since its attention: 1 through a product with weights, 2 then an activation, 3 another product."""
+
+    def begins_with_norm(self, point: StreamPoint) -> bool:
+        """Whether it descends from a norm of the stream at this point."""
+        return any(one.kind == "norm" and one.parent is point for one in self.ancestors)
 
     def moved(self, point: StreamPoint) -> "Tag":
         """The tag of the stream at a new point."""
@@ -104,6 +133,7 @@ def derived(tags: list[Tag]) -> Tag:
         union(tag.attention for tag in tags),
         any(tag.scores for tag in tags),
         any(tag.raw for tag in tags),
+        depth=max(tag.depth for tag in tags),
     )
 
 

@@ -12,7 +12,7 @@ from attncli.surgery.code_places import here
 from attncli.surgery.following import followed
 from attncli.surgery.kept_parts import KeptParts
 from attncli.surgery.norm_modules import FUNCTIONS
-from attncli.surgery.sides import ADD
+from attncli.surgery.sides import ADD, SCALE
 from attncli.surgery.tags import Bare, Key, Tag, attach, derived
 from attncli.watching.attention_calls import name_of, tensors_in
 
@@ -37,9 +37,17 @@ class Tracker(TorchFunctionMode):
             return func(*args, **kwargs)
         if name in ADD and "out" not in kwargs:
             return added(self.run, self.parts, func, args, kwargs)
+        if name in SCALE:
+            self.note_gates(args, kwargs)
         if name in FUNCTIONS and (given := self.only_activation(args, kwargs)) is not None:
             return self.normed(here(), given, func, args, kwargs)
         return followed(self.run, func, args, kwargs)
+
+    def note_gates(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Where the stream itself is multiplied by an activation it is no longer the stream: the place, to say so."""
+        tags = [self.run.tag(tensor) for tensor in tensors_in((args, kwargs))]
+        if len(tags) == 2 and all(tags) and any(tag and tag.point for tag in tags):
+            self.run.gated.append(here())
 
     def only_activation(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any]

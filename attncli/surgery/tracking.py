@@ -27,11 +27,11 @@ from attncli.watching.wrapping import around_forwards
 
 Done = Callable[[BlockRun, list[torch.Tensor]], None]
 """done(run, output streams), after each block."""
-Feed = Callable[[torch.Tensor], torch.Tensor]
+Feed = Callable[[BlockRun, torch.Tensor], torch.Tensor]
 """What a block is given in place of its stream."""
 
 
-def alias(stream: torch.Tensor) -> torch.Tensor:
+def alias(run: BlockRun, stream: torch.Tensor) -> torch.Tensor:
     """The same numbers under a new name, so that no tag is left on the caller's tensor."""
     return stream.view_as(stream)
 
@@ -44,14 +44,15 @@ def tracking(
     done: Done,
     feed: Feed = alias,
     values: bool = False,
+    summands: bool = False,
 ) -> Iterator[None]:
     """Within, every forward of `model` runs its blocks under trackers that keep of them what `parts` says.
 
-    With `values`, each block's run holds its stream at all points until it is done. Nothing is differentiated, and tensors keep version counters: that is how a change in place is seen.
+    With `values`, each block's run holds its stream at all points until it is done; with `summands`, what is added. Nothing is differentiated, and tensors keep version counters: that is how a change in place is seen.
     """
     parts_of_blocks = named_parts(model, stacks)
     norms = {module: name for module, name in parts_of_blocks.items() if is_norm(module)}
-    tracked = Tracked(stacks, parts, norms, done, feed, values)
+    tracked = Tracked(stacks, parts, norms, done, feed, values, summands)
     with (
         around_forwards([model], tracked.around_model),
         around_forwards(blocks_of(stacks), tracked.around_block),
@@ -71,6 +72,7 @@ class Tracked:
         done: Done,
         feed: Feed,
         values: bool,
+        summands: bool,
     ) -> None:
         self.following = Following(stacks)
         self.parts = parts
@@ -78,6 +80,7 @@ class Tracked:
         self.feed = feed
         self.norms = norms
         self.values = values
+        self.summands = summands
         self.tracker: Tracker | None = None
 
     def around_model(self, forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
@@ -93,6 +96,7 @@ class Tracked:
         stack, call = self.following.take(module)
         run = BlockRun(stack.name, call)
         run.values = {} if self.values else None
+        run.summands = [] if self.summands else None
         args, kwargs = self.fed(run, args, kwargs)
         self.tracker = Tracker(run, self.parts)
         try:
@@ -103,6 +107,7 @@ class Tracked:
         results = [given(output), second_given(output) if call.two_streams else None]
         streams = [result for result in results if result is not None]
         tags = [run.tag(stream) for stream in streams]
+        run.scaled |= any(tag.scaled for tag in tags if tag)
         run.outputs = tuple(tag.point if tag else None for tag in tags)
         self.done(run, streams)
         return output
@@ -127,7 +132,7 @@ class Tracked:
 
     def start(self, run: BlockRun, stream: torch.Tensor, key: str) -> torch.Tensor:
         """A stream as the block is given it."""
-        stream = self.feed(stream)
+        stream = self.feed(run, stream)
         point = run.point("input", key=key)
         attach(stream, Tag(run).moved(point))
         return stream

@@ -6,7 +6,7 @@ are the product of an activation and a weight. No module names are needed, and i
 implementation the model is set to.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -50,13 +50,13 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 def tensors_in(values: Any) -> Iterator[torch.Tensor]:
-    """All tensors among arguments or results, in order; lists, tuples and dictionaries are looked into."""
+    """All tensors among arguments or results, in order; lists, tuples and mappings of any kind are looked into."""
     if isinstance(values, torch.Tensor):
         yield values
     elif isinstance(values, list | tuple):
         for value in values:
             yield from tensors_in(value)
-    elif isinstance(values, dict):
+    elif isinstance(values, Mapping):
         yield from tensors_in(list(values.values()))
 
 

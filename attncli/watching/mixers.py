@@ -23,7 +23,7 @@ from attncli.watching.wrapping import around_forwards
 ROUNDING = 32.0
 """Of the last digit of the largest number: experts that are given other tokens sum in another order."""
 
-WORD = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+(?:\d+D?(?![a-z]))?")
+WORD = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+(?:\d+[dD]?(?![a-z]))?")
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 EMPTY = frozenset({"mixer", "layer", "block", "module", "cell", "encoder", "decoder"})
 """Words that do not say how tokens are mixed."""
@@ -56,13 +56,24 @@ def mixers_of(
     shapes: Mapping[Site, Shape],
     length: int = 0,
 ) -> tuple[Mixer, ...]:
-    """`shapes`: of the attentions that are seen on these inputs; `length`: their tokens, where nothing attends.
+    """`shapes`: of the attentions that are seen on these inputs; `length`: their tokens, where nothing attends."""
+    queries = {model.get_submodule(site.name): shape.queries for site, shape in shapes.items()}
+    return mixers_beside(model, stacks, inputs, queries, 0 if shapes else length)
+
+
+def mixers_beside(
+    model: nn.Module,
+    stacks: tuple[Stack, ...],
+    inputs: Mapping[str, Any],
+    queries: Mapping[nn.Module, int],
+    length: int,
+) -> tuple[Mixer, ...]:
+    """`queries`: the modules that attend, with their tokens; `length`: tokens of blocks of stacks where these differ.
 
     Parts of a layer that runs over several processes are not tried.
     """
     if group_of(model) is not None:
         return ()
-    queries = {model.get_submodule(site.name): shape.queries for site, shape in shapes.items()}
     seen = set(queries)
     calls = [(stack, call) for stack in stacks for call in stack.calls]
     makes = {call.module: make_of(call.module, seen) for _, call in calls}
@@ -71,7 +82,7 @@ def mixers_of(
     tokens = {
         call.module: tokens_of([call.module], queries)
         or tokens_of([other.module for other in stack.calls], queries)
-        or (0 if shapes else length)
+        or length
         for stack, call in calls
     }
     with torch.no_grad():

@@ -16,18 +16,10 @@ torch.set_num_threads(1)
 
 CASTS_INSIDE = frozenset(
     [
-        "gemma3_text",
-        "gpt_neo",
-        "gpt_neox",
-        "llama",
-        "mistral",
-        "qwen2",
-        "siglip",
-        "t5",
-        "vit",
+        "gemma3_text", "gemma4_text", "gpt_neo", "gpt_neox", "llama", "mistral", "qwen2", "qwen3_next", "siglip", "t5", "vit",
         "xlnet",
     ]
-)
+)  # fmt: skip
 """Models whose code goes to float32 somewhere, whatever their dtype."""
 
 

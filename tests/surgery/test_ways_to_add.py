@@ -6,7 +6,7 @@ import warnings
 import pytest
 import torch
 from torch import Tensor
-from toy_blocks import Block, model_of, some_input
+from toy_blocks import WIDTH, Block, model_of, some_input
 
 from attncli.errors import InputError
 from attncli.networks.variants import Switches
@@ -53,6 +53,15 @@ def as_a_list(x: Tensor, f: Tensor) -> Tensor:
 
 SCALE = torch.tensor(0.75, dtype=torch.float64)
 
+GAIN = torch.linspace(0.5, 1, WIDTH, dtype=torch.float64)
+
+
+def gained_in_place(x: Tensor, f: Tensor) -> Tensor:
+    x = x.clone()
+    x *= GAIN
+    return x + f
+
+
 RECOGNISED = {
     "x + f": (operator.add, 1, 1),
     "f + x": (lambda x, f: f + x, 1, 1),
@@ -71,6 +80,12 @@ RECOGNISED = {
     "scaled stream": (lambda x, f: 0.9 * x + f, 0.9, 1),
     "scaled branch": (lambda x, f: x + f * 0.1, 1, 0.1),
     "scaled by a tensor": (lambda x, f: x * SCALE + f, 0.75, 1),
+    "learned gain": (lambda x, f: x * GAIN + f, GAIN, 1),
+    "learned gain in place": (gained_in_place, GAIN, 1),
+    "divided by a learned gain": (lambda x, f: x / GAIN + f, 1 / GAIN, 1),
+    "learned gain of both": (lambda x, f: (x + f) * GAIN, GAIN, GAIN),
+    "limits that limit nothing": (lambda x, f: x.clamp(-1e4, 1e4) + f, 1, 1),
+    "a mask that hides nothing": (lambda x, f: x * torch.ones_like(x[..., :1]) + f, 1, 1),
     "halved": (lambda x, f: (x + f) / 2, 0.5, 0.5),
     "dropout": (lambda x, f: torch.dropout(f, 0.5, False) + x, 1, 1),
     "other type": (lambda x, f: x.to(torch.complex128).real + f, 1, 1),
@@ -87,10 +102,6 @@ def plus(x: Tensor, f: Tensor) -> Tensor:
 
 with warnings.catch_warnings(action="ignore"):  # deprecated, and still in use
     scripted = torch.jit.script(plus)
-
-
-def learned(x: Tensor, f: Tensor) -> Tensor:
-    return x * torch.linspace(0.5, 1, x.shape[-1], dtype=x.dtype) + f
 
 
 def written_out(x: Tensor, f: Tensor) -> Tensor:
@@ -116,8 +127,10 @@ REFUSED = {
     "einsum": lambda x, f: torch.einsum("sbtd->btd", torch.stack([x, f])),
     "numpy": lambda x, f: torch.from_numpy(x.numpy() + f.numpy()),
     "out=": written_out,
-    "learned mix": learned,
-    "learned mix in place": changed_under_another_name,
+    "gated by itself": lambda x, f: x * torch.sigmoid(x) + f,
+    "limited": lambda x, f: x.clamp(-0.5, 0.5) + f,
+    "masked": lambda x, f: x * (torch.arange(x.shape[1], dtype=x.dtype) > 2)[:, None] + f,
+    "learned mix under another name": changed_under_another_name,
     "difference": lambda x, f: f + x - f,
     "norm of the sum": lambda x, f: (x + f) / (x + f).norm(dim=-1, keepdim=True),
 }

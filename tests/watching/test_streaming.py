@@ -87,7 +87,7 @@ def test_every_tiny_model_is_proved(name: str) -> None:
         )
     proof = prove(model, inputs)
     assert proof.difference < 1e-6 if name != "xlnet-two-streams" else 1e-4
-    causal_types = ("gpt", "llama", "mistral", "qwen2", "gemma")
+    causal_types = ("gpt", "llama", "mistral", "qwen", "gemma")
     if model.config.model_type.startswith(causal_types):
         assert set(proof.sites) == proof.causal
     elif not model.config.is_encoder_decoder:

@@ -20,7 +20,7 @@ from attncli.carried.exact.split_arithmetic import (
     subtract_from,
 )
 from attncli.carried.exact.split_scores import LazyWeights
-from attncli.carried.exact.split_tensor import SplitTensor, centred, rule
+from attncli.carried.exact.split_tensor import SplitTensor, centred, plain, rule
 from attncli.maths import activations
 from attncli.maths.scaled import (
     NEGLIGIBLE,
@@ -111,9 +111,18 @@ def log1p_scaled(part: Scaled) -> Scaled:
     return part if part.exponent < NEGLIGIBLE else scaled(np.log1p(part.value()))
 
 
+@rule(torch.equal)
+def equal(x: Any, other: Any) -> bool:
+    """As far as plain numbers show it."""
+    return torch.equal(plain(x), plain(other))
+
+
 @rule(torch.clamp, Tensor.clamp, torch.clip, Tensor.clip)
 def clamp(x: SplitTensor, min: float | None = None, max: float | None = None) -> SplitTensor:
-    """Moved by its lower limit it is a relu, and another one from above."""
+    """Moved by its lower limit it is a relu, and another one from above; where it limits nothing, nothing is lost."""
+    whole = x.plain()
+    if torch.equal(torch.clamp(whole, min, max), whole):
+        return SplitTensor(x.common, x.varying, x.axis)
     if min is not None:
         x = add(relu(subtract(x, min)), min)
     return x if max is None else subtract_from(relu(subtract_from(x, max)), max)

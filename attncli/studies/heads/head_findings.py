@@ -7,10 +7,10 @@ from attncli.maths.digits import number
 from attncli.metrics.activations._state import MASSIVE, RATIO
 from attncli.records import Finding, Row
 from attncli.studies.heads.head_roles import PlayedHead
-from attncli.studies.heads.layer_census import in_words
 from attncli.studies.heads.roles import DUPLICATE, INDUCTION, OWN, PREVIOUS, SINK, Role
 from attncli.studies.heads.roles import UNIFORM as EVEN
 from attncli.studies.nulls import NULLS, UNIFORM
+from attncli.watching.mixer_words import in_words
 
 COLLAPSED = 0.05
 """1 - cosine below which tokens are called one and the same direction."""

@@ -2,12 +2,12 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from itertools import groupby
 from typing import Any
 
 from attncli.studies.heads.head_rows import stack_names
 from attncli.watching import Site
 from attncli.watching.blocks import Stack
+from attncli.watching.mixer_words import in_words, plural
 from attncli.watching.mixers import Mixer
 
 
@@ -118,18 +118,3 @@ def have(kind: str, count: int) -> str:
 
 def article(word: str) -> str:
     return "an" if word[0] in "aeiou" else "a"
-
-
-def plural(kind: str) -> str:
-    return kind if kind.endswith(("s", "attention")) else f"{kind}s"
-
-
-def in_words(layers: Sequence[int]) -> str:
-    """`layers 0-2, 4`."""
-    ordered = sorted(set(layers))
-    runs = [
-        [layer for _, layer in run]
-        for _, run in groupby(enumerate(ordered), key=lambda pair: pair[1] - pair[0])
-    ]
-    said = ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
-    return f"layer{'' if len(ordered) == 1 else 's'} {said}"

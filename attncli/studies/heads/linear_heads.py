@@ -9,10 +9,10 @@ from attncli.maths.digits import number
 from attncli.records import Definition, Finding, Row, Scalar
 from attncli.studies.heads.head_roles import PlayedHead
 from attncli.studies.heads.head_rows import Observed
-from attncli.studies.heads.layer_census import in_words, plural
 from attncli.studies.statistics import summary_row
 from attncli.watching import Site
 from attncli.watching.linear_layers import LinearHeads, LinearLayers
+from attncli.watching.mixer_words import in_words, plural
 
 COMPLETENESS = "completeness_error"
 OUTSIDE = "what makes its values (projections, convolutions, gates) and what follows its outputs (norms, gates, projections)"

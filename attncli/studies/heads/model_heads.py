@@ -34,7 +34,7 @@ from attncli.studies.heads.head_rows import (
 )
 from attncli.studies.heads.head_runs import Look, Seen, Wanted, look
 from attncli.studies.heads.head_views import Ranking, ranked, views
-from attncli.studies.heads.layer_census import LayerCensus, plural
+from attncli.studies.heads.layer_census import LayerCensus
 from attncli.studies.heads.linear_heads import (
     completeness_rows,
     definitions,
@@ -54,6 +54,7 @@ from attncli.watching import STRIP_MEMORY, Shape, Site
 from attncli.watching.attention_sites import LINEAR
 from attncli.watching.blocks import Stack
 from attncli.watching.linear_layers import LinearHeads, LinearLayers
+from attncli.watching.mixer_words import plural
 from attncli.watching.mixers import Mixer
 
 NONE_LINEAR = LinearLayers()

@@ -18,7 +18,7 @@ float64 there to 1e-12, and the library as it is to 1e-6.
 `switches` is any object with these attributes; what is on is left as the model has it:
 
     skip          off: the attention's addition returns the branch alone, self and cross; of parallel branches their sum
-    mlp           off: the MLP is gone with its skip and its norm, before or after it
+    mlp           off: the MLP is gone with its skip and its norm, before or after it; several are gone together
     mlp_skip      off: the MLP's addition returns the branch alone; in parallel blocks it has no meaning
     norms         off: every norm in a block is the identity, but those on queries and keys
     mlp_norm      with the MLP off in a post-norm block: its norm stays on the stream
@@ -33,12 +33,14 @@ from . import (
     distilbert,
     electra,
     gemma3,
+    gemma4,
     gpt2,
     gpt_neo,
     gpt_neox,
     llama,
     mistral,
     qwen2,
+    qwen3_next,
     roberta,
     siglip,
     t5,
@@ -53,12 +55,14 @@ ORACLES: dict[str, ModuleType] = {
     "distilbert": distilbert,
     "electra": electra,
     "gemma3_text": gemma3,
+    "gemma4_text": gemma4,
     "gpt2": gpt2,
     "gpt_neo": gpt_neo,
     "gpt_neox": gpt_neox,
     "llama": llama,
     "mistral": mistral,
     "qwen2": qwen2,
+    "qwen3_next": qwen3_next,
     "roberta": roberta,
     "siglip": siglip,
     "t5": t5,

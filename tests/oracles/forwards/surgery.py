@@ -79,6 +79,21 @@ SUBLAYERS: Mapping[str, tuple[Sublayer, ...]] = {
             ending=("post_feedforward_layernorm",),
         ),
     ),
+    "Gemma4TextDecoderLayer": (
+        pre("input_layernorm", "post_attention_layernorm", ending=("post_attention_layernorm",)),
+        pre(
+            "pre_feedforward_layernorm",
+            "post_feedforward_layernorm",
+            mlp=True,
+            ending=("post_feedforward_layernorm",),
+        ),
+        Sublayer(
+            "per_layer_input_gate",
+            "post_per_layer_input_norm",
+            ("post_per_layer_input_norm",),
+            mlp=True,
+        ),
+    ),
     "ViTLayer": (pre("layernorm_before", "attention"), pre("layernorm_after", "mlp", mlp=True)),
     "SiglipEncoderLayer": (pre("layer_norm1", "self_attn"), pre("layer_norm2", "mlp", mlp=True)),
     "WhisperEncoderLayer": (
@@ -94,6 +109,9 @@ SUBLAYERS: Mapping[str, tuple[Sublayer, ...]] = {
 
 
 def sublayers(block: Any) -> tuple[Sublayer, ...]:
+    if type(block).__name__ == "Qwen3NextDecoderLayer":
+        mixer = "self_attn" if hasattr(block, "self_attn") else "linear_attn"
+        return (pre("input_layernorm", mixer), pre("post_attention_layernorm", "mlp", mlp=True))
     if type(block).__name__ != "T5Block":
         return SUBLAYERS[type(block).__name__]
     attentions = ("SelfAttention", "EncDecAttention")[: len(block.layer) - 1]

@@ -192,6 +192,67 @@ def gemma3() -> Tiny:
     return ready(hf.Gemma3TextModel(config), 9, sharpness=1.5), {"input_ids": token_ids(11, 9)}
 
 
+def gemma4() -> Tiny:
+    config = hf.Gemma4TextConfig(
+        vocab_size=VOCABULARY,
+        vocab_size_per_layer_input=VOCABULARY,
+        hidden_size=24,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        num_global_key_value_heads=1,
+        head_dim=10,
+        global_head_dim=14,
+        intermediate_size=37,
+        hidden_size_per_layer_input=11,
+        attention_k_eq_v=True,
+        max_position_embeddings=32,
+        sliding_window=4,
+        layer_types=["sliding_attention", "full_attention"] * 2,
+        rope_parameters={
+            "sliding_attention": {"rope_type": "default", "rope_theta": 50.0},
+            "full_attention": {"rope_type": "default", "rope_theta": 1000.0},
+        },
+    )
+    model = ready(hf.Gemma4TextModel(config), 15, sharpness=1.5)
+    for number, layer in enumerate(model.layers):
+        layer.layer_scalar += 0.2 * number - 0.3
+    return model, {"input_ids": token_ids(11, 15)}
+
+
+def qwen3_next() -> Tiny:
+    config = hf.Qwen3NextConfig(
+        vocab_size=VOCABULARY,
+        hidden_size=24,
+        num_hidden_layers=3,
+        layer_types=["linear_attention", "full_attention", "linear_attention"],
+        mlp_only_layers=[2],
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=12,
+        linear_num_key_heads=2,
+        linear_num_value_heads=6,
+        linear_key_head_dim=5,
+        linear_value_head_dim=7,
+        linear_conv_kernel_dim=3,
+        intermediate_size=37,
+        moe_intermediate_size=9,
+        shared_expert_intermediate_size=13,
+        num_experts=5,
+        num_experts_per_tok=2,
+        experts_implementation="eager",
+        max_position_embeddings=32,
+        rope_parameters={"rope_type": "default", "rope_theta": 100.0, "partial_rotary_factor": 0.5},
+    )
+    model = ready(hf.Qwen3NextModel(config), 19, sharpness=1.2)
+    for name, parameter in model.named_parameters():
+        if (
+            "mlp" in name
+        ):  # products of products: without norms the states would soon be too small for any number
+            parameter *= 1.4
+    return model, {"input_ids": token_ids(10, 16)}
+
+
 def t5(**options: Any) -> Tiny:
     config = hf.T5Config(
         vocab_size=VOCABULARY,
@@ -308,6 +369,8 @@ TINY: Mapping[str, Callable[[], Tiny]] = {
         max_window_layers=1,
     ),
     "gemma3": gemma3,
+    "gemma4": gemma4,
+    "qwen3_next": qwen3_next,
     "t5": t5,
     "t5-gated": partial(t5, feed_forward_proj="gated-gelu"),
     "vit": vit,

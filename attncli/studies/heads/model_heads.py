@@ -53,6 +53,7 @@ from attncli.studies.over_texts import over_texts
 from attncli.watching import STRIP_MEMORY, Shape, Site
 from attncli.watching.attention_sites import LINEAR
 from attncli.watching.blocks import Stack
+from attncli.watching.left_out import LeftOut
 from attncli.watching.linear_layers import LinearHeads, LinearLayers
 from attncli.watching.mixer_words import plural
 from attncli.watching.mixers import Mixer
@@ -82,6 +83,13 @@ class HeadSubject:
     """What mixes tokens beside attention."""
     linear: LinearLayers = NONE_LINEAR
     """Which of these have maps."""
+    left_out: tuple[LeftOut, ...] = ()
+    """What takes a softmax too and has no map."""
+
+    @property
+    def apart(self) -> frozenset[str]:
+        """Its paths, with stars for numbers."""
+        return frozenset(each.family for each in self.left_out)
 
     def chosen_linear(self, plan: "HeadPlan") -> LinearHeads:
         return LinearHeads.of(self.linear.found, plan.layers, plan.keeps)
@@ -173,6 +181,7 @@ def inspect_model(
         findings=told,
         warnings=(
             *checkpoint.warnings,
+            *(each.said() for each in subject.left_out),
             *warned(runs, plan),
             *sampled_warnings(subject.chosen_linear(plan)),
         ),
@@ -239,6 +248,7 @@ def observe_model(
             plan.strip_memory,
             subject.shapes,
             linear,
+            subject.apart,
         )
 
     made_of = (Seen, Site, Peak, HeadPairs) if also is None else None  # what is shown is not kept
@@ -265,6 +275,7 @@ def observe_repeats(subject: HeadSubject, plan: HeadPlan, null: UniformNull) -> 
             lambda share: None,
             proved=subject.shapes,
             linear=subject.chosen_linear(plan),
+            apart=subject.apart,
         )
     ]
 
@@ -285,6 +296,7 @@ def observe_made(subject: HeadSubject, plan: HeadPlan, null: UniformNull) -> dic
                 strip_memory=plan.strip_memory,
                 proved=subject.shapes,
                 linear=subject.chosen_linear(plan),
+                apart=subject.apart,
             )
             found.setdefault(kind, []).append(seen)
     return found

@@ -17,6 +17,7 @@ linear_heads      the heads of linear layers
 stream_gains      streams of a token that layers mix
 kept_maps         maps that are kept
 small_maps        maps small enough for a page
+extreme_heads     the heads with the least and the most of a metric
 strongest_pairs   the strongest pairs of tokens, kept while maps go past
 token_pairs       the same in words
 token_names       the words along a map's sides

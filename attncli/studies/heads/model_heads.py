@@ -19,6 +19,7 @@ from attncli.records import Finding, Report, Row, Scalar
 from attncli.studies import Progress, no_progress
 from attncli.studies.heads.beyond_maps import Beyond, is_beyond
 from attncli.studies.heads.chosen_heads import Chosen
+from attncli.studies.heads.extreme_heads import extremes_in_words
 from attncli.studies.heads.head_findings import findings
 from attncli.studies.heads.head_metrics import Metrics, choose
 from attncli.studies.heads.head_roles import ROLE, PlayedHead, heads_of, role_rows
@@ -170,7 +171,7 @@ def inspect_model(
             [f.about for f in told],
             chosen_of(subject, plan),
             layers,
-            "; ".join(filter(None, (linear_headline(heads), strongest_in_words(rows)))),
+            "; ".join(filter(None, (linear_headline(heads), beside_roles(rows, plan)))),
         ),
         rows=tuple(ranked(rows, plan.ranking)),
         metrics=plan.metrics.definitions()
@@ -390,6 +391,11 @@ def mixed_streams(subject: HeadSubject, texts: Sequence[ModelInput]) -> StreamGa
 def chosen_of(subject: HeadSubject, plan: HeadPlan) -> Chosen:
     heads = {site: range(shape.heads) for site, shape in subject.shapes.items()}
     return Chosen.of(heads, plan.layers, plan.keeps)
+
+
+def beside_roles(rows: Sequence[Row], plan: HeadPlan) -> str:
+    """The strongest pair where pairs were asked for; without that and without roles, what the metrics range over."""
+    return strongest_in_words(rows) or ("" if plan.metrics.roles else extremes_in_words(rows))
 
 
 def headline(

@@ -55,9 +55,7 @@ def examine(model: nn.Module, inputs: Mapping[str, Any]) -> Anatomy:
     return anatomy_of(structure, [run for run, _ in tracked], mixing, notes)
 
 
-def refuse_streams(
-    model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...]
-) -> None:
+def refuse_streams(model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...]) -> None:
     """Where blocks mix several streams of a token, that is why no addition to the one stream is found."""
     mixing = blocks_that_mix_streams(model, blocks_of(stacks), inputs)
     for stack in stacks:

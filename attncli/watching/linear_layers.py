@@ -128,11 +128,12 @@ def linear_calls(
     """The last function with maps, as often as it is called; what comes before feeds its values.
 
     One that is given nothing but its values, such as a shift by one token, is the same map whatever the tokens are: it is
-    taken where there is no other.
+    taken where there is no other. A method comes last: what it is made of says more, where that can be seen.
     """
-    told = [call for call in calls if len(call.arguments()) > 1]
-    others = [call for call in calls if len(call.arguments()) <= 1]
-    for tokens, last in product(lengths, (*reversed(told), *reversed(others))):
+    methods = [call for call in calls if call.is_method]
+    told = [call for call in calls if len(call.arguments()) > 1 and not call.is_method]
+    others = [call for call in calls if len(call.arguments()) <= 1 and not call.is_method]
+    for tokens, last in product(lengths, (*reversed(told), *reversed(others), *reversed(methods))):
         if values_of(last, tokens) is not None:
             found = {
                 call.place: values_of(call, tokens) for call in calls if call.name == last.name

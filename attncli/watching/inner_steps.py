@@ -21,7 +21,7 @@ from torch.overrides import TorchFunctionMode
 from attncli.watching.interface import precise
 from attncli.watching.kernel_calls import KernelCall
 from attncli.watching.linear_arguments import Values, values_of
-from attncli.watching.linear_maps import LinearMap
+from attncli.watching.linear_maps import weighs
 from attncli.watching.wrapping import around_forwards
 
 ASSIGNED = re.compile(r"\s*(\w+)\s*=[^=]")
@@ -78,7 +78,7 @@ class Seen:
         return KernelCall(step.name, 0, replayed, (), {step.value: made[step.taken]})
 
 
-class Told(Exception):  # noqa: N818 - it is no error
+class Told(Exception):
     """The step that was waited for is made."""
 
     def __init__(self, found: Tensor) -> None:
@@ -175,15 +175,14 @@ def may_be_values(value: Tensor, tokens: int) -> bool:
 
 
 def is_faithful(call: KernelCall, values: Values, output: Tensor) -> bool:
-    """Whether the run from the same values ends where the model's did, and a row of the map can be read off."""
+    """Whether the run from the same values ends where the model's did, and has a map that weighs them."""
     again = call.output(values.key, call.arguments()[values.key])
     if not torch.equal(again, precise(output)):
         return False
     try:
-        next(LinearMap(call, values).by_rows(1))
+        return weighs(call, values)
     except RuntimeError:  # what has no derivative
         return False
-    return True
 
 
 def named_at(code: CodeType, place: int) -> str:

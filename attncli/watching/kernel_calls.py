@@ -199,7 +199,7 @@ def own_methods(kind: type) -> set[str]:
     written = [each for each in kind.__mro__ if each.__module__.partition(".")[0] not in BASES]
     members = {
         name: inspect.unwrap(member)
-        for each in written
+        for each in reversed(written)  # what a class says itself comes last
         for name, member in vars(each).items()
         if inspect.isfunction(member)
     }

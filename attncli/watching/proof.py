@@ -63,6 +63,10 @@ class Proof:
     """Whether the implementation that the model is set to computes something else than its eager attention."""
 
 
+NOTHING_ATTENDS = Proof((), {}, frozenset(), (), 0.0, False)
+"""Of a model in which no softmax weighs values."""
+
+
 def prove(model: nn.Module, inputs: Mapping[str, Any]) -> Proof:
     """Run the short input plain and under capture; InputError where anything does not agree."""
     with torch.no_grad():

@@ -64,13 +64,43 @@ def variants() -> Iterable[Entry]:
 
 
 def architectures() -> Iterable[Entry]:
-    """Per model type of transformers: how its attention is seen, and whether its parts can be switched off."""
+    """Per model type of transformers: how its attention is seen, and whether its parts can be switched off; by kind."""
     from importlib.resources import files
 
     text = (files("attncli.models.random") / "architectures.tsv").read_text()
-    for row in csv.DictReader(io.StringIO(text), delimiter="\t", quoting=csv.QUOTE_NONE):
-        tried = {key: value or "" for key, value in row.items()}
-        yield {"name": tried.pop("type"), "summary": in_words(tried), **tried}
+    rows = csv.DictReader(io.StringIO(text), delimiter="\t", quoting=csv.QUOTE_NONE)
+    every = [{key: value or "" for key, value in row.items()} for row in rows]
+    for tried in sorted(every, key=lambda tried: SHOWN.index(kind_of(tried))):
+        name, kind = tried.pop("type"), kind_of(tried)
+        yield {"name": name, "summary": in_words(tried), "kind": kind, **tried}
+
+
+KINDS: Mapping[str, Callable[[Mapping[str, str]], bool]] = {
+    "not tried": lambda tried: tried["runs"].startswith("no: "),
+    "softmax attention": lambda tried: bool(tried["difference"]) and not tried["mixers"],
+    "softmax attention and linear layers": lambda tried: (
+        bool(tried["difference"] and tried["linear"]) and not unseen(tried)
+    ),
+    "softmax attention and mixers that are not looked at": lambda tried: bool(tried["difference"]),
+    "linear layers": lambda tried: bool(tried["linear"]),
+    "mixers that are not looked at": lambda tried: bool(tried["mixers"]),
+    "no attention": lambda tried: tried["capture"] == "no attention",
+    "attention that is refused": lambda tried: True,
+}
+"""Kinds of model types by what mixes their tokens; the first that is true of one is its kind."""
+
+
+SHOWN = (*list(KINDS)[1:], "not tried")
+
+
+def kind_of(tried: Mapping[str, str]) -> str:
+    return next(kind for kind, holds in KINDS.items() if holds(tried))
+
+
+def unseen(tried: Mapping[str, str]) -> list[str]:
+    """Mixers beside attention that have no exact maps."""
+    linear = tried["linear"].split(", ")
+    return [kind for kind in tried["mixers"].split(", ") if kind and kind not in linear]
 
 
 def in_words(tried: Mapping[str, str]) -> str:
@@ -90,7 +120,7 @@ def in_words(tried: Mapping[str, str]) -> str:
 def mixers(tried: Mapping[str, str]) -> Iterator[str]:
     """What mixes tokens beside attention: what has exact maps, and what is not looked at."""
     linear = tried["linear"].split(", ") if tried["linear"] else []
-    others = [kind for kind in tried["mixers"].split(", ") if kind and kind not in linear]
+    others = unseen(tried)
     if linear:
         yield f"{' and '.join(linear)} by exact maps"
     if others:
@@ -98,11 +128,14 @@ def mixers(tried: Mapping[str, str]) -> Iterator[str]:
 
 
 def as_text(found: Sequence[Entry]) -> str:
-    """Lists below their names."""
-    lists: dict[str, list[Entry]] = {}
+    """Lists below their names, those that have kinds by kind."""
+    lists: dict[tuple[str, str], list[Entry]] = {}
     for entry in found:
-        lists.setdefault(entry["list"], []).append(entry)
-    return "\n".join(listing(title, members) for title, members in lists.items())
+        lists.setdefault((entry["list"], entry.get("kind", "")), []).append(entry)
+    return "\n".join(
+        listing(f"{title}: {kind} ({len(members)})" if kind else title, members)
+        for (title, kind), members in lists.items()
+    )
 
 
 def listing(title: str, members: Sequence[Entry]) -> str:

@@ -1,5 +1,6 @@
 """Libraries that read what nobody has checked: whatever they raise becomes a sentence about the folder."""
 
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -9,6 +10,8 @@ from attncli.errors import AttnError, InputError
 T = TypeVar("T")
 
 LONGEST_REASON = 300
+EXTRAS = {"timm": "vision"}
+"""Libraries that model classes ask for, and the extra of this package that brings them."""
 
 
 def understood(folder: Path, what: str, action: Callable[[], T]) -> T:
@@ -17,10 +20,31 @@ def understood(folder: Path, what: str, action: Callable[[], T]) -> T:
         return action()
     except (AttnError, MemoryError, KeyboardInterrupt):
         raise
+    except ImportError as error:
+        needed = library(error)
+        how = f"pip install 'attncli[{EXTRAS[needed]}]'" if needed in EXTRAS else "install it"
+        raise InputError(
+            f"{folder}: its code needs {needed}, which is not installed: {how}."
+        ) from error
+    except ZeroDivisionError as error:
+        raise InputError(f"{folder}: {what}: {zero_divisor(error)}.") from error
     except BaseException as error:  # a panic of the tokenizer library is no Exception
         raise InputError(
             f"{folder}: {what} ({type(error).__name__}: {first_line(error)})."
         ) from error
+
+
+def library(error: ImportError) -> str:
+    """The name that transformers' sentence about a missing library holds."""
+    words = str(error).split()
+    return words[words.index("the") + 1] if "the" in words[:-1] else str(error.name or error)
+
+
+def zero_divisor(error: ZeroDivisionError) -> str:
+    """Which sizes of a config a model's code cannot divide by, in its own words: Python says only that it divided."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    line = (place.line or "").partition("#")[0].strip()
+    return f"{Path(place.filename).name} divides by zero at its sizes ({line[:LONGEST_REASON]})"
 
 
 def first_line(error: BaseException) -> str:

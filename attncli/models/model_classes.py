@@ -2,22 +2,20 @@
 
 import importlib
 import inspect
+import pkgutil
 from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 
 from transformers import PreTrainedConfig, PreTrainedModel
-from transformers.models.auto.modeling_auto import MODEL_MAPPING, MODEL_MAPPING_NAMES
+from transformers.models.auto.modeling_auto import MODEL_MAPPING
 
 from attncli.errors import InputError
 
 
 def body_class(config: PreTrainedConfig) -> type[PreTrainedModel]:
     """The class that AutoModel takes, or the most body-like class made for this config."""
-    if config.model_type in MODEL_MAPPING_NAMES:
-        found: Any = MODEL_MAPPING[type(config)]
-        chosen: type[PreTrainedModel] = found[0] if isinstance(found, tuple) else found
-        return chosen
-    classes = sorted(classes_for(type(config)), key=headness)
+    classes = body_classes(config)
     if not classes:
         raise InputError(
             f"model type '{config.model_type}' has no model class in transformers: it is a part of other types."
@@ -25,15 +23,22 @@ def body_class(config: PreTrainedConfig) -> type[PreTrainedModel]:
     return classes[0]
 
 
-def classes_for(kind: type[PreTrainedConfig]) -> list[type[PreTrainedModel]]:
-    """Model classes of the config's own modelling file that declare this very config."""
-    folder = kind.__module__.rpartition(".configuration_")
+def body_classes(config: PreTrainedConfig) -> list[type[PreTrainedModel]]:
+    """All classes made for this config, the one to take first."""
+    others = sorted(classes_for(type(config)), key=headness)
     try:
-        module = importlib.import_module(f"{folder[0]}.modeling_{folder[2]}")
-    except ModuleNotFoundError:
-        return []
+        found: Any = MODEL_MAPPING[type(config)]
+    except (KeyError, ValueError):  # of no mapping, or mapped to a class that does not exist
+        return others
+    chosen: type[PreTrainedModel] = found[0] if isinstance(found, tuple) else found
+    return [chosen, *(other for other in others if other is not chosen)]
+
+
+def classes_for(kind: type[PreTrainedConfig]) -> list[type[PreTrainedModel]]:
+    """Model classes of the config's own modelling files that declare this very config."""
     return [
         found
+        for module in modelling_files(kind)
         for found in vars(module).values()
         if inspect.isclass(found)
         and issubclass(found, PreTrainedModel)
@@ -41,6 +46,20 @@ def classes_for(kind: type[PreTrainedConfig]) -> list[type[PreTrainedModel]]:
         and getattr(found, "config_class", None) is kind
         and "forward" in vars(found)
     ]
+
+
+def modelling_files(kind: type[PreTrainedConfig]) -> Iterator[ModuleType]:
+    """The file beside the config's own, and any other in its folder."""
+    folder, _, own = kind.__module__.rpartition(".configuration_")
+    try:
+        names = [
+            found.name for found in pkgutil.iter_modules(importlib.import_module(folder).__path__)
+        ]
+    except (ImportError, ValueError):
+        return
+    files = [name for name in names if name.startswith("modeling_")]
+    for name in sorted(files, key=lambda name: name != f"modeling_{own}"):
+        yield importlib.import_module(f"{folder}.{name}")
 
 
 def headness(found: type[PreTrainedModel]) -> tuple[bool, bool, int]:

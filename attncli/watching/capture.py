@@ -59,6 +59,8 @@ class Stream:
         """How many rows of each have come."""
         self.on_interface: set[str] = set()
         """Names of modules that went through the attention interface."""
+        self.masked: set[str] = set()
+        """Those of them that were handed a mask."""
         self.sinks = {
             name.rpartition(".")[0] for name, _ in model.named_parameters() if SINK in name
         }
@@ -100,6 +102,8 @@ class Stream:
         share = share_of(module) if second else 0.0
         self.captured.append(site)
         self.on_interface.add(site.name)
+        if attention_mask is not None:
+            self.masked.add(site.name)
         self.watcher.silent = True
         try:
             with torch.autocast(query.device.type, enabled=False):  # which would round the scores

@@ -160,9 +160,10 @@ def causal_sites(evidence: CaptureEvidence) -> frozenset[Site]:
 
 
 def refuse_leaks(model: nn.Module, stream: Stream, causal: frozenset[Site]) -> None:
-    """Attention that calls itself causal and looks ahead all the same was captured without its mask.
+    """Attention that calls itself causal, is handed no mask and looks ahead all the same: sdpa would hide what is ahead.
 
-    Not so where two stacks are joined: BridgeTower's layers say causal there and are given a mask that hides nothing.
+    A mask that is handed on is the whole truth, in every implementation: LightGlue's layers say causal and are given one
+    that hides nothing. Where two stacks are joined there is nothing ahead.
     """
     for site in stream.captured:
         module = model.get_submodule(site.name)
@@ -170,11 +171,12 @@ def refuse_leaks(model: nn.Module, stream: Stream, causal: frozenset[Site]) -> N
         if (
             claims
             and site not in causal
-            and site.name in stream.on_interface
+            and site.name in stream.on_interface - stream.masked
             and not lifted(module)
         ):
             raise InputError(
-                f"{site.name} is causal by its own account, but its captured attention looks ahead."
+                f"{site.name} is causal by its own account and handed no mask, but its eager attention looks ahead: "
+                "sdpa would not, and which of the two the model means is not known."
             )
 
 

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from attncli.cli.catalogue import LISTS
 @pytest.mark.parametrize("what", LISTS)
 def test_every_list_is_data_too(what: str) -> None:
     """Nothing but the data; names and summaries those of the text."""
-    text = attn("list", what).out.splitlines()[1:]
+    text = [line for line in attn("list", what).out.splitlines() if line.startswith("  ")]
     rows = list(csv.DictReader(io.StringIO(attn("list", what, "--format", "csv").out)))
     objects = json.loads(attn("list", what, "--format", "json").out)
     assert len(text) == len(rows) == len(objects)
@@ -34,6 +35,23 @@ def test_model_types_bring_what_was_found() -> None:
     assert (bert["ablation"], bert["exact"], bert["mixers"]) == ("understood", "equal", None)
     assert isinstance(bert["parameters"], int)
     assert bert["difference"] <= 1e-6
+
+
+def test_model_types_come_by_what_mixes_their_tokens() -> None:
+    """Every one below one heading, whose number says how many there are; what was not tried comes last."""
+    found = json.loads(attn("list", "architectures", "--format", "json").out)
+    kinds = {entry["name"]: entry["kind"] for entry in found}
+    assert kinds["bert"] == "softmax attention"
+    assert kinds["qwen3_next"] == "softmax attention and linear layers"
+    assert kinds["mamba2"] == "linear layers"
+    assert kinds["fnet"] == "mixers that are not looked at"
+    assert kinds["minimax"] == "softmax attention and mixers that are not looked at"
+    assert kinds["resnet"] == "no attention"
+    counts = Counter(kinds.values())
+    headings = [line for line in attn("list", "architectures").out.splitlines() if line and line[0] != " "]  # fmt: skip
+    assert headings == [f"architectures: {kind} ({count})" for kind, count in counts.items()]
+    assert list(counts)[-1] == "not tried"
+    assert all(entry["summary"].startswith("not tried") == (entry["kind"] == "not tried") for entry in found)  # fmt: skip
 
 
 def test_a_file_says_its_format(tmp_path: Path) -> None:

@@ -5,13 +5,16 @@ images or sounds inside a text only the text is given, unless it demands more.
 """
 
 import inspect
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from attncli.errors import InputError
-from attncli.models.random.makers import MAKERS, Drawing
+from attncli.models.model_classes import configs_of
+from attncli.models.random.makers import Drawing, maker_of
 
 COMPANIONS = (
     "decoder_input_ids",
@@ -37,11 +40,33 @@ BESIDE = {
 """Inputs that say which part of another is real: wanted with that one."""
 
 BY_TYPE = {
+    "blt_global_transformer": {"attention_mask"},
+    "blt_local_decoder": {"attention_mask"},
+    "blt_local_encoder": {"attention_mask", "num_patches", "patch_ids"},
     "idefics": {"image_attention_mask"},
+    "instructblip": {"input_ids"},
+    "instructblipvideo": {"input_ids"},
+    "kosmos-2": {"image_embeds_position_mask"},
+    "muse_glimmer_assistant": {"attention_mask"},
+    "moshi_depth": {"attention_mask"},
     "paddleocr_vl_vision": {"grid_thw"},
+    "pi0": {"input_ids", "pixel_values", "pixel_attention_mask"},
+    "rag": {"context_input_ids", "context_attention_mask", "doc_scores"},
     "vit_mae": {"noise"},
+    "voxtral_realtime_text": {"t_cond"},
 }
 """What single types want besides; without noise, MAE's forward draws its own."""
+
+EMBEDDED_ELSEWHERE = {"qwen3_omni_moe_talker_text", "qwen3_omni_moe_talker_code_predictor"}
+"""Whose forward takes no ids, although the class has embeddings or asks for some."""
+
+OF_OTHER_PARTS = (
+    "encoder_hidden_states",
+    "last_hidden_state",
+    "patch_embeds",
+    "context_hidden_states",
+)
+"""States that a part of a model is handed by another part: given where the forward does not run without."""
 
 
 def example_inputs(
@@ -52,15 +77,46 @@ def example_inputs(
     `small`: images of a few patches, which not every model takes.
     """
     names = wanted(model)
+    inputs = made(model, names, tokens, seed, small)
+    more = handed_over(model, names)
+    if not more or runs(model, inputs):
+        return inputs
+    filled = made(model, [*names, *more], tokens, seed, small)
+    return filled if runs(model, filled) else inputs
+
+
+def made(
+    model: PreTrainedModel, names: Sequence[str], tokens: int, seed: int, small: bool
+) -> dict[str, Any]:
+    """One input for each of these names, the same for the same seed."""
     generator = torch.Generator().manual_seed(seed)
     drawn = Drawing(model, tokens, generator, frozenset(names), small)
-    unknown = [name for name in names if name not in MAKERS]
-    if unknown:
-        raise InputError(
-            f"{type(model).__name__} asks for the input '{unknown[0]}', which cannot be made up: "
-            "choose a model that reads text, images or sound."
-        )
-    return {name: MAKERS[name](drawn).to(model.device) for name in names}
+    makers = {name: maker_of(name) for name in names}
+    for name, maker in makers.items():
+        if maker is None:
+            raise InputError(
+                f"{type(model).__name__} asks for the input '{name}', which cannot be made up: "
+                "choose a model that reads text, images or sound."
+            )
+    return {name: maker(drawn).to(model.device) for name, maker in makers.items() if maker}
+
+
+def handed_over(model: PreTrainedModel, names: Sequence[str]) -> list[str]:
+    """Inputs that stand for the states of other parts, and that a decoder without cross-attention never reads."""
+    if getattr(model.config, "add_cross_attention", None) is False:
+        return []
+    parameters = inspect.signature(model.forward).parameters
+    return [name for name in OF_OTHER_PARTS if name in parameters and name not in names]
+
+
+def runs(model: nn.Module, inputs: Mapping[str, Any]) -> bool:
+    """Whether the model takes them: one that does not says so in words of its own, of many kinds."""
+    try:
+        with torch.no_grad():
+            model(**inputs)
+    except Exception:
+        return False
+    return True
 
 
 def wanted(model: PreTrainedModel) -> list[str]:
@@ -80,7 +136,10 @@ def wanted(model: PreTrainedModel) -> list[str]:
     given |= BY_TYPE.get(model.config.model_type, set())
     if not given & set(named):
         given.add("input_ids")
-    return [name for name in named if name in given]
+    if "input_ids" in given & set(named) and "inputs_embeds" in named and not embeds(model):
+        given = given - {"input_ids"} | {"inputs_embeds"}
+    passed_on = BY_TYPE.get(model.config.model_type, set()) - set(named)
+    return [*(name for name in named if name in given), *sorted(passed_on)]
 
 
 def stands_beside_text(config: PreTrainedConfig) -> bool:
@@ -93,4 +152,11 @@ def stands_beside_text(config: PreTrainedConfig) -> bool:
         "audio_token_id",
         "audio_token_index",
     )
-    return not any(hasattr(config, name) for name in places)
+    return not any(hasattr(nested, name) for nested in configs_of(config) for name in places)
+
+
+def embeds(model: PreTrainedModel) -> bool:
+    """Whether it turns ids into embeddings itself, rather than another part of the model it belongs to."""
+    if model.config.model_type in EMBEDDED_ELSEWHERE:
+        return False
+    return any(isinstance(module, nn.Embedding) for module in model.modules())

@@ -4,7 +4,7 @@ The type's default config is taken where it is small enough, a tiny one otherwis
 may be given by words that every type understands (`layers`, `width`, …) or by any attribute of the config.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from math import gcd
@@ -17,7 +17,8 @@ from transformers import CONFIG_MAPPING, PreTrainedConfig, PreTrainedModel
 from attncli.errors import AttnError, InputError, LimitError, UsageError, unknown_name
 from attncli.limits import require_memory
 from attncli.models.files.folders import refuse_endless
-from attncli.models.model_classes import body_class, configs_of
+from attncli.models.library_errors import library, zero_divisor
+from attncli.models.model_classes import body_class, body_classes, configs_of
 from attncli.models.quiet import quiet
 from attncli.models.random.size_words import check_sizes, resolved, with_sizes
 from attncli.models.random.tiny_configs import tiny_config
@@ -59,8 +60,31 @@ def random_model(
     refuse_many_layers(arch, sizes)
     with refusals(arch, sizes), quiet():
         config, tiny, note = configured(arch, sizes)
-        model = drawn(config, seed)
-        return RandomModel(in_dtype(model, dtype), tiny, note)
+        model, said = drawn_or_part(config, seed)
+        return RandomModel(in_dtype(model, dtype), tiny, f"{note} {said}".strip())
+
+
+def drawn_or_part(config: PreTrainedConfig, seed: int) -> tuple[PreTrainedModel, str]:
+    """The model; or that of its text where a library that another part needs is missing; and a sentence about that."""
+    whole = main_part(config)
+    try:
+        model = drawn(whole, seed)
+    except ImportError as error:
+        text = whole.get_text_config()
+        if text is whole or not body_classes(text):
+            raise
+        needed = f"{config.model_type} needs {library(error)}, which is not installed"
+        return drawn(text, seed), f"{needed}: its text model alone was built."
+    return (
+        model,
+        "" if whole is config else f"Of {config.model_type}, {whole.model_type} was built.",
+    )
+
+
+def main_part(config: PreTrainedConfig) -> PreTrainedConfig:
+    """The config, or the first nested one with a model class where transformers has none for the whole."""
+    nested = [value for value in vars(config).values() if isinstance(value, PreTrainedConfig)]
+    return next((each for each in (config, *nested) if body_classes(each)), config)
 
 
 def refuse_many_layers(arch: str, sizes: Mapping[str, Size]) -> None:
@@ -91,10 +115,14 @@ def configured(arch: str, sizes: Mapping[str, Size]) -> tuple[PreTrainedConfig, 
             note = f"{arch}'s own sizes do not go with these: what is not given is tiny instead."
             return tiny(arch, sizes), True, note
         check_sizes(config)
-    count = parameters_of(config)
-    if count is not None and count <= LARGEST_DEFAULT:
-        return config, False, ""
-    why = "cannot be built" if count is None else f"make {count:.2g} parameters"
+    try:
+        count = parameters_of(config)
+    except ImportError as error:
+        why = f"need {library(error)}, which is not installed"
+    else:
+        if count is not None and count <= LARGEST_DEFAULT:
+            return config, False, ""
+        why = "cannot be built" if count is None else f"make {count:.2g} parameters"
     note = f"{arch}'s own sizes {why}: what is not given is tiny instead."
     return tiny(arch, sizes), True, note
 
@@ -112,7 +140,10 @@ def tiny(arch: str, sizes: Mapping[str, Size]) -> PreTrainedConfig:
         words.setdefault("key_heads", gcd(words["heads"], Units().key_heads))
     config = tiny_config(arch, replace(Units(), **words), given)
     check_sizes(config)
-    count = parameters_of(config) or 0
+    try:
+        count = parameters_of(config) or 0
+    except ImportError:  # said where the model is built
+        count = 0
     require_memory(DRAWN * count, f"random:{arch} of {count:,} numbers", "choose smaller sizes")
     return config
 
@@ -129,10 +160,13 @@ UNITS = {
 
 
 def parameters_of(config: PreTrainedConfig) -> int | None:
-    """Counted without memory; None where the class cannot be built from this config."""
+    """Counted without memory; None where the class cannot be built from this config. A missing library is an ImportError."""
     try:
+        config = main_part(config)
         with torch.device("meta"), torch.random.fork_rng(devices=[]):
-            model = body_class(config)(config)
+            model = first_built(config, lambda found: found(config))
+    except ImportError:
+        raise
     except Exception:  # whatever the class raises: the tiny config that is tried next says why
         return None
     held = (*model.parameters(), *model.buffers())
@@ -143,13 +177,26 @@ def drawn(config: PreTrainedConfig, seed: int) -> PreTrainedModel:
     """The body with its class's own initialisation, which `_from_config` runs for classes unknown to AutoModel too."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model: PreTrainedModel = body_class(config)._from_config(config)  # type: ignore[no-untyped-call]
+        model = first_built(config, lambda found: found._from_config(config))  # type: ignore[no-untyped-call]
     for nested in configs_of(config):
         if hasattr(nested, "use_cache"):
             nested.use_cache = False  # one forward pass keeps nothing for a next one
     model.eval()  # type: ignore[no-untyped-call]
     model.requires_grad_(False)
     return model
+
+
+def first_built(
+    config: PreTrainedConfig, make: Callable[[type[PreTrainedModel]], PreTrainedModel]
+) -> PreTrainedModel:
+    """By the body's class, or by the next one where that reads what its own config does not have, as Musicgen's."""
+    classes = body_classes(config) or [body_class(config)]
+    for found in classes[:-1]:
+        try:
+            return make(found)
+        except AttributeError:
+            continue
+    return make(classes[-1])
 
 
 def in_dtype(model: PreTrainedModel, dtype: torch.dtype) -> PreTrainedModel:
@@ -183,15 +230,12 @@ def refusals(arch: str, sizes: Mapping[str, Size]) -> Iterator[None]:
             f"model type '{arch}' needs {library(error)}, which is not installed: install it or choose another type."
         ) from error
     except Exception as error:
-        said = " ".join(str(error.__cause__ or error).split()).rstrip(".")
+        if isinstance(error, ZeroDivisionError):
+            said = zero_divisor(error)
+        else:
+            said = " ".join(str(error.__cause__ or error).split()).rstrip(".")
         if set(sizes) - {"tiny"}:
             raise UsageError(f"random:{arch} cannot have these sizes: {said}.") from error
         raise InputError(
             f"model type '{arch}' cannot be built from its config alone: {said}."
         ) from error
-
-
-def library(error: ImportError) -> str:
-    """The name that transformers' sentence about a missing library holds."""
-    words = str(error).split()
-    return words[words.index("the") + 1] if "the" in words else str(error.name)

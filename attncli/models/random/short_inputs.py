@@ -11,11 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import nn
 from transformers import PreTrainedModel
 
 from attncli.models.model_classes import configs_of
-from attncli.models.random.dummy_inputs import example_inputs
+from attncli.models.random.dummy_inputs import example_inputs, runs
 from attncli.watching.cut_streams import Cut, cut_of
 
 FITTED = "interpolate_pos_encoding"
@@ -56,13 +55,3 @@ def in_parts(model: PreTrainedModel) -> bool:
     return any(
         vars(config).get(name) for config in configs_of(model.config) for name in NOT_ONE_ROW
     )
-
-
-def runs(model: nn.Module, inputs: Mapping[str, Any]) -> bool:
-    """Whether the model takes them: one that does not says so in words of its own, of many kinds."""
-    try:
-        with torch.no_grad():
-            model(**inputs)
-    except Exception:
-        return False
-    return True

@@ -12,6 +12,8 @@ from typing import Any
 
 from transformers import CONFIG_MAPPING, PreTrainedConfig
 
+from attncli.models.model_classes import configs_of
+from attncli.models.random.stand_ins import native
 from attncli.models.random.tiny_overrides import CONVOLUTIONAL, OVERRIDES
 from attncli.models.random.tiny_sizes import Units, scaled_together, tiny_size
 
@@ -22,6 +24,8 @@ LAYER_INDICES = re.compile(
     r".*(index(es)?|indices|idxs?|_layers|layer_ids?|hook_ids|_blocks|vision_feature_layer)"
 )
 """Attributes that list layers by their numbers."""
+SPECIAL_LAYERS = {"cross_attention_layers"}
+"""Numbers of layers of another kind than all others, of which one must stay."""
 STAGE_WIDTHS = re.compile(r".*(hidden_sizes|embed_dims?|dim_per_stage|channel_list)")
 STAGE_DEPTHS = re.compile(r"depths?|.*(num_blocks|blocks_per_stage|numb_of_layers|repeats)")
 IMAGE_SIDES = re.compile(r"(pretrain_)?image_size|img_size|input_resolution")
@@ -61,7 +65,7 @@ class Shrinker:
         """Attributes of this config that are not left to the rules: overridden ones, and those given by the caller."""
         overridden = {
             name: value(self.units) if callable(value) else value
-            for name, value in OVERRIDES.get(config.model_type, {}).items()
+            for name, value in OVERRIDES.get(config.model_type or type(config).__name__, {}).items()
         }
         given = {
             path.removeprefix(prefix): value
@@ -89,9 +93,11 @@ class Shrinker:
         """What one attribute becomes."""
         name = path.rpartition(".")[2]
         if isinstance(value, PreTrainedConfig):
-            return self.shrink(value, f"{path}.")
+            return self.shrink(native(config, name, value), f"{path}.")
         if isinstance(value, dict):
             return {key: self.small(config, str(key), inner, kept) for key, inner in value.items()}
+        if name == "backbone_feature_sizes":
+            return feature_sizes(config, value)
         if isinstance(value, (list, tuple)) and not name.startswith("conv_"):
             return type(value)(self.small_list(config, name, value, kept))
         if isinstance(value, bool) or not isinstance(value, int):
@@ -126,9 +132,12 @@ class Shrinker:
         if STAGE_DEPTHS.fullmatch(name):
             return [min(value, self.units.layers) for value in values]
         if LAYER_INDICES.fullmatch(name):
-            return sorted({value * len(kept) // layers if layers else value for value in values})
+            numbers = sorted({value * len(kept) // layers if layers else value for value in values})
+            everywhere = name in SPECIAL_LAYERS and 1 < len(numbers) == len(kept)
+            return numbers[1:] if everywhere and len(values) < layers else numbers
         if IMAGE_SIDES.fullmatch(name):
-            return [image_side(config, value) for value in values]
+            small = image_side(config, min(values))
+            return [value // min(values) * small for value in values]
         if STAGE_WIDTHS.fullmatch(name):
             return scaled_together(values, self.units.width)
         return values
@@ -192,6 +201,20 @@ def first_of_each_kind(config: PreTrainedConfig, count: int) -> list[int]:
     lists = [value for name, value in vars(config).items() if is_per_layer(config, name, value)]
     kinds = [tuple(str(column[layer]) for column in lists) for layer in range(count)]
     return sorted({kind: layer for layer, kind in reversed(list(enumerate(kinds)))}.values())
+
+
+def feature_sizes(config: PreTrainedConfig, sides: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Rows and columns of the maps that a backbone hands on, for the image it sees when it is tiny."""
+    seen = [
+        inner
+        for inner in configs_of(config)
+        if inner is not config and hasattr(inner, "image_size")
+    ]
+    if not seen:
+        return [list(each) for each in sides]
+    nested = seen[0]
+    whole = nested.image_size if isinstance(nested.image_size, int) else nested.image_size[0]
+    return [[side * image_side(nested, whole) // whole for side in each] for each in sides]
 
 
 def image_side(config: PreTrainedConfig, value: int) -> int:

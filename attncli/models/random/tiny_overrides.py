@@ -1,6 +1,6 @@
 """What the rules of `tiny_sizes` get wrong for single model types, and what types leave open that must be said.
 
-Keyed by the model type of each config, so that an entry also holds where the config is nested in another type's.
+Keyed by the model type of each config, or by its class where that has none, so that an entry also holds where the config is nested in another type's.
 """
 
 from collections.abc import Callable, Mapping
@@ -153,7 +153,44 @@ OVERRIDES: Mapping[str, Overrides] = {
     },
     "step3p5": {"sliding_window": 4},
     "time_series_transformer": FORECASTS,
+    "lw_detr": {"projector_scale_factors": [1.0]},
+    # ids that the default leaves open
+    **{kind: {"image_token_id": 120, "num_query_tokens": 8} for kind in ("blip-2", "instructblip")},
+    "instructblipvideo": {"video_token_id": 120, "num_query_tokens": 8},
+    "kosmos-2": {"latent_query_num": 8},
     # sizes that must agree
+    "clvp_encoder": {"num_attention_heads": 2},
+    "clvp_decoder": {"num_attention_heads": 2},
+    "depth_pro": {"patch_size": 64, "intermediate_hook_ids": [1, 0]},
+    "deepseek_ocr2_sam_vision_model": {"downsample_channels": lambda units: [units.width] * 2},
+    "unlimited_ocr_sam_vision_model": {"downsample_channels": lambda units: [units.width] * 2},
+    "FunAsrNanoAdaptorConfig": {"intermediate_size": lambda units: units.width // 4},
+    "efficientloftr": {"hidden_size": 256, "num_attention_heads": 8},
+    "granite4_vision": {
+        "deepstack_layer_map": [[-1, 0]],
+        "spatial_target_layers": [0, 0, 1, 1],
+        "downsample_rate": "1/2",
+    },
+    "inkling_vision": {"patch_size": 4},
+    "neucodec": {"quantization_dim": lambda units: 2 * units.width},
+    "xcodec2": {"quantization_dim": lambda units: 2 * units.width},
+    "omdet-turbo": {
+        "apply_layernorm_after_vision_backbone": False,  # timm's features have their channels last
+        "encoder_in_channels": [48, 96, 192],
+        "d_model": 32,  # a projection that is used in any case is made only where the text has another width
+        "encoder_hidden_dim": 32,
+        "decoder_hidden_dim": 32,
+        "vision_features_channels": [32] * 3,
+    },
+    "phi4_multimodal_audio": {
+        name: lambda units: units.width
+        for name in ("ext_pw_out_channel", "depthwise_separable_out_channel", "nemo_conv_channels")
+    },
+    "janus_vqgan": {"num_patches": 4},
+    "superglue": {"hidden_size": 256, "keypoint_encoder_sizes": [32, 64, 128, 256]},
+    "vibevoice_asr": {"acoustic_tokenizer_chunk_size": 3200},
+    "vitmatte": {"fusion_hidden_sizes": [256, 128, 64, 32]},
+    "xcodec": {"codebook_dim": lambda units: 1024 + units.width},
     "align": {"projection_dim": 640},
     "d_fine": DECODED_CHANNELS,
     "deimv2": DECODED_CHANNELS,

@@ -1,13 +1,31 @@
-"""One maker per name that a forward may ask for, by what the model reads."""
+"""One maker per name that a forward may ask for, by what the model reads; names nobody thought of, by how they end."""
 
+import re
 from collections.abc import Mapping
 
-from attncli.models.random.makers.drawing import Drawing, Maker
-from attncli.models.random.makers.images import IMAGES
+from attncli.models.random.makers.drawing import Drawing, Maker, sequence
+from attncli.models.random.makers.images import IMAGES, image
 from attncli.models.random.makers.others import OTHERS
 from attncli.models.random.makers.sound import SOUND
 from attncli.models.random.makers.text import TEXT
 
 MAKERS: Mapping[str, Maker] = {**TEXT, **IMAGES, **SOUND, **OTHERS}
 
-__all__ = ["MAKERS", "Drawing", "Maker"]
+ENDINGS: Mapping[str, Maker] = {
+    r"\w+_input_ids": lambda drawn: drawn.ids(64, 1, drawn.tokens),
+    r"\w+_attention_mask": TEXT["attention_mask"],
+    r"\w+_pixel_values|\w+_masks": image,
+    r"\w+_(embeds|embeddings|features|hidden_states?|states|queries|pos_encoding)": sequence,
+}
+"""By the end of a name, what transformers' forwards mean by it."""
+
+
+def maker_of(name: str) -> Maker | None:
+    """None where nobody knows what the name asks for."""
+    if name in MAKERS:
+        return MAKERS[name]
+    found = (maker for ending, maker in ENDINGS.items() if re.fullmatch(ending, name))
+    return next(found, None)
+
+
+__all__ = ["MAKERS", "Drawing", "Maker", "maker_of"]

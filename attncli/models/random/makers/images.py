@@ -6,14 +6,18 @@ import torch
 from torch import Tensor
 
 from attncli.models.model_classes import configs_of
-from attncli.models.random.makers.drawing import Drawing, Maker, features
+from attncli.models.random.makers.drawing import Drawing, Maker, features, sequence
 
-FRAMES_FIRST_IMAGES = {"timesformer", "videomae", "vivit", "xclip"}
+FRAMES = 4
+"""Of a video whose length no config says."""
+FRAMES_FIRST_IMAGES = {"instructblipvideo", "timesformer", "videomae", "vivit", "xclip"}
 """`pixel_values` of these types are videos."""
 IMAGE_PAIRS = {"superglue", "lightglue", "efficientloftr"}
 IMAGE_LISTS = {"idefics", "colmodernvbert"}
 """`pixel_values` of these types have an axis of images."""
 PATCH_IMAGES = {"kimi_k25_vision", "paddleocr_vl_vision"}
+BATCHED_PATCHES = {"spatial_shapes", "pixel_position_ids"}
+"""Inputs beside which `pixel_values` are [image, patch, pixel]."""
 GRID_SIDE = 4
 """Patches along each side of an example image that is given as patches."""
 
@@ -26,7 +30,11 @@ def pixel_values(drawn: Drawing) -> Tensor:
         return image(drawn)[:, None, None].repeat(1, 1, drawn.size("max_num_tiles"), 1, 1, 1)
     if "grid_thw" in drawn.names:
         return patches(drawn)
-    if "spatial_shapes" in drawn.names or drawn.kind == "siglip2":
+    if drawn.kind == "inkling2_vision":
+        return merged_patches(drawn)
+    if drawn.kind == "inkling_vision":
+        return cubes(drawn)
+    if BATCHED_PATCHES & drawn.names or drawn.kind in ("siglip2", "molmo2_vision"):
         return patches(drawn).unsqueeze(0)
     if drawn.kind in FRAMES_FIRST_IMAGES:
         return video(drawn)
@@ -36,6 +44,8 @@ def pixel_values(drawn: Drawing) -> Tensor:
         return torch.stack([image(drawn), image(drawn)], dim=1)
     if drawn.kind in IMAGE_LISTS:
         return image(drawn).unsqueeze(1)
+    if drawn.kind == "pi0":
+        return image(drawn)[:, None]
     return image(drawn)
 
 
@@ -55,6 +65,12 @@ def image_sides(drawn: Drawing) -> tuple[int, int]:
 
 def own_sides(drawn: Drawing) -> tuple[int, int]:
     names = ("image_size", "img_size", "input_size", "pretrain_image_size", "max_img_size")
+    ratios = getattr(drawn.config, "scaled_images_ratios", None)
+    if ratios:  # of which the smallest is to hold a patch
+        side = round(drawn.size("patch_size") / min(ratios))
+        return side, side
+    if drawn.kind == "seggpt":  # whose size is that of image and prompt, one above the other
+        return (shorter := min(drawn.config.image_size)), shorter
     for config in configs_of(drawn.config):
         for name in names:
             side = vars(config).get(name)
@@ -66,7 +82,7 @@ def own_sides(drawn: Drawing) -> tuple[int, int]:
 
 
 def video(drawn: Drawing) -> Tensor:
-    frames = drawn.size("num_frames", "frames_per_clip", default=4)
+    frames = drawn.size("num_frames", "frames_per_clip", default=FRAMES)
     return torch.stack([image(drawn) for _ in range(frames)], dim=1)
 
 
@@ -76,12 +92,42 @@ def noise(drawn: Drawing) -> Tensor:
     return drawn.floats(1, rows * columns)
 
 
+def patch_count(drawn: Drawing) -> int:
+    """Of one image: as many as there are positions where a model cannot do with fewer."""
+    side = -(-GRID_SIDE // (pool := drawn.size("pooling_kernel_size", default=1))) * pool
+    return (
+        drawn.size("num_position_embeddings", default=side**2)
+        if drawn.kind == "molmo2_vision"
+        else side**2
+    )
+
+
+def merged_patches(drawn: Drawing) -> Tensor:
+    """[token, row, column, channel]: the patches that become one token, side by side."""
+    side = drawn.size("patch_size") * drawn.size("spatial_merge_size")
+    return drawn.floats(GRID_SIDE**2, side, side, drawn.size("num_channels"))
+
+
+def cubes(drawn: Drawing) -> Tensor:
+    """[patch, frame, row, column, channel]"""
+    side = drawn.size("patch_size")
+    return drawn.floats(
+        GRID_SIDE, drawn.size("temporal_patch_size"), side, side, drawn.size("num_channels")
+    )
+
+
+def patch_places(drawn: Drawing) -> Tensor:
+    """[image, patch, (column, row)]"""
+    side = round(patch_count(drawn) ** 0.5)
+    return torch.cartesian_prod(*[torch.arange(side)] * 2).flip(1).unsqueeze(0)
+
+
 def patches(drawn: Drawing) -> Tensor:
     """[patch, channel · frame · row · column] of one image."""
     patch = drawn.size("patch_size")
     channels = drawn.size("in_channels", "in_chans", "num_channels", default=3)
     depth = drawn.size("temporal_patch_size", "patch_temporal", default=1)
-    return drawn.floats(GRID_SIDE**2, channels * depth * patch**2)
+    return drawn.floats(patch_count(drawn), channels * depth * patch**2)
 
 
 def patch_images(drawn: Drawing) -> Tensor:
@@ -113,7 +159,17 @@ IMAGES: Mapping[str, Maker] = {
     "grid_thw": grid,
     "image_grid_thw": grid,
     "spatial_shapes": lambda drawn: torch.tensor([[GRID_SIDE, GRID_SIDE]]),
-    "pixel_attention_mask": lambda drawn: torch.ones(1, GRID_SIDE**2, dtype=torch.long),
+    "pixel_position_ids": patch_places,
+    "pixel_attention_mask": lambda drawn: (
+        torch.ones(1, 1, dtype=torch.bool)
+        if drawn.kind == "pi0"
+        else torch.ones(1, GRID_SIDE**2, dtype=torch.long)
+    ),
+    "patch_embeds": lambda drawn: (
+        drawn.floats(1, drawn.width, GRID_SIDE, GRID_SIDE)
+        if drawn.kind == "unlimited_ocr_vision_encoder"
+        else sequence(drawn)
+    ),
     "target_sizes": lambda drawn: torch.tensor([[GRID_SIDE, GRID_SIDE]]),
     "image_attention_mask": lambda drawn: torch.ones(1, drawn.tokens, 1, dtype=torch.long),
     "merge_sizes": lambda drawn: torch.ones(1, dtype=torch.long),

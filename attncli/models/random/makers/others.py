@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attncli.models.random.makers.drawing import Drawing, Maker, features, sequence
-from attncli.models.random.makers.images import patches
+from attncli.models.random.makers.images import image, patches
 from attncli.models.random.makers.sound import waveform
 
 
@@ -14,9 +14,21 @@ def hidden_states(drawn: Drawing) -> Tensor:
     """Patches for encoders of images, else a sequence."""
     if "grid_thw" in drawn.names:
         return patches(drawn)
+    if "mask" in drawn.names:
+        return drawn.floats(1, 4 * drawn.tokens, drawn.size("input_size"))
+    if drawn.kind == "lw_detr_vit":
+        return drawn.floats(drawn.size("num_windows"), drawn.tokens, drawn.width)
+    if drawn.kind == "florence_vision":
+        return image(drawn)
     if drawn.kind.startswith("granite_speech"):
         return drawn.floats(1, drawn.tokens, drawn.size("input_dim"))
     return sequence(drawn)
+
+
+def encoder_states(drawn: Drawing) -> Tensor:
+    """What an encoder of its own width hands to the model's cross-attention."""
+    widths = ("cross_attention_hidden_size", "cross_hidden_size", "encoder_hidden_size")
+    return drawn.floats(1, drawn.tokens, drawn.size(*widths, default=drawn.width))
 
 
 def past_values(drawn: Drawing) -> Tensor:
@@ -34,6 +46,16 @@ def past_time_features(drawn: Drawing) -> Tensor:
 
 OTHERS: Mapping[str, Maker] = {
     "hidden_states": hidden_states,
+    "encoder_hidden_states": encoder_states,
+    "t_cond": lambda drawn: drawn.floats(1, 1, drawn.width),
+    "context_hidden_states": lambda drawn: drawn.floats(
+        1, drawn.tokens, drawn.width * len(getattr(drawn.config, "target_layer_ids", None) or [0])
+    ),
+    "last_hidden_state": lambda drawn: drawn.floats(
+        1,
+        min(drawn.size("num_codebooks", default=drawn.tokens), drawn.tokens),
+        drawn.size("input_size", default=drawn.width),
+    ),
     "inputs_embeds": sequence,
     "query_embeds": sequence,
     "context": sequence,

@@ -13,7 +13,15 @@ WITH_CHANNEL_AXIS = re.compile(
     r"dac|encodec|mimi.*|pe_audio.*|pocket_tts.*|xcodec2?|neucodec|vibevoice.*"
 )
 """Codecs, whose waveforms have an axis of channels."""
-BINS_FIRST = {"clvp", "glmasr_encoder", "voxtral_realtime", "voxtral_realtime_encoder"}
+BINS_FIRST = {
+    "clvp",
+    "glmasr_encoder",
+    "qwen3_asr_encoder",
+    "voxtral_realtime",
+    "voxtral_realtime_encoder",
+}
+BESIDE_A_WAVEFORM = {"neucodec", "xcodec2"}
+"""Of which the spectrogram has as many frames as the waveform beside it."""
 UNBATCHED = {"qwen2_5_omni_audio_encoder", "qwen3_omni_moe_audio_encoder"}
 """Spectrograms of these types are [bin, frame] although no learned positions say so."""
 
@@ -25,12 +33,16 @@ def waveform(drawn: Drawing) -> Tensor:
     if drawn.kind == "audio-spectrogram-transformer":
         return drawn.floats(1, drawn.size("max_length"), drawn.size("num_mel_bins"))
     strides = getattr(drawn.config, "conv_stride", None) or (320,)
+    whole = getattr(drawn.config, "samples_per_token", 1)
     channels = (1,) if WITH_CHANNEL_AXIS.fullmatch(drawn.kind) else ()
-    return drawn.floats(1, *channels, (drawn.tokens + 2) * prod(strides))
+    samples = -(-(drawn.tokens + 2) * prod(strides) // whole) * whole
+    return drawn.floats(1, *channels, samples)
 
 
 def bins(drawn: Drawing) -> int:
     """Features of a frame, into which some models stack several frames."""
+    if drawn.kind == "musicgen_melody":
+        return drawn.size("num_chroma")
     if drawn.kind.startswith("granite_speech5"):
         return 4 * drawn.size("num_mel_bins")
     return drawn.size(
@@ -47,6 +59,8 @@ def bins(drawn: Drawing) -> int:
 def frames(drawn: Drawing) -> int:
     """As many as learned positions have room for, which models insist on."""
     positions = drawn.size("max_source_positions", default=0)
+    if drawn.kind in BESIDE_A_WAVEFORM:
+        return drawn.tokens + 2
     if bins_first(drawn) and positions:
         return 2 * positions
     return 2 * drawn.size("n_window", default=4 * drawn.tokens)
@@ -54,6 +68,8 @@ def frames(drawn: Drawing) -> int:
 
 def bins_first(drawn: Drawing) -> bool:
     """Convolutions over time, as in Whisper, take bins as channels."""
+    if drawn.kind in BESIDE_A_WAVEFORM:
+        return False
     fixed = drawn.size("max_source_positions", default=0) and not hasattr(
         drawn.config, "input_feat_per_channel"
     )
@@ -84,5 +100,6 @@ SOUND: Mapping[str, Maker] = {
     "mel_spectrogram": lambda drawn: drawn.floats(1, drawn.size("mel_dim"), drawn.tokens),
     "audio_mel": lambda drawn: drawn.floats(1, frames(drawn), bins(drawn)),
     "audio_mel_mask": lambda drawn: torch.zeros(1, frames(drawn), dtype=torch.bool),
+    "mask": lambda drawn: torch.ones(1, 4 * drawn.tokens, dtype=torch.bool),
     "latents": lambda drawn: drawn.floats(1, drawn.width, drawn.tokens),
 }

@@ -1,25 +1,56 @@
 """Inputs of models that read text."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedConfig
 
+from attncli.models.model_classes import configs_of
 from attncli.models.random.makers.drawing import Drawing, Maker
+from attncli.models.random.makers.images import FRAMES, FRAMES_FIRST_IMAGES
 
 
 def input_ids(drawn: Drawing) -> Tensor:
     codebooks = drawn.size("num_codebooks", default=1)
-    if drawn.kind in ("moshi_depth", "csm_depth_decoder_model"):
-        return drawn.ids(vocabulary(drawn), 1, min(codebooks, drawn.tokens))
     if drawn.kind == "kyutai_speech_to_text":
         return drawn.ids(vocabulary(drawn), 1, drawn.tokens, codebooks + 1)
-    if drawn.kind.startswith("musicgen"):
+    if drawn.kind.startswith("musicgen") and "decoder_input_ids" not in drawn.names:
         return drawn.ids(vocabulary(drawn), codebooks, drawn.tokens)
     if drawn.kind == "dia_decoder":
         return drawn.ids(vocabulary(drawn), 1, drawn.tokens, drawn.size("num_channels"))
-    return drawn.ids(vocabulary(drawn), 1, drawn.tokens)
+    text = drawn.ids(vocabulary(drawn), 1, codes(drawn))
+    return torch.cat([image_places(drawn), text], dim=1)
+
+
+def image_places(drawn: Drawing) -> Tensor:
+    """[item, place]: ids in whose places an image's features go, where the model is given both."""
+    token = next(iter(image_tokens(drawn)), None)
+    if "pixel_values" not in drawn.names or token is None:
+        return torch.zeros(1, 0, dtype=torch.long)
+    return torch.full((1, features_of_images(drawn)), token)
+
+
+def image_tokens(drawn: Drawing) -> Iterator[int]:
+    for config in configs_of(drawn.config):
+        for name in ("image_token_id", "image_token_index", "video_token_id"):
+            found = vars(config).get(config.attribute_map.get(name, name))
+            if isinstance(found, int):
+                yield found
+
+
+def features_of_images(drawn: Drawing) -> int:
+    """How many tokens an image becomes: as many as queries are asked about it, in every frame of a video."""
+    if drawn.kind == "pi0":
+        return (drawn.size("image_size") // drawn.size("patch_size")) ** 2
+    queries = drawn.size("num_query_tokens", default=0)
+    return queries * (FRAMES if drawn.kind in FRAMES_FIRST_IMAGES else 1)
+
+
+def marked_places(drawn: Drawing) -> Tensor:
+    """[item, token]: whether an image's features take the token's place."""
+    queries = torch.arange(drawn.tokens) < drawn.size("latent_query_num")
+    return queries.long().unsqueeze(0)
 
 
 def vocabulary(drawn: Drawing) -> int:
@@ -34,6 +65,9 @@ def vocabulary(drawn: Drawing) -> int:
 
 
 def decoder_input_ids(drawn: Drawing) -> Tensor:
+    if drawn.kind.startswith("musicgen"):
+        decoder = drawn.config.decoder
+        return drawn.ids(decoder.vocab_size, decoder.num_codebooks, drawn.tokens)
     for name in ("decoder", "decoder_config", "text_config"):
         nested = getattr(drawn.config, name, None)
         if isinstance(nested, PreTrainedConfig) and hasattr(nested, "vocab_size"):
@@ -41,6 +75,32 @@ def decoder_input_ids(drawn: Drawing) -> Tensor:
             shape = (1, drawn.tokens, channels) if drawn.kind == "dia" else (1, drawn.tokens)
             return drawn.ids(nested.vocab_size, *shape)
     return drawn.ids(drawn.size("vocab_size"), 1, drawn.tokens)
+
+
+def all_or_causal(drawn: Drawing) -> Tensor:
+    """[item, token] that hides nothing; parts that hand it to their layers as it is want it added: [item, 1, token, token]."""
+    if drawn.kind.startswith("blt_"):
+        least = torch.finfo(drawn.model.dtype).min
+        ahead = torch.full((drawn.tokens, drawn.tokens), least, dtype=drawn.model.dtype)
+        return ahead.triu(1)[None, None]
+    return torch.ones(1, codes(drawn), dtype=torch.long)
+
+
+def codes(drawn: Drawing) -> int:
+    """Tokens of a text, or of a decoder that writes one token per codebook, or of the context before one."""
+    if "context_hidden_states" in drawn.names:
+        return 2 * drawn.tokens
+    if drawn.kind in ("moshi_depth", "csm_depth_decoder_model"):
+        return min(drawn.size("num_codebooks"), drawn.tokens)
+    return drawn.tokens
+
+
+PATCH = 3
+"""Bytes of a patch."""
+
+
+def documents(drawn: Drawing) -> int:
+    return drawn.size("n_docs")
 
 
 def boxes(drawn: Drawing) -> Tensor:
@@ -56,5 +116,18 @@ TEXT: Mapping[str, Maker] = {
     "qformer_input_ids": lambda drawn: drawn.ids(64, 1, drawn.tokens),
     "task_inputs": lambda drawn: drawn.ids(64, 1, drawn.size("task_seq_len")),
     "bbox": boxes,
-    "attention_mask": lambda drawn: torch.ones(1, drawn.tokens, dtype=torch.long),
+    "attention_mask": all_or_causal,
+    "image_embeds_position_mask": marked_places,
+    "classes_structure": lambda drawn: torch.tensor([1]),
+    # documents found for a question
+    "context_input_ids": lambda drawn: drawn.ids(vocabulary(drawn), documents(drawn), drawn.tokens),
+    "context_attention_mask": lambda drawn: torch.ones(
+        documents(drawn), drawn.tokens, dtype=torch.long
+    ),
+    "doc_scores": lambda drawn: drawn.floats(1, documents(drawn)),
+    # bytes gathered into patches
+    "num_patches": lambda drawn: torch.tensor(drawn.tokens // PATCH),
+    "patch_ids": lambda drawn: (torch.arange(drawn.tokens) // PATCH).clamp(
+        max=drawn.tokens // PATCH - 1
+    )[None],
 }

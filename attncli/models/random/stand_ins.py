@@ -1,0 +1,20 @@
+"""What takes the place of a part that another package would draw, so that a tiny model needs transformers alone."""
+
+from transformers import CONFIG_MAPPING, PreTrainedConfig
+
+FOREIGN = "timm_backbone"
+
+
+def native(config: PreTrainedConfig, name: str, nested: PreTrainedConfig) -> PreTrainedConfig:
+    """The nested config, or the backbone that the class itself takes where timm is not asked for, read at the same stages."""
+    if nested.model_type != FOREIGN:
+        return nested
+    spec = getattr(type(config), "sub_configs_defaults", {}).get(name)
+    if spec is None or spec.model_type == FOREIGN:
+        return nested
+    said = dict(spec.init_kwargs)
+    if said.pop(
+        "out_features", None
+    ):  # the last stage alone, where the class reads several of timm's
+        said["out_indices"] = list(nested.out_indices)
+    return CONFIG_MAPPING[spec.model_type](**said)

@@ -21,6 +21,7 @@ from attncli.studies.heads.relevance import RelevanceAsked
 from attncli.studies.model_runs import own_precision
 from attncli.studies.paths.path_subject import PathSubject
 from attncli.watching import Site, prove
+from attncli.watching.left_out import refuse_left_out
 from attncli.watching.mixers import mixers_of
 
 MAPS_KEPT = 5
@@ -82,7 +83,9 @@ def attentions(subject: PathSubject) -> frozenset[Site]:
     body = subject.checkpoint.body
     short = example_inputs(body, PROBE_TOKENS)
     with own_precision(body):
-        shapes = prove(body, short).shapes
+        proof = prove(body, short)
+        shapes = proof.shapes
+        refuse_left_out(proof.left_out)
         mixers = mixers_of(body, subject.stacks, short, shapes)
     if mixers:
         raise InputError(

@@ -35,6 +35,7 @@ from attncli.studies.model_runs import own_precision
 from attncli.watching import STRIP_MEMORY, Shape, Site, Strip, prove
 from attncli.watching.blocks import stacks_without_attention, structure_of
 from attncli.watching.held_modules import HeldModule
+from attncli.watching.left_out import mixers_left_out
 from attncli.watching.linear_layers import LinearLayer, LinearLayers, linear_layers
 from attncli.watching.mixers import mixers_of
 from attncli.writing.tensor_files import write_tensors
@@ -273,6 +274,7 @@ def seconds_of(subject: HeadSubject, plan: HeadPlan) -> float:
         strip_memory=plan.strip_memory,
         proved=subject.shapes,
         linear=linear,
+        apart=subject.apart,
     )
     return perf_counter() - start
 
@@ -336,13 +338,15 @@ def proved(body: "PreTrainedModel", text: ModelInput | None = None) -> HeadSubje
         short = example_inputs(body, tokens)
     with own_precision(body):
         try:
-            shapes = prove(body, short).shapes
+            proof = prove(body, short)
         except NoAttention as reason:
             return without_attention(body, short, tokens, reason)
         stacks = structure_of(body, short, may_have_none=own).stacks
+        shapes = proof.shapes
         mixers = mixers_of(body, stacks, short, shapes)
         linear = linear_layers(body, mixers, short, *sorted({s.queries for s in shapes.values()}))
-        return HeadSubject(body, stacks, shapes, mixers, linear)
+        mixers += mixers_left_out(stacks, proof.left_out, mixers, body)
+        return HeadSubject(body, stacks, shapes, mixers, linear, proof.left_out)
 
 
 def proved_softmax(body: "PreTrainedModel") -> HeadSubject:

@@ -216,6 +216,8 @@ def examined(model: "PreTrainedModel") -> Examined:
                 proof = NOTHING_ATTENDS
             anatomy = examine(body, short)
             traits = traits_of(body, anatomy.stacks, short, proof)
+    unseen = (each.said() for each in proof.left_out if each.reaches is not False)
+    anatomy = replace(anatomy, notes=(*anatomy.notes, *unseen))
     subject = CollapseSubject(body, anatomy, exact=False, eager_alone=proof.eager_alone)
     return Examined(subject, traits, proof, short, cut)
 

@@ -15,9 +15,9 @@ from torch import nn
 
 from attncli.errors import InputError
 from attncli.surgery.guards import described
-from attncli.surgery.proofs import same_chance
 from attncli.watching.attention_calls import tensors_in
 from attncli.watching.blocks import BlockCall, Following, Stack, blocks_of
+from attncli.watching.chance import same_chance
 from attncli.watching.stream_places import given, given_instead, taken
 from attncli.watching.wrapping import around_forwards
 

@@ -13,11 +13,11 @@ from torch import Tensor, nn
 
 from attncli.surgery.block_run import BlockRun, Summand
 from attncli.surgery.kept_parts import Mixing, StreamAlone
-from attncli.surgery.proofs import same_chance
 from attncli.surgery.tags import Place
 from attncli.surgery.tracking import Feed, alias, tracking
 from attncli.watching.attention_calls import tensors_in
 from attncli.watching.blocks import Stack, blocks_of
+from attncli.watching.chance import same_chance
 from attncli.watching.mixers import ROUNDING, noise
 from attncli.watching.stream_places import replaced, taken
 from attncli.watching.token_layout import channels_first

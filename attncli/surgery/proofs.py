@@ -1,7 +1,6 @@
 """Forwards that prove what was recognised: tracking changes nothing, and nothing gets past the additions."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -14,6 +13,7 @@ from attncli.surgery.kept_parts import KeptParts, Mixing, NoAdditions
 from attncli.surgery.nameless import refusing_nameless_norms
 from attncli.surgery.tracking import Feed, alias, tracking
 from attncli.watching.blocks import Stack, blocks_of, watching_states
+from attncli.watching.chance import same_chance
 from attncli.watching.stream_places import given
 from attncli.watching.wrapping import around_forwards
 
@@ -103,11 +103,3 @@ def check_nothing_passes(
 def all_noise(run: BlockRun, stream: torch.Tensor) -> torch.Tensor:
     """In place of a block's input."""
     return torch.randn_like(stream)
-
-
-@contextmanager
-def same_chance() -> Iterator[None]:
-    """Whatever is drawn at random is drawn the same in every run, and the caller's generator stays where it was."""
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        yield

@@ -6,7 +6,7 @@ training     the training loop: the same plan gives the same weights, interrupte
 labelling    tasks that give every token a label: one per file
 labeller     the transformer that learns them
 learning     the network trained on its task
-subnetworks  single heads of it run on their own, as the published scripts do
+subnetworks  single paths of it: their terms, or run on their own as the published scripts do
 rank_heads   one layer of heads on the nearest of a few tokens
 circle       one layer applied again and again to the points of two arcs
 """

@@ -1,13 +1,16 @@
-"""Sub-networks as the published scripts run them: one head of some layers, and none of the others.
+"""What single paths make of sequences: one head of some layers, and of the others nothing, or the skip alone.
 
-In the layers of its path a sub-network is LN(one head's output): without the skip, without the norm's learned gain and
-bias, and with attention that looks at what the sub-network's own layers gave. Layers that the path passes by are left
-out whole, norms included. The outputs of several paths are added, normalised once more, and classified.
+Two readings of "this path alone". `again`, as the published scripts run it: in the layers of its path a sub-network is
+LN(one head's output), without the skip and without the norm's learned gain and bias, and with attention that looks at
+what the sub-network's own layers gave; layers that the path passes by are left out whole, norms included. `frozen`: the
+path's own term of the network's output, with the maps and the norms' denominators of the full pass, and without the
+constants on its way.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -16,37 +19,104 @@ from attncli.tasks.labeller import Labeller
 EPSILON = 1e-12
 """Of every norm of BERT's."""
 
+Path = tuple[int, ...]
+"""0, past the layer's attention, or a head from 1 on, in every layer."""
 
-def run_again(network: Labeller, inputs: Tensor, paths: Sequence[tuple[int, ...]]) -> list[Tensor]:
-    """The output [sequence, token, feature] of every path's sub-network.
 
-    A path chooses 0 or a head from 1 on in every layer; where paths begin alike, that is run once.
-    """
-    states: dict[tuple[int, ...], Tensor] = {(): network.embedding(inputs)}
-    block: Any  # transformers' classes have no types
-    for layer, block in enumerate(network.blocks):
-        begun = dict.fromkeys(path[: layer + 1] for path in paths)
-        contexts: dict[tuple[int, ...], Tensor] = {}
+class Steps(Protocol):
+    """What a layer does to states [sequence, token, feature]."""
+
+    def past(self, layer: int, states: Tensor) -> Tensor:
+        """Where the path goes past its attention."""
+
+    def attended(self, layer: int, states: Tensor) -> Callable[[int], Tensor]:
+        """Where it goes through a head: the states behind each."""
+
+
+def run_along(first: Tensor, steps: Steps, layers: int, paths: Sequence[Path]) -> list[Tensor]:
+    """The last states of every path; where paths begin alike, that is run once."""
+    states: dict[Path, Tensor] = {(): first}
+    for layer in range(layers):
+        heads: dict[Path, Callable[[int], Tensor]] = {}
         following = {}
-        for path in begun:
-            *before, head = path
-            if head:
-                given = tuple(before)
-                if given not in contexts:
-                    contexts[given] = block.self(states[given])[0]
-                following[path] = one_head(block, contexts[given], head - 1)
-            else:
-                following[path] = states[tuple(before)]
+        for path in dict.fromkeys(path[: layer + 1] for path in paths):
+            before, head = path[:-1], path[-1]
+            if head and before not in heads:
+                heads[before] = steps.attended(layer, states[before])
+            following[path] = heads[before](head) if head else steps.past(layer, states[before])
         states = following
     return [states[path] for path in paths]
 
 
-def one_head(block: Any, contexts: Tensor, head: int) -> Tensor:
-    """A block's output with one head's context [sequence, token, head · value] alone."""
+def run_again(network: Labeller, inputs: Tensor, paths: Sequence[Path]) -> list[Tensor]:
+    """The output [sequence, token, feature] of every path's sub-network."""
+    return run_along(network.embedding(inputs), Again(network), len(network.blocks), paths)
+
+
+def run_frozen(network: Labeller, inputs: Tensor, paths: Sequence[Path]) -> list[Tensor]:
+    """Every path's term [sequence, token, feature] of the network's output."""
+    first = network.embedding(inputs)
+    return run_along(first, Frozen(network, first), len(network.blocks), paths)
+
+
+class Again:
+    """Layers that look at what they are given."""
+
+    def __init__(self, network: Labeller) -> None:
+        self.blocks: Any = network.blocks  # transformers' classes have no types
+
+    def past(self, layer: int, states: Tensor) -> Tensor:
+        return states
+
+    def attended(self, layer: int, states: Tensor) -> Callable[[int], Tensor]:
+        block = self.blocks[layer]
+        contexts = block.self(states)[0]
+        dense = block.output.dense
+
+        def behind(head: int) -> Tensor:
+            own = features_of(block, head)
+            return plain_norm(F.linear(contexts[..., own], dense.weight[:, own], dense.bias))
+
+        return behind
+
+
+class Frozen:
+    """Layers that do to a part of the stream what they have done to all of it."""
+
+    def __init__(self, network: Labeller, states: Tensor) -> None:
+        self.blocks: Any = network.blocks
+        self.maps: list[Tensor] = []
+        """[sequence, head, query, key], of each layer."""
+        self.scales: list[Tensor] = []
+        """What each layer's norm multiplies a centred token by [sequence, token, feature]."""
+        block: Any
+        for block in self.blocks:
+            contexts, maps = block.self(states)
+            norm, summed = block.output.LayerNorm, states + block.output.dense(contexts)
+            deviations = torch.sqrt(summed.var(dim=-1, correction=0, keepdim=True) + norm.eps)
+            self.maps.append(maps)
+            self.scales.append(norm.weight / deviations)
+            states = norm(summed)
+
+    def past(self, layer: int, states: Tensor) -> Tensor:
+        return (states - states.mean(dim=-1, keepdim=True)) * self.scales[layer]
+
+    def attended(self, layer: int, states: Tensor) -> Callable[[int], Tensor]:
+        block = self.blocks[layer]
+
+        def behind(head: int) -> Tensor:
+            own = features_of(block, head)
+            values = F.linear(states, block.self.value.weight[own])
+            mixed = self.maps[layer][:, head - 1] @ values
+            return self.past(layer, F.linear(mixed, block.output.dense.weight[:, own]))
+
+        return behind
+
+
+def features_of(block: Any, head: int) -> slice:
+    """A head's own among all heads' features."""
     width = block.self.attention_head_size
-    own = slice(head * width, (head + 1) * width)
-    dense = block.output.dense
-    return plain_norm(F.linear(contexts[..., own], dense.weight[:, own], dense.bias))
+    return slice((head - 1) * width, head * width)
 
 
 def plain_norm(states: Tensor) -> Tensor:

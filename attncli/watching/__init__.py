@@ -2,6 +2,7 @@
 
 Its blocks, and what runs through them:
 
+chance              runs of a model that draws numbers, made alike
 wrapping            standing around the forward of modules for a while
 attention_calls     which torch functions are attention
 probe               one watched forward
@@ -34,6 +35,7 @@ softmax_inputs      what the softmax was given, where the very tensor that it ga
 split_heads         heads that are divided over processes, put together again
 differential        attention whose maps are one softmax less a part of another
 map_gradients       maps kept whole, to differentiate by
+left_out            attention that is not seen beside attention that is
 beside              the same of a pass that runs as ever, with gradients
 capture             the context that puts these around a model
 output_projections  the linear layers that take the heads' outputs

@@ -180,6 +180,7 @@ def kinds(model: nn.Module) -> dict[str, str]:
         f"{name}.multihead_attn"
         for name, module in model.named_modules()
         if isinstance(module, nn.TransformerDecoderLayer)
+        or {"self_attn", "multihead_attn"} <= dict(module.named_children()).keys()
     }
     for name, module in model.named_modules():
         if may_attend(name, module):

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,6 +21,7 @@ from attncli.watching.interface import (
     precise,
     rows_within,
 )
+from attncli.watching.left_out import refuse_half_seen
 from attncli.watching.masks import rowwise_mask
 from attncli.watching.softmax_calls import Watcher
 from attncli.watching.split_heads import group_of, with_all_heads
@@ -42,12 +43,20 @@ class Stream:
     """One model's attention on its way to an observer."""
 
     def __init__(
-        self, model: nn.Module, observe: Observe, memory: int, proved: Mapping[Site, Shape] | None
+        self,
+        model: nn.Module,
+        observe: Observe,
+        memory: int,
+        proved: Mapping[Site, Shape] | None,
+        apart: Collection[str] | None,
     ) -> None:
+        self.model = model
         self.observe = observe
         self.memory = memory
         self.proved = proved
         """The attentions that every forward pass must have, with as many heads; None while they are found out."""
+        self.apart = apart
+        """Families of modules that may take a softmax which weighs no values; None while they are found out."""
         self.sites = Sites(model)
         self.current: Site | None = None
         """The attention off the interface whose strips come now."""
@@ -61,9 +70,7 @@ class Stream:
         """Names of modules that went through the attention interface."""
         self.masked: set[str] = set()
         """Those of them that were handed a mask."""
-        self.sinks = {
-            name.rpartition(".")[0] for name, _ in model.named_parameters() if SINK in name
-        }
+        self.sinks = {holder_of_sinks(name) for name, _ in model.named_parameters() if SINK in name}
         """Names of modules with learned sinks, which take their share of every row."""
         self.watcher = Watcher(model, self.found, memory)
         self.pairs = Pairs(model)
@@ -157,19 +164,21 @@ class Stream:
         self.rows[site] += rows
 
     def refuse_what_was_missed(self) -> None:
-        """Every softmax inside an attention was a map, and every row of every map was seen."""
-        if self.watcher.unclaimed:
-            name = type(self.watcher.unclaimed[0]).__name__
-            raise InputError(
-                f"{name} takes a softmax that never weighs whole rows of values (chunked, sparse or deformable attention): "
-                "its maps cannot be captured."
-            )
+        """Every softmax inside an attention that is seen was a map, and every row of every map was seen."""
+        refuse_half_seen(self.model, self.watcher.unclaimed, self.captured, self.apart)
         self.pairs.refuse_unproved()
         for site, shape in self.shapes.items():
             if self.rows[site] != shape.queries:
                 raise InputError(
                     f"{site.name}: {self.rows[site]} of {shape.queries} rows of its attention were seen."
                 )
+
+
+def holder_of_sinks(name: str) -> str:
+    """The module that a parameter's sinks belong to: they may come from a projection of its own."""
+    parts = name.split(".")
+    first = next(place for place, part in enumerate(parts) if SINK in part)
+    return ".".join(parts[:first])
 
 
 def nan_row(strip: Strip, sums: Tensor) -> int:
@@ -182,12 +191,14 @@ def streaming(
     observe: Observe,
     strip_memory: int = STRIP_MEMORY,
     proved: Mapping[Site, Shape] | None = None,
+    apart: Collection[str] | None = (),
 ) -> Iterator[Stream]:
     """Every forward pass of the model in this context hands its attention to `observe` and gives its usual output.
 
-    `proved`: the attentions that a pass must show, no more and no fewer, as `Proof.shapes` has them.
+    `proved`: the attentions that a pass must show, no more and no fewer, as `Proof.shapes` has them. `apart`: families
+    of modules whose attention is not seen and may be left out, as `Proof.apart` has them; None: any beside one that is.
     """
-    stream = Stream(model, observe, strip_memory, proved)
+    stream = Stream(model, observe, strip_memory, proved, apart)
     handles = [
         model.register_forward_pre_hook(stream.restart),
         model.register_forward_hook(stream.finish),

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attncli.watching import Shape, Site
 from attncli.watching.attention_calls import tensors_in
+from attncli.watching.attention_sites import Shape, Site
 from attncli.watching.blocks import Stack
 from attncli.watching.split_heads import group_of
 from attncli.watching.stream_places import replaced, taken

@@ -13,7 +13,9 @@ from torch import Tensor, nn
 from attncli.errors import InputError, NoAttention
 from attncli.watching.attention_sites import CROSS, NUMBER, Shape, Site
 from attncli.watching.capture import Stream, eager_everywhere, streaming
+from attncli.watching.chance import same_chance
 from attncli.watching.interface import ALIVE, Strip
+from attncli.watching.left_out import LeftOut, left_out
 
 DIFFERENCE: Mapping[torch.dtype, float] = {
     torch.float64: 1e-6,
@@ -40,10 +42,17 @@ class CaptureEvidence:
 
     above_diagonal: dict[Site, float] = field(default_factory=dict)
     """Largest weight on a later token than the query's own."""
+    ahead: dict[Site, tuple[float, float]] = field(default_factory=dict)
+    """The same of the first and of the last keys alone, as many as there are queries: beside keys of tokens there may be
+    others, of a prefix before them or of compressed tokens behind."""
 
     def observe(self, site: Site, strip: Strip) -> None:
         largest = max(self.above_diagonal.get(site, 0.0), future_weight(strip))
         self.above_diagonal[site] = largest
+        more = max(0, strip.keys - strip.queries)
+        here = future_weight(strip, 0, strip.queries), future_weight(strip, more, strip.keys)
+        first, last = self.ahead.get(site, (0.0, 0.0))
+        self.ahead[site] = max(first, here[0]), max(last, here[1])
 
 
 @dataclass(frozen=True)
@@ -61,6 +70,13 @@ class Proof:
     """Of the output under capture from the plain one, relative to its size."""
     eager_alone: bool
     """Whether the implementation that the model is set to computes something else than its eager attention."""
+    left_out: tuple[LeftOut, ...] = ()
+    """What takes a softmax that weighs no values, beside these."""
+
+    @property
+    def apart(self) -> frozenset[str]:
+        """The paths of what is left out, with stars for numbers."""
+        return frozenset(each.family for each in self.left_out)
 
 
 NOTHING_ATTENDS = Proof((), {}, frozenset(), (), 0.0, False)
@@ -69,12 +85,17 @@ NOTHING_ATTENDS = Proof((), {}, frozenset(), (), 0.0, False)
 
 def prove(model: nn.Module, inputs: Mapping[str, Any]) -> Proof:
     """Run the short input plain and under capture; InputError where anything does not agree."""
-    with torch.no_grad():
+    with torch.no_grad(), same_chance():
         as_set = floats(first_run(model, inputs))
-        with eager_everywhere(model):
-            plain = floats(model(**inputs))
+    with torch.no_grad(), same_chance(), eager_everywhere(model):
+        plain = floats(model(**inputs))
     evidence = CaptureEvidence()
-    with torch.no_grad(), streaming(model, evidence.observe, small_strips(model, inputs)) as stream:
+    small = small_strips(model, inputs)
+    with (
+        torch.no_grad(),
+        same_chance(),
+        streaming(model, evidence.observe, small, apart=None) as stream,
+    ):
         captured = floats(model(**inputs))
     refuse_what_was_missed(model, stream)
     difference = largest_difference(plain, captured)
@@ -85,10 +106,17 @@ def prove(model: nn.Module, inputs: Mapping[str, Any]) -> Proof:
             f"size (allowed: {allowed:.0e}), so its attention cannot be vouched for."
         )
     causal = causal_sites(evidence)
-    refuse_leaks(model, stream, causal)
     eager_alone = not largest_difference(plain, as_set) <= allowed
+    refuse_leaks(model, stream, evidence)
+    tokens = {shape.queries for shape in stream.shapes.values()}
     return Proof(
-        tuple(stream.captured), stream.shapes, causal, whole_maps(stream), difference, eager_alone
+        tuple(stream.captured),
+        stream.shapes,
+        causal,
+        whole_maps(stream),
+        difference,
+        eager_alone,
+        left_out(model, inputs, stream.watcher.unclaimed, tokens),
     )
 
 
@@ -159,7 +187,7 @@ def causal_sites(evidence: CaptureEvidence) -> frozenset[Site]:
     return frozenset(site for site, weight in evidence.above_diagonal.items() if weight == 0.0)
 
 
-def refuse_leaks(model: nn.Module, stream: Stream, causal: frozenset[Site]) -> None:
+def refuse_leaks(model: nn.Module, stream: Stream, evidence: CaptureEvidence) -> None:
     """Attention that calls itself causal, is handed no mask and looks ahead all the same: sdpa would hide what is ahead.
 
     A mask that is handed on is the whole truth, in every implementation: LightGlue's layers say causal and are given one
@@ -170,7 +198,7 @@ def refuse_leaks(model: nn.Module, stream: Stream, causal: frozenset[Site]) -> N
         claims = getattr(module, "is_causal", False) is True and not CROSS.search(site.name)
         if (
             claims
-            and site not in causal
+            and all(evidence.ahead[site])
             and site.name in stream.on_interface - stream.masked
             and not lifted(module)
         ):
@@ -192,12 +220,15 @@ def whole_maps(stream: Stream) -> tuple[Site, ...]:
     return tuple(site for site in stream.captured if site.name not in stream.on_interface)
 
 
-def future_weight(strip: Strip) -> float:
-    """The largest weight above the diagonal."""
+def future_weight(strip: Strip, start: int = 0, stop: int | None = None) -> float:
+    """The largest weight above the diagonal, of these keys alone if they are told."""
     rows, columns = strip.weights.shape[-2:]
     query = strip.first_query + torch.arange(rows, device=strip.weights.device)[:, None]
-    key = strip.first_key + torch.arange(columns, device=strip.weights.device)[None, :]
-    return float((strip.weights * (key > query)).abs().max())
+    key = strip.first_key + torch.arange(columns, device=strip.weights.device)[None, :] - start
+    later = key > query
+    if stop is not None:
+        later &= (key >= 0) & (key < stop - start)
+    return float((strip.weights * later).abs().max())
 
 
 def floats(output: Any) -> list[Tensor]:

@@ -7,7 +7,9 @@ pooling's does not. Calls of sdpa are computed here, in strips; maps of a softma
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
+from weakref import ReferenceType, ref
 
 import torch
 import torch.nn.functional as F
@@ -33,6 +35,8 @@ PRODUCTS = {
     torch.einsum,
     torch.functional.einsum,
 }
+MASKING = {torch.masked_fill, Tensor.masked_fill}
+
 HIDDEN = 5000.0
 """Scores that lie this far below the best of their row are masked: masks add -10,000 at least, and e^-5000 is nothing."""
 
@@ -41,6 +45,23 @@ NOTHING = -1e30
 
 MARK = "_attncli_map"
 """Attribute of tensors that are an attention map, or a view or a masked copy of one: its number among the pending."""
+
+
+@dataclass
+class PendingMap:
+    """A softmax that no product has met yet."""
+
+    module: nn.Module
+    """The innermost attention module that it ran in."""
+    weights: Tensor
+    visible: Tensor | None
+    """The keys that its scores leave visible."""
+    scores: Tensor | None
+    held: list[ReferenceType[Tensor]]
+    """The tensors that are it, weakly."""
+    used: bool = False
+    """Whether anything was made of it."""
+
 
 Found = Callable[[nn.Module, Strip], bool]
 """Called with every strip; True at the last one of a map asks for the whole map once more."""
@@ -56,10 +77,10 @@ class Watcher(TorchFunctionMode):
         self.running: list[nn.Module] = []
         self.keys: list[set[int]] = []
         """For each running module the numbers of keys of its own softmax maps."""
-        self.pending: dict[int, tuple[Tensor, Tensor | None, Tensor]] = {}
-        """Maps that no product has met yet, with the keys that their scores leave visible, and the scores."""
+        self.pending: dict[int, PendingMap] = {}
+        """Maps that no product has met yet."""
         self.unclaimed: list[nn.Module] = []
-        """Modules whose softmax never met values: their attention was not seen."""
+        """Modules whose softmax never met values, though something was made of it: their attention was not seen."""
         self.silent = False
         """Whether what runs is not to be looked at."""
         seen = model.attending if isinstance(model, HeldModule) else frozenset[nn.Module]()
@@ -102,8 +123,9 @@ class Watcher(TorchFunctionMode):
                 "attention): its maps cannot be captured."
             )
         if not self.running:
-            self.unclaimed += [module] * len(self.pending)
+            waiting = list(self.pending.values())
             self.pending.clear()
+            self.unclaimed += [found.module for found in waiting if found.used or is_held(found)]
 
     def __torch_function__(
         self,
@@ -134,25 +156,46 @@ class Watcher(TorchFunctionMode):
         )
         if is_last(result, args, kwargs):
             number = max(self.pending, default=0) + 1
-            self.pending[number] = weights, unmasked(exact[0]), exact[0]
-            setattr(result, MARK, number)
+            inside = [each for each in self.running if type(each) is not nn.Softmax]
+            self.pending[number] = PendingMap(
+                (inside or self.running)[-1], weights, unmasked(exact[0]), exact[0], []
+            )
+            self.mark(result, number)
         return result
+
+    def mark(self, tensor: Tensor, number: int) -> None:
+        """The tensor is this map from here on."""
+        setattr(tensor, MARK, number)
+        self.pending[number].held.append(ref(tensor))
 
     def follow(self, func: Any, args: Sequence[Any], result: Any) -> None:
         """What becomes of pending maps: carried along unchanged, or claimed by a product with values.
 
-        A map that is scaled or mixed before it weighs values is no longer the one that was seen, so it is lost here.
+        A map that is scaled or mixed before it weighs values is no longer the one that was seen, so it is lost here; one
+        of which some weights are made zero is seen so.
         """
         for source in tensors(args):
             number = getattr(source, MARK, None)
             if number not in self.pending:
                 continue
             if func in PRODUCTS:
-                strip = whole(*self.pending.pop(number))
+                found = self.pending.pop(number)
+                strip = whole(found.weights, found.visible, found.scores)
                 self.keys[-1].add(strip.keys)
                 self.hand_on_whole(strip)
             elif isinstance(result, Tensor) and name_of(func) in UNCHANGED:
-                setattr(result, MARK, number)
+                self.mark(result, number)
+            elif source is args[0] and is_masking(func, args, result):
+                self.masked(number, args[1])
+                self.mark(result, number)
+            else:
+                self.pending[number].used = True
+
+    def masked(self, number: int, hidden: Tensor) -> None:
+        """Weights of a pending map that are made zero; what its softmax was given is no longer what made it."""
+        found = self.pending[number]
+        found.weights = found.weights.masked_fill(hidden, 0.0)
+        found.scores = None
 
     def hand_on(self, strip: Strip) -> bool:
         return self.found(self.running[-1], strip)
@@ -186,6 +229,18 @@ def sdpa_as(function: Callable[..., Tensor]) -> Iterator[None]:
 
 def attends(name: str, module: nn.Module) -> bool:
     return bool(ATTENDS.search(type(module).__name__) or ATTENDS.search(name.rpartition(".")[2]))
+
+
+def is_held(found: PendingMap) -> bool:
+    """Whether anything still holds it, once it is no longer held here."""
+    del found.weights, found.visible, found.scores
+    return any(tensor() is not None for tensor in found.held)
+
+
+def is_masking(func: Any, args: Sequence[Any], result: Any) -> bool:
+    """Whether a function makes a new tensor in which some weights of its first argument are zero."""
+    given = len(args) == 3 and isinstance(args[1], Tensor) and isinstance(result, Tensor)
+    return given and func in MASKING and bool(args[2] == 0)
 
 
 def tensors(args: Sequence[Any]) -> Iterator[Tensor]:

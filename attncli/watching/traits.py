@@ -40,7 +40,7 @@ def traits_of(
         if site.is_self and not is_uniform(strip):
             uneven.add(site.name)
 
-    with torch.no_grad(), streaming(model, observe), equal_tokens(stacks):
+    with torch.no_grad(), streaming(model, observe, apart=proof.apart), equal_tokens(stacks):
         model(**inputs)
     causal = {site.name for site in proof.causal if site.is_self}
     return {stack.name: Traits(belongs(causal, stack), belongs(uneven, stack)) for stack in stacks}

@@ -17,7 +17,7 @@ from attncli.studies.paths.task_path_words import headline, short_minus_long
 from attncli.studies.paths.task_paths import Questions, task_paths, without_looking
 from attncli.tasks.labeller import Labeller, labeller
 from attncli.tasks.labelling import TASKS, Examples, Sizes
-from attncli.tasks.subnetworks import plain_norm, run_again
+from attncli.tasks.subnetworks import Frozen, plain_norm, run_again, run_frozen
 from attncli.watching.blocks import find_stacks
 
 SIZES = Sizes(layers=3, heads=2, width=12)
@@ -77,6 +77,23 @@ def test_frozen_sums_are_sums_of_states(case: Any) -> None:
                 )
                 right.append((network.classifier(states).argmax(dim=-1) == own).double().mean())
         assert found.accuracies[wanted] == pytest.approx(float(torch.stack(right).mean()))
+
+
+def test_terms_of_single_paths_are_those_of_the_networks_own_code(
+    case: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And where they are not, nothing is reported."""
+    network, inputs, labels, draws = case
+    with torch.no_grad():
+        ours = run_frozen(network, inputs, draws.paths)
+    stack = find_stacks(network, {"inputs": inputs[:1]})[0]
+    for place, sequence in enumerate(inputs):
+        own = run_along(network, stack, {"inputs": sequence[None]}, draws.paths).terms
+        found = torch.stack([term[place] for term in ours])
+        assert torch.allclose(found, own, rtol=1e-4, atol=1e-6)
+    monkeypatch.setattr(Frozen, "past", lambda self, layer, states: states)
+    with pytest.raises(InputError, match=r"differ by .* from those of the network's own code"):
+        frozen_accuracies(network, inputs, labels, draws, lambda: None)
 
 
 def test_all_frozen_paths_together_are_the_entire_model(case: Any) -> None:

@@ -16,6 +16,7 @@ layer_census      what mixes tokens in each layer
 linear_heads      the heads of linear layers
 kept_maps         maps that are kept
 small_maps        maps small enough for a page
+extreme_heads     the heads with the least and the most of a metric
 strongest_pairs   the strongest pairs of tokens, kept while maps go past
 token_pairs       the same in words
 token_names       the words along a map's sides

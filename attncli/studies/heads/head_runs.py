@@ -230,8 +230,12 @@ def look(
     strip_memory: int = STRIP_MEMORY,
     proved: Mapping[Site, Shape] | None = None,
     linear: LinearHeads = NO_LINEAR,
+    apart: Collection[str] = (),
 ) -> Seen:
-    """Run the model once; `also` is shown every strip too, and no attention may be seen but those that were `proved`."""
+    """Run the model once; `also` is shown every strip too, and no attention may be seen but those that were `proved`.
+
+    `apart`: what takes a softmax too, and was found to be left out.
+    """
     observer = Observer(wanted, null, where, tick)
 
     def strip(site: Site, strip: Strip) -> bool:
@@ -247,7 +251,7 @@ def look(
         own_precision(body),
         projections(body, observer, beside) as take,
         states(body, stacks, observer, bool(wanted.states)),
-        streaming(body, strip, strip_memory, proved),
+        streaming(body, strip, strip_memory, proved, apart),
         streaming_linear(body, linear.layers, linear.heads, observer.strip, strip_memory) as run,
     ):
         body(**kwargs)

@@ -19,6 +19,7 @@ from attncli.records import Finding, Report, Row, Scalar
 from attncli.studies import Progress, no_progress
 from attncli.studies.heads.beyond_maps import Beyond, is_beyond
 from attncli.studies.heads.chosen_heads import Chosen
+from attncli.studies.heads.extreme_heads import extremes_in_words
 from attncli.studies.heads.head_findings import findings
 from attncli.studies.heads.head_metrics import Metrics, choose
 from attncli.studies.heads.head_roles import ROLE, PlayedHead, heads_of, role_rows
@@ -52,6 +53,7 @@ from attncli.studies.over_texts import over_texts
 from attncli.watching import STRIP_MEMORY, Shape, Site
 from attncli.watching.attention_sites import LINEAR
 from attncli.watching.blocks import Stack
+from attncli.watching.left_out import LeftOut
 from attncli.watching.linear_layers import LinearHeads, LinearLayers
 from attncli.watching.mixer_words import plural
 from attncli.watching.mixers import Mixer
@@ -81,6 +83,13 @@ class HeadSubject:
     """What mixes tokens beside attention."""
     linear: LinearLayers = NONE_LINEAR
     """Which of these have maps."""
+    left_out: tuple[LeftOut, ...] = ()
+    """What takes a softmax too and has no map."""
+
+    @property
+    def apart(self) -> frozenset[str]:
+        """Its paths, with stars for numbers."""
+        return frozenset(each.family for each in self.left_out)
 
     def chosen_linear(self, plan: "HeadPlan") -> LinearHeads:
         return LinearHeads.of(self.linear.found, plan.layers, plan.keeps)
@@ -156,7 +165,7 @@ def inspect_model(
             [f.about for f in told],
             chosen_of(subject, plan),
             layers,
-            "; ".join(filter(None, (linear_headline(heads), strongest_in_words(rows)))),
+            "; ".join(filter(None, (linear_headline(heads), beside_roles(rows, plan)))),
         ),
         rows=tuple(ranked(rows, plan.ranking)),
         metrics=plan.metrics.definitions() | definitions(rows),
@@ -172,6 +181,7 @@ def inspect_model(
         findings=told,
         warnings=(
             *checkpoint.warnings,
+            *(each.said() for each in subject.left_out),
             *warned(runs, plan),
             *sampled_warnings(subject.chosen_linear(plan)),
         ),
@@ -238,6 +248,7 @@ def observe_model(
             plan.strip_memory,
             subject.shapes,
             linear,
+            subject.apart,
         )
 
     made_of = (Seen, Site, Peak, HeadPairs) if also is None else None  # what is shown is not kept
@@ -264,6 +275,7 @@ def observe_repeats(subject: HeadSubject, plan: HeadPlan, null: UniformNull) -> 
             lambda share: None,
             proved=subject.shapes,
             linear=subject.chosen_linear(plan),
+            apart=subject.apart,
         )
     ]
 
@@ -284,6 +296,7 @@ def observe_made(subject: HeadSubject, plan: HeadPlan, null: UniformNull) -> dic
                 strip_memory=plan.strip_memory,
                 proved=subject.shapes,
                 linear=subject.chosen_linear(plan),
+                apart=subject.apart,
             )
             found.setdefault(kind, []).append(seen)
     return found
@@ -361,6 +374,11 @@ def said_of(
 def chosen_of(subject: HeadSubject, plan: HeadPlan) -> Chosen:
     heads = {site: range(shape.heads) for site, shape in subject.shapes.items()}
     return Chosen.of(heads, plan.layers, plan.keeps)
+
+
+def beside_roles(rows: Sequence[Row], plan: HeadPlan) -> str:
+    """The strongest pair where pairs were asked for; without that and without roles, what the metrics range over."""
+    return strongest_in_words(rows) or ("" if plan.metrics.roles else extremes_in_words(rows))
 
 
 def headline(

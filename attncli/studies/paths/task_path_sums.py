@@ -13,7 +13,7 @@ from attncli.errors import InputError
 from attncli.studies.paths.path_choices import Path, random_path
 from attncli.studies.paths.path_subject import TOLERANCES
 from attncli.tasks.labeller import Labeller
-from attncli.tasks.subnetworks import plain_norm, run_again
+from attncli.tasks.subnetworks import plain_norm, run_again, run_frozen
 from attncli.watching.blocks import Stack, find_stacks
 
 Sum = tuple[int, int]
@@ -76,22 +76,45 @@ def frozen_accuracies(
 
     The classifier is linear: logits are added in place of states.
     """
-    stacks = find_stacks(network, {"inputs": inputs[:1]})
-    of_paths, of_lengths, errors = [], [], []
-    for sequence in inputs:
-        given = {"inputs": sequence[None]}
-        of_paths.append(network.classifier(run_along(network, stacks[0], given, draws.paths).terms))
-        terms, error = terms_by_length(network, stacks[0], given)
-        of_lengths.append(network.classifier(terms))
-        errors.append(error)
-        tick()
-    by_path, by_length = torch.stack(of_paths, dim=1), torch.stack(of_lengths, dim=1)
+    (stack, *_) = find_stacks(network, {"inputs": inputs[:1]})
+    check_terms(network, stack, {"inputs": inputs[:1]}, draws.paths)
+    of_lengths, errors = [], []
+    right: dict[Sum, list[Tensor]] = {wanted: [] for wanted in draws.sums}
+    for part in portions(network, inputs, len(draws.paths)):
+        terms = run_frozen(network, inputs[part], draws.paths)
+        logits = torch.stack([network.classifier(term) for term in terms])
+        for wanted in draws.sums:
+            right[wanted].append(correct(draws.of(wanted, logits), labels[part]))
+        for sequence in inputs[part]:
+            lengths, error = terms_by_length(network, stack, {"inputs": sequence[None]})
+            of_lengths.append(network.classifier(lengths))
+            errors.append(error)
+            tick()
+    by_length = torch.stack(of_lengths, dim=1)
     return FrozenSums(
-        {wanted: accuracy(draws.of(wanted, by_path), labels) for wanted in draws.sums},
+        {wanted: float(torch.cat(parts, dim=1).mean()) for wanted, parts in right.items()},
         [accuracy(logits, labels) for logits in by_length],
         [accuracy(logits, labels) for logits in by_length.cumsum(dim=0)],
         max(errors),
     )
+
+
+FEW = 3
+"""Paths on which the terms are held against those that the network's own code makes."""
+
+
+def check_terms(
+    network: Labeller, stack: Stack, given: Mapping[str, Tensor], paths: Sequence[Path]
+) -> None:
+    """That single paths' terms are what `attn paths MODEL --path` makes of them, on the first sequence."""
+    few = [*paths[:FEW], *paths[-FEW:]]
+    ours = torch.cat(run_frozen(network, given["inputs"], few))
+    own = run_along(network, stack, given, few).terms
+    apart = float((ours - own).norm() / own.norm())
+    if not apart <= TOLERANCES[own.dtype]:
+        raise InputError(
+            f"terms of single paths differ by {apart:.1g} from those of the network's own code."
+        )
 
 
 def terms_by_length(

@@ -44,7 +44,7 @@ FLOAT = 4
 PATHS = 3
 """Stream of random numbers of a seed, after those of its training."""
 
-SEQUENCE_COST = 8
+SEQUENCE_COST = 3
 """A sequence followed along all paths, in steps of training: for the progress bar alone."""
 
 

@@ -30,6 +30,7 @@ from attncli.studies.heads.uniform_null import UniformNull
 from attncli.studies.model_runs import own_precision
 from attncli.watching import prove
 from attncli.watching.blocks import find_stacks
+from attncli.watching.left_out import refuse_left_out
 
 SHORT = 12
 """Tokens of the input on which the capture is proved."""
@@ -96,6 +97,7 @@ def proved(
         short = texts[0].kwargs if own is None else example_inputs(body_of(own), SHORT)
         before = list(map(id, body.modules()))
         proof = prove(body, short)
+        refuse_left_out(proof.left_out)
         follows = own is not None or with_states
         stacks = find_stacks(body, short) if follows else ()
         subject = HeadSubject(body, stacks, proof.shapes)

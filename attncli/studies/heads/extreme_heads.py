@@ -1,0 +1,35 @@
+"""For the headline of metrics that no roles are made of: the head with the least of each, and the one with the most."""
+
+from collections.abc import Iterator, Sequence
+
+from attncli.records import Row
+
+TOLD = 2
+"""Metrics that a headline has room for."""
+
+
+def extremes_in_words(rows: Sequence[Row]) -> str:
+    """`rest_share from 0.0022 in head 0.3 to 0.55 in head 4.5, even attention 0.0042`; empty without such rows."""
+    metrics = dict.fromkeys(row.metric for row in rows)
+    told = (range_in_words(metric, rows) for metric in metrics)
+    return "; ".join(list(filter(None, told))[:TOLD])
+
+
+def range_in_words(metric: str, rows: Sequence[Row]) -> str:
+    heads = sorted(values_of(metric, rows), key=lambda each: each[0])
+    if len(heads) < 2:
+        return ""
+    (least, low), (most, high) = heads[0], heads[-1]
+    if least == most:
+        return f"{metric} {least:.2g} in every head"
+    even = {null for row in rows if row.metric == metric and isinstance(null := row.keys.get("uniform"), float)}  # fmt: skip
+    beside = f", even attention {even.pop():.2g}" if len(even) == 1 else ""
+    return f"{metric} from {least:.2g} in head {low} to {most:.2g} in head {high}{beside}"
+
+
+def values_of(metric: str, rows: Sequence[Row]) -> Iterator[tuple[float, str]]:
+    """Every head's value, with its place in words."""
+    for row in rows:
+        if row.metric == metric and row.head is not None and row.value is not None:
+            where = "".join(f"{row.keys[name]} " for name in ("stack", "kind") if name in row.keys)
+            yield row.value, f"{where}{row.layer}.{row.head}"

@@ -1,0 +1,14 @@
+"""Runs of a model that draws numbers at random, made alike."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+
+@contextmanager
+def same_chance() -> Iterator[None]:
+    """Whatever is drawn at random is drawn the same in every run, and the caller's generator stays where it was."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        yield

@@ -135,7 +135,8 @@ class Replay(InCode):
 
 
 def code_of(mixer: nn.Module) -> CodeType:
-    return inspect.unwrap(type(mixer).forward).__code__
+    code: CodeType = inspect.unwrap(type(mixer).forward).__code__
+    return code
 
 
 def runs_of(

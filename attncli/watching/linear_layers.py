@@ -133,7 +133,10 @@ def linear_layers(
 
 def each_class(modules: Mapping[str, nn.Module]) -> list[nn.Module]:
     """The first module of each class."""
-    return list({type(module): module for module in reversed(modules.values())}.values())[::-1]
+    first: dict[type, nn.Module] = {}
+    for module in modules.values():
+        first.setdefault(type(module), module)
+    return list(first.values())
 
 
 class InnerCall(NamedTuple):

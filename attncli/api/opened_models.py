@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attncli.api.rehearsal import before_the_work
-from attncli.errors import InputError, LimitError, UsageError, parameters
+from attncli.errors import InputError, LimitError, NoAttention, UsageError, parameters
 from attncli.models.sources import Source
 from attncli.networks.variants import Switches
 from attncli.options.model_options import AUTO, EXACTLY, PLAIN, InputOptions, ModelOptions
@@ -202,7 +202,7 @@ def examined(model: "PreTrainedModel") -> Examined:
     from attncli.models.random.short_inputs import short_inputs, short_streams
     from attncli.studies.model_runs import CollapseSubject, own_precision
     from attncli.surgery import examine
-    from attncli.watching import prove
+    from attncli.watching.proof import NOTHING_ATTENDS, prove
     from attncli.watching.traits import traits_of
 
     body = body_of(model)
@@ -210,7 +210,10 @@ def examined(model: "PreTrainedModel") -> Examined:
         short = short_inputs(body, PROBE_TOKENS)
         cut = short_streams(body, short, PROBE_TOKENS)
         with cut.streams():
-            proof = prove(body, short)
+            try:
+                proof = prove(body, short)
+            except NoAttention:
+                proof = NOTHING_ATTENDS
             anatomy = examine(body, short)
             traits = traits_of(body, anatomy.stacks, short, proof)
     unseen = (each.said() for each in proof.left_out if each.reaches is not False)

@@ -108,7 +108,9 @@ def in_words(tried: Mapping[str, str]) -> str:
     if tried["runs"].startswith("no: "):
         return f"not tried: {tried['runs'].removeprefix('no: ')}"
     if not tried["difference"]:
-        return ", ".join([tried["capture"].replace("refused", "attention refused"), *mixers(tried)])
+        seen = ", ".join([tried["capture"].replace("refused", "attention refused"), *mixers(tried)])
+        alone = tried["capture"] == "no attention" and tried["ablation"] == "understood"
+        return f"{seen}; ablation understood" if alone else seen
     seen = ", ".join(
         [f"attention by {tried['capture'].replace('watched', 'watching')}", *mixers(tried)]
     )

@@ -80,9 +80,10 @@ class PartialSum:
         return self.put(torch.zeros_like(self.terms.term(0)))
 
     def put(self, value: torch.Tensor) -> torch.Tensor:
+        value = value.clone()  # as a sum is: the code may go on to change it in place
         if self.func.__name__ in ("add_", "__iadd__"):
             target: torch.Tensor = self.terms.first
-            return target.copy_(value.clone())
+            return target.copy_(value)
         return value
 
 

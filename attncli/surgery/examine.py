@@ -13,6 +13,7 @@ from attncli.surgery.anatomy import ADDITIONS, OF_MLP, Anatomy, anatomy_of, line
 from attncli.surgery.block_run import BlockRun
 from attncli.surgery.gaps import check_between
 from attncli.surgery.guards import (
+    check_mixing,
     check_run,
     check_stream,
     check_structure,
@@ -25,7 +26,13 @@ from attncli.surgery.kept_mixers import notes_on_mixers
 from attncli.surgery.kept_parts import Everything, Mixing
 from attncli.surgery.mixing import Where, tried
 from attncli.surgery.proofs import Seen, check_nothing_passes, check_unchanged, seen
-from attncli.watching.blocks import Stack, blocks_of, structure_of
+from attncli.watching.blocks import (
+    Stack,
+    Structure,
+    blocks_of,
+    stacks_without_attention,
+    structure_of,
+)
 from attncli.watching.stream_mixing import blocks_that_mix_streams
 
 
@@ -39,7 +46,7 @@ def examine(model: nn.Module, inputs: Mapping[str, Any]) -> Anatomy:
         raise InputError(
             "the model is in training mode, whose dropout is random: call eval() first."
         )
-    structure = structure_of(model, inputs)
+    structure = blocks_that_mix(model, inputs)
     check_structure(structure)
     try:
         tracked, mixing, mlps = recognised(model, inputs, structure.stacks)
@@ -53,6 +60,19 @@ def examine(model: nn.Module, inputs: Mapping[str, Any]) -> Anatomy:
     check_between(model, inputs, structure.stacks)
     notes = notes_on_mixers(model, inputs, structure.stacks, tracked, mixing, mlps)
     return anatomy_of(structure, [run for run, _ in tracked], mixing, notes)
+
+
+def blocks_that_mix(model: nn.Module, inputs: Mapping[str, Any]) -> Structure:
+    """Those that attend with all others of their lists; where nothing attends, all lists of alike blocks."""
+    structure = structure_of(model, inputs, may_have_none=True)
+    if structure.stacks:
+        return structure
+    stacks = () if structure.outside else stacks_without_attention(model, inputs)
+    if not stacks:
+        raise InputError(
+            f"{type(model).__name__} has no list of blocks that attend: nothing here can be followed layer by layer."
+        )
+    return Structure(stacks, ())
 
 
 def refuse_streams(model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...]) -> None:
@@ -86,6 +106,7 @@ def recognised(
     if taken:
         mixing -= taken
         tracked = seen(model, inputs, stacks, Everything(mixing))
+    check_mixing(run for run, _ in tracked)
     return tracked, mixing, taken
 
 

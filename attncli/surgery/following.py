@@ -68,7 +68,10 @@ def is_idle(name: str, result: Any, given: torch.Tensor) -> bool:
     """Whether a limit or a mask has left every number what it was."""
     if (name not in LIMITS and name not in SCALE) or not isinstance(result, torch.Tensor):
         return False
-    return result is not given and result.shape == given.shape and torch.equal(result, given)
+    if result is given or result.shape != given.shape:
+        return False
+    last_bits = 4 * torch.finfo(given.dtype).eps  # which a second pass may be run with others of
+    return torch.allclose(result, given, rtol=last_bits, atol=0.0)
 
 
 def sources(name: str, inputs: list[torch.Tensor]) -> list[torch.Tensor]:

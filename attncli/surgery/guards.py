@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import NoReturn
 
-from attncli.errors import InputError
+from attncli.errors import InputError, NoAttention
 from attncli.surgery.anatomy import ADDITIONS, OF_ATTENTION, OF_MLP, is_post_norm, lineages
 from attncli.surgery.block_run import BlockRun
 from attncli.surgery.kept_parts import Mixing
@@ -60,6 +60,16 @@ def needs_trying(run: BlockRun) -> bool:
     return not run.call.attention or any(
         sum(point.kind in OF_MLP for point in path) != 1 for path in lineages(run)
     )
+
+
+def check_mixing(runs: Iterable[BlockRun]) -> None:
+    """Something in every stack mixes tokens."""
+    stacks: dict[str, list[BlockRun]] = {}
+    for run in runs:
+        stacks.setdefault(run.stack, []).append(run)
+    for name, own in stacks.items():
+        if not any(point.kind in OF_ATTENTION for run in own for point in run.points.values()):
+            raise NoAttention(f"nothing in the blocks of {name} mixes tokens.")
 
 
 def check_tried(run: BlockRun, unknown: Mixing) -> None:

@@ -139,7 +139,7 @@ def one_token_moved(run: BlockRun, stream: Tensor) -> Tensor:
 
 def mixes(before: Summand, after: Summand, layout: StreamShape) -> bool | None:
     """Whether a branch has changed where its stream has not; None where that cannot be seen."""
-    if before.branch.shape != after.branch.shape:
+    if before.branch.shape != after.branch.shape or not is_finite(before, after):
         return None
     same_layout = tuple(before.branch.shape) == layout.shape
     axis = layout.features if same_layout else before.branch.ndim - 1
@@ -152,6 +152,10 @@ def mixes(before: Summand, after: Summand, layout: StreamShape) -> bool | None:
     else:
         return None
     return None if bool(stream.all()) else bool((branch & ~stream).any())
+
+
+def is_finite(*summands: Summand) -> bool:
+    return all(bool(each.branch.isfinite().all()) for each in summands)
 
 
 def changed(before: Tensor, after: Tensor, features: int) -> Tensor:

@@ -70,7 +70,8 @@ def between_sub_blocks(run: BlockRun, output: torch.Tensor) -> Iterator[tuple[st
             raise InputError(
                 f"{described(run.stack, run.call)} runs in pieces: there is no state between its sub-blocks."
             )
-        yield points[place].kind + (f" {number + 1}" if number else ""), stream
+        kind = "attention" if points[place].kind == "mixer" else points[place].kind
+        yield kind + (f" {number + 1}" if number else ""), stream
 
 
 class KeptAsSwitched:

@@ -82,7 +82,7 @@ class Tracker(TorchFunctionMode):
                 attach(tensor, derived([tag]))
             return result
         if not self.parts.norm(key, tag.point):
-            result = given.expand(given.shape).to(result.dtype)
+            result = given.clone().to(result.dtype)
         if tag.point:
             point = self.run.point("norm", tag.point, key)
             attach(result, tag.moved(point))

@@ -16,6 +16,7 @@ position_counts     how many of them an image or a sound becomes
 token_layout        any state as [batch, token, feature]
 mixers              what mixes tokens beside attention
 mixer_words         mixers and layers in words
+inner_steps         steps of a mixer's own forward, run from one to the other
 kernel_calls        what these call, and that once more
 linear_arguments    in which argument a call is linear, found by trying
 linear_shortcuts    what makes long maps of it affordable, where it holds

@@ -79,6 +79,10 @@ class Proof:
         return frozenset(each.family for each in self.left_out)
 
 
+NOTHING_ATTENDS = Proof((), {}, frozenset(), (), 0.0, False)
+"""Of a model in which no softmax weighs values."""
+
+
 def prove(model: nn.Module, inputs: Mapping[str, Any]) -> Proof:
     """Run the short input plain and under capture; InputError where anything does not agree."""
     with torch.no_grad(), same_chance():

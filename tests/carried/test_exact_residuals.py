@@ -62,7 +62,7 @@ def test_equals_arbitrary_precision_at_every_layer(name: str, variant: str) -> N
 
 COVERED = [
     "bert", "roberta", "electra", "distilbert", "albert", "albert-grouped", "gpt2", "gpt_neox", "llama", "mistral", "qwen2",
-    "gemma3_text", "vit",
+    "gemma3_text", "gemma4", "vit",
 ]  # fmt: skip
 
 

@@ -214,7 +214,7 @@ def test_attention_that_says_nothing_has_a_lift_of_one_and_still_ends_at_token_0
     assert torch.allclose(rolled.attention / rolled.even, torch.ones(64).double(), rtol=1e-12)
 
 
-EVERYWHERE = [name for name in TINY if not name.startswith("xlnet")]
+EVERYWHERE = [name for name in TINY if name != "qwen3_next" and not name.startswith("xlnet")]
 
 
 @pytest.mark.parametrize("name", EVERYWHERE)

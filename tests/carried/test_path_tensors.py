@@ -37,7 +37,7 @@ def found(name: str, attention: bool) -> FoundPaths:
         return run_by_length(model, stacks[0], inputs, attention)[0]
 
 
-COVERED = [name for name in TINY if not name.startswith("xlnet")]
+COVERED = [name for name in TINY if name not in ("gemma4", "qwen3_next") and "xlnet" not in name]
 
 
 @pytest.mark.parametrize("attention", [True, False], ids=["attention", "mlp"])
@@ -283,6 +283,18 @@ def refused(model: Any, said: str) -> None:
 def test_other_layouts_are_refused_by_name() -> None:
     with pytest.raises(InputError, match="XLNetLayer does not take"):
         found("xlnet", True)
+
+
+def test_blocks_with_two_mlps_are_taken_apart_by_their_attentions_alone() -> None:
+    """Gemma 4 has an embedding of its own for every layer, and scales its stream in place."""
+    test_terms_add_up_to_the_plain_output("gemma4", True)
+    with pytest.raises(InputError, match="a block with more steps than one"):
+        found("gemma4", False)
+
+
+def test_linear_layers_are_refused_by_name() -> None:
+    with pytest.raises(InputError, match=r"conv1d, which modeling_qwen3_next.py line \d+ uses"):
+        found("qwen3_next", True)
 
 
 def test_attention_that_folds_heads_into_the_batch_is_refused_by_name() -> None:

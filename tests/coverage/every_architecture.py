@@ -38,7 +38,7 @@ from attncli.watching.blocks import find_stacks, stacks_without_attention
 from attncli.watching.float64 import in_float64
 from attncli.watching.linear_layers import linear_layers
 from attncli.watching.mixers import mixers_of
-from attncli.watching.proof import floats
+from attncli.watching.proof import NOTHING_ATTENDS, Proof, floats
 
 TABLE = Path(__file__).parents[2] / "attncli" / "models" / "random" / "architectures.tsv"
 SECONDS = 120
@@ -91,10 +91,10 @@ def examined(kind: str) -> Result:
         return result
     with home(model):
         result.capture, result.difference = try_capture(model, inputs)
-        if result.capture != "no attention":
-            result.ablation = try_ablation(model, inputs)
         if result.difference or (result.capture == "no attention" and "input_ids" in inputs):
             result.mixers, result.linear = try_mixers(model, inputs)
+        if result.capture != "no attention" or result.mixers:
+            result.ablation = try_ablation(model, inputs)
         if result.ablation == UNDERSTOOD and model.dtype == torch.float64:
             result.exact = try_exact(model, inputs)
     return result
@@ -149,15 +149,22 @@ def try_exact(model: PreTrainedModel, inputs: Mapping[str, Any]) -> str:
     """Whether common row and residual can be carried apart through every variant, to what subtraction finds."""
     model.config.use_cache = False  # as every model is loaded
     try:
-        anatomy, proof = examine(model, inputs), prove(model, inputs)
+        anatomy, proof = examine(model, inputs), proof_of(model, inputs)
         subtracted, exact = (
             residuals(CollapseSubject(model, anatomy, how, proof.eager_alone), inputs)
             for how in (False, True)
         )
     except Exception as error:
-        return f"refused: {reason(error).partition(': leave --exact')[0]}"
+        return f"refused: {reason(error).partition(': leave `exact`')[0]}"
     apart = max(map(worst_difference, subtracted, exact))
     return "equal" if apart < EQUAL else f"differs: by {apart:.1g} in log10 r"
+
+
+def proof_of(model: PreTrainedModel, inputs: Mapping[str, Any]) -> Proof:
+    try:
+        return prove(model, inputs)
+    except NoAttention:
+        return NOTHING_ATTENDS
 
 
 def residuals(subject: CollapseSubject, inputs: Mapping[str, Any]) -> list[list[float]]:

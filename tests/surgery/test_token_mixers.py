@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 from toy_blocks import WIDTH, Block, Mlp, model_of, some_input
 
-from attncli.errors import InputError
+from attncli.errors import InputError, NoAttention
 from attncli.networks.variants import Switches
 from attncli.surgery import examine, switched
 
@@ -279,3 +279,31 @@ def test_what_takes_from_other_states_mixes_tokens() -> None:
     model = WithMemory().double().eval().requires_grad_(False)
     found = examine(model, some_input(tokens=7)).paths
     assert set(found.values()) == {("input", "attention", "mixer", "mlp")}
+
+
+def test_without_any_softmax() -> None:
+    """Nothing but recurrences; but something must mix tokens."""
+    assert kinds(Recurrent, Recurrent) == [("mixer", "mlp")] * 2
+    assert "no layer has an MLP of its own" in notes(MixerAlone, MixerAlone)
+    with pytest.raises(NoAttention, match="nothing in the blocks of layers mixes tokens"):
+        kinds(MlpAlone, MlpAlone)
+
+
+class InPlace(Recurrent):
+    """A sum is changed in place while what it was made of is still read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.extra = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x + self.mlp(self.second(x))
+        y *= 0.5
+        return y + self.attention(self.first(y) + self.extra(x))
+
+
+def test_a_dropped_term_is_a_tensor_of_its_own() -> None:
+    b, x, found = output(InPlace, Switches(mlp=False, mlp_skip=False))
+    half = 0.5 * x
+    expected = half + b.attention(b.first(half) + b.extra(x))
+    torch.testing.assert_close(found, expected, rtol=1e-13, atol=1e-13)

@@ -111,10 +111,10 @@ def log1p_scaled(part: Scaled) -> Scaled:
     return part if part.exponent < NEGLIGIBLE else scaled(np.log1p(part.value()))
 
 
-@rule(torch.equal)
-def equal(x: Any, other: Any) -> bool:
+@rule(torch.allclose)
+def allclose(x: Any, other: Any, rtol: float, atol: float) -> bool:
     """As far as plain numbers show it."""
-    return torch.equal(plain(x), plain(other))
+    return torch.allclose(plain(x), plain(other), rtol, atol)
 
 
 @rule(torch.clamp, Tensor.clamp, torch.clip, Tensor.clip)

@@ -117,6 +117,15 @@ def multiply(x: Any, y: Any) -> PathTensor:
     return stream.like(result)
 
 
+@rule(Tensor.mul_, Tensor.__imul__)
+def multiply_in_place(x: Any, y: Any) -> PathTensor:
+    """The same numbers are written to."""
+    if not isinstance(x, PathTensor) or isinstance(y, PathTensor):
+        raise refusal("a product with a stream that is written into something")
+    x.numbers.copy_(multiply(x, y).numbers)
+    return x
+
+
 @rule(torch.div, Tensor.div, Tensor.__truediv__, Tensor.true_divide)
 def divide(x: Any, y: Any) -> PathTensor:
     if isinstance(y, PathTensor):

@@ -50,8 +50,9 @@ class BlockCall:
     that it is given."""
     order: int
     """Running index among the block calls of a forward, all stacks together."""
-    two_streams: bool
-    """Whether it takes a second stream and gives it back (XLNet's query stream); states are those of the first."""
+    second: tuple[int, int] | None
+    """Where it takes a second stream and gives it back (XLNet's query stream), each a place among all tensors that it is
+    given or gives; None where it has one. States are those of the first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,13 +185,35 @@ def stack(name: str, run: list[Call], seen: Probe) -> Stack:
     attending = {call for around in seen.attention for call in around}
     known = {call.number for call in run}
     earlier: list[Call | None] = [None, *run[:-1]]
+    second = second_stream(run)
     return Stack(
         name,
         tuple(
-            block_call(layer, call, before, call in attending, partial(seen.origins, known=known))
+            block_call(
+                layer,
+                call,
+                before,
+                call in attending,
+                (1, 1) if call.two_streams else second,
+                partial(seen.origins, known=known),
+            )
             for layer, (before, call) in enumerate(zip(earlier, run, strict=True))
         ),
     )
+
+
+def second_stream(run: list[Call]) -> tuple[int, int] | None:
+    """Where blocks take what the one before gave beside its stream, and give it: the same two places in all."""
+    found = [
+        {
+            (beside.place, beside.gave[1])
+            for beside in call.beside
+            if beside.gave and beside.gave[0] == before.number
+        }
+        for before, call in pairwise(run)
+    ]
+    places = set[tuple[int, int]].intersection(*found) if found else set()
+    return places.pop() if len(places) == 1 else None
 
 
 def block_call(
@@ -198,12 +221,14 @@ def block_call(
     call: Call,
     before: Call | None,
     attends: bool,
+    second: tuple[int, int] | None,
     origins: Callable[[Iterable[int]], set[int]],
 ) -> BlockCall:
     """One execution of a block after another; `origins`: the blocks of the stack that sources lead back to."""
     joined = before is None or (call.follows is not None and call.follows == before.result)
     last = {before.number} if before else set()
-    lone = {beside.place for beside in call.beside if before and origins(beside.sources) <= last}
+    others = [beside for beside in call.beside if second is None or beside.place != second[0]]
+    lone = {beside.place for beside in others if before and origins(beside.sources) <= last}
     return BlockCall(
         layer,
         call.module,
@@ -211,10 +236,10 @@ def block_call(
         attends,
         joined,
         joined or origins(call.takes) == last,
-        len(lone) < len(call.beside) and not call.two_streams,
-        () if call.two_streams else tuple(sorted(lone)),
+        len(lone) < len(others),
+        tuple(sorted(lone)),
         call.number,
-        call.two_streams,
+        second,
     )
 
 

@@ -5,7 +5,7 @@ sublayers; each `AlbertLayer` of a group. A stack is a sequence of blocks in the
 shared block occurs in it many times.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -48,6 +48,8 @@ class BlockCall:
     beside: tuple[int, ...]
     """What else it is given that is made of the block before's output and of constants alone: places among all tensors
     that it is given."""
+    bare: bool
+    """Whether it is no more than an attention: the innermost module around one."""
     order: int
     """Running index among the block calls of a forward, all stacks together."""
     second: tuple[int, int] | None
@@ -108,12 +110,13 @@ def structure_of(
     """Stacks, and what attends outside them; `may_have_none`: a model without stacks is understood too."""
     seen = probe(model, inputs)
     containers = block_lists(model, seen)
-    calls = [call for call in seen.calls if call.container in containers]
-    if not calls and not may_have_none:
+    loose = {call.container for run in runs_in(seen, containers) for call in unchained(run, seen)}
+    containers = block_lists(model, seen, loose) if loose else containers
+    runs = runs_in(seen, containers)
+    if not runs and not may_have_none:
         raise InputError(
             f"{type(model).__name__} has no list of blocks that attend: nothing here can be followed layer by layer."
         )
-    runs = runs_of(calls)
     prefix = {"model", getattr(model, "base_model_prefix", "model")}
     names = unique_names([run[0].container or "" for run in runs], prefix)
     stacks = tuple(stack(name, run, seen) for name, run in zip(names, runs, strict=True))
@@ -144,15 +147,35 @@ def standing(name: str, moment: int, stacks: tuple[Stack, ...]) -> Outside:
     return Outside(name, f"beside the blocks of {stacks[0].name}" if stacks else "alone", False)
 
 
-def block_lists(model: nn.Module, seen: Probe) -> set[str | None]:
-    """Names of the lists whose elements are blocks: for each attention call the innermost list of alike modules."""
+def runs_in(seen: Probe, containers: Collection[str | None]) -> list[list[Call]]:
+    """The sequences of the calls of elements of these lists."""
+    return runs_of([call for call in seen.calls if call.container in containers])
+
+
+def unchained(run: list[Call], seen: Probe) -> Iterator[Call]:
+    """The calls of a sequence that are given more than what the one before gave."""
+    known = {call.number for call in run}
+    for before, call in pairwise(run):
+        follows = call.follows is not None and call.follows == before.result
+        if not follows and seen.origins(call.takes, known) != {before.number}:
+            yield call
+
+
+def block_lists(
+    model: nn.Module, seen: Probe, loose: Collection[str | None] = ()
+) -> set[str | None]:
+    """Names of the lists whose elements are blocks: for each attention call the innermost list of alike modules.
+
+    `loose`: lists whose elements do not follow each other, as a layer's two attentions; what is around them is preferred.
+    """
     modules = dict(model.named_modules())
     attending = {call.module for around in seen.attention for call in around}
     found: set[str | None] = set()
     for around in seen.attention:
         inside = [call.container for call in reversed(around) if call.container is not None]
-        alike = (name for name in inside if are_alike(modules[name], attending))
-        found.add(next(alike, inside[-1] if inside else None))
+        alike = [name for name in inside if are_alike(modules[name], attending)]
+        alike = [name for name in alike if name not in loose] or alike
+        found.add(alike[0] if alike else inside[-1] if inside else None)
     return found - {None}
 
 
@@ -183,6 +206,7 @@ def runs_of(calls: list[Call]) -> list[list[Call]]:
 def stack(name: str, run: list[Call], seen: Probe) -> Stack:
     """The run as a stack."""
     attending = {call for around in seen.attention for call in around}
+    bare = {around[-1] for around in seen.attention}
     known = {call.number for call in run}
     earlier: list[Call | None] = [None, *run[:-1]]
     second = second_stream(run)
@@ -193,7 +217,7 @@ def stack(name: str, run: list[Call], seen: Probe) -> Stack:
                 layer,
                 call,
                 before,
-                call in attending,
+                (call in attending, call in bare),
                 (1, 1) if call.two_streams else second,
                 partial(seen.origins, known=known),
             )
@@ -220,11 +244,14 @@ def block_call(
     layer: int,
     call: Call,
     before: Call | None,
-    attends: bool,
+    attends: tuple[bool, bool],
     second: tuple[int, int] | None,
     origins: Callable[[Iterable[int]], set[int]],
 ) -> BlockCall:
-    """One execution of a block after another; `origins`: the blocks of the stack that sources lead back to."""
+    """One execution of a block after another.
+
+    `attends`: at all, and by its own code; `origins`: the blocks of the stack that sources lead back to.
+    """
     joined = before is None or (call.follows is not None and call.follows == before.result)
     last = {before.number} if before else set()
     others = [beside for beside in call.beside if second is None or beside.place != second[0]]
@@ -233,11 +260,12 @@ def block_call(
         layer,
         call.module,
         call.name,
-        attends,
+        attends[0],
         joined,
         joined or origins(call.takes) == last,
         len(lone) < len(others),
         tuple(sorted(lone)),
+        attends[1],
         call.number,
         second,
     )

@@ -259,9 +259,17 @@ def test_gates_may_hold_what_only_linear_layers_have() -> None:
 
 
 def test_what_has_no_map_is_named() -> None:
-    report = attn.inspect_model("random:minimax?layers=2&tiny", random_tokens=12)
-    assert "lightning attention" in report.source["not_linear"]
-    assert any("lightning attention" in finding.text for finding in report.findings)
+    """A convolution of an image's patches in an order of their own: no step has the axis of tokens."""
+    report = attn.inspect_model("random:lfm3_vl_vision?tiny", random_tokens=12)
+    assert "no step of its forward" in report.source["not_linear"]["short conv"]
+    assert any("short conv" in finding.text for finding in report.findings)
+
+
+def test_a_scan_inside_a_forward_is_reported_by_the_names_of_its_code() -> None:
+    report = attn.inspect_model("random:minimax?layers=2&tiny", random_tokens=12, metric="memory")
+    assert "not_linear" not in report.source
+    (linear,) = report.source["linear"]
+    assert (linear["function"], linear["argument"]) == ("forward: attn_output", "value_states")
 
 
 def test_questions_about_softmax_heads_leave_linear_ones_out() -> None:

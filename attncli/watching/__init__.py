@@ -36,6 +36,7 @@ softmax_inputs      what the softmax was given, where the very tensor that it ga
 split_heads         heads that are divided over processes, put together again
 differential        attention whose maps are one softmax less a part of another
 map_gradients       maps kept whole, to differentiate by
+stream_mixing       matrices that mix the streams of a token
 left_out            attention that is not seen beside attention that is
 beside              the same of a pass that runs as ever, with gradients
 capture             the context that puts these around a model

@@ -126,7 +126,7 @@ def linear_layers(
                     mixer, path, {step.call.place: step.values}, [step.call], step.step
                 )
             else:
-                refused[mixer.kind] = reason(calls[module])
+                refused[mixer.kind] = reason(calls[module], module)
     kinds = {mixer.kind for mixer in mixers} - set(refused)
     return LinearLayers(tuple(found), refused, frozenset(kinds))
 
@@ -187,7 +187,12 @@ def linear_calls(
     return {}
 
 
-def reason(calls: Sequence[KernelCall]) -> str:
+def reason(calls: Sequence[KernelCall], mixer: nn.Module) -> str:
+    if any(weight.dtype.itemsize < 4 for weight in mixer.parameters()):
+        return (
+            "no function that it calls is linear in an argument that reaches other tokens, and steps of its forward are rounded "
+            "too much to tell in half precision: choose `dtype` float32"
+        )
     tried = ", ".join(dict.fromkeys(call.name for call in calls))
     if not tried:
         return "it calls no function whose arguments could be tried, and no step of its forward is linear in an earlier one"

@@ -68,6 +68,8 @@ def left_on(structure: Structure) -> Iterator[str]:
     for one in structure.outside:
         yield f"{one.name} attends {one.where} and stays on: the states measured are the blocks' own."
     for stack in structure.stacks:
+        if any(call.second for call in stack.calls):
+            yield f"{stack.name}: blocks have two streams; parts of both are off, the states measured are the first's."
         gaps = [
             f"{before.layer} and {after.layer}"
             for before, after in pairwise(stack.calls)

@@ -18,6 +18,7 @@ from attncli.surgery.guards import (
     check_stream,
     check_structure,
     check_tried,
+    described,
     needs_trying,
     refuse,
 )
@@ -25,7 +26,14 @@ from attncli.surgery.kept_mixers import notes_on_mixers
 from attncli.surgery.kept_parts import Everything, Mixing
 from attncli.surgery.mixing import Where, tried
 from attncli.surgery.proofs import Seen, check_nothing_passes, check_unchanged, seen
-from attncli.watching.blocks import Stack, Structure, stacks_without_attention, structure_of
+from attncli.watching.blocks import (
+    Stack,
+    Structure,
+    blocks_of,
+    stacks_without_attention,
+    structure_of,
+)
+from attncli.watching.stream_mixing import blocks_that_mix_streams
 
 
 def examine(model: nn.Module, inputs: Mapping[str, Any]) -> Anatomy:
@@ -40,9 +48,13 @@ def examine(model: nn.Module, inputs: Mapping[str, Any]) -> Anatomy:
         )
     structure = blocks_that_mix(model, inputs)
     check_structure(structure)
-    tracked, mixing, mlps = recognised(model, inputs, structure.stacks)
-    for run, _ in tracked:
-        check_run(run)
+    try:
+        tracked, mixing, mlps = recognised(model, inputs, structure.stacks)
+        for run, _ in tracked:
+            check_run(run)
+    except InputError:
+        refuse_streams(model, inputs, structure.stacks)
+        raise
     check_unchanged(model, inputs, structure.stacks, tracked)
     check_nothing_passes(model, inputs, structure.stacks, mixing)
     check_between(model, inputs, structure.stacks)
@@ -61,6 +73,18 @@ def blocks_that_mix(model: nn.Module, inputs: Mapping[str, Any]) -> Structure:
             f"{type(model).__name__} has no list of blocks that attend: nothing here can be followed layer by layer."
         )
     return Structure(stacks, ())
+
+
+def refuse_streams(model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...]) -> None:
+    """Where blocks mix several streams of a token, that is why no addition to the one stream is found."""
+    mixing = blocks_that_mix_streams(model, blocks_of(stacks), inputs)
+    for stack in stacks:
+        for call in stack.calls:
+            if call.module in mixing:
+                raise InputError(
+                    f"{described(stack.name, call)} cannot be ablated: each token has several streams that the block mixes "
+                    "(hyper-connections), so there is no skip to switch off."
+                )
 
 
 def recognised(

@@ -18,7 +18,7 @@ from attncli.surgery.guards import described
 from attncli.watching.attention_calls import tensors_in
 from attncli.watching.blocks import BlockCall, Following, Stack, blocks_of
 from attncli.watching.chance import same_chance
-from attncli.watching.stream_places import given, given_instead, taken
+from attncli.watching.stream_places import given, given_instead, taken, tensor_at
 from attncli.watching.wrapping import around_forwards
 
 Replace = Callable[[int, torch.Tensor], torch.Tensor]
@@ -87,6 +87,14 @@ def compare(stack: Stack, stayed: set[int], one: Taken, other: Taken) -> None:
             refuse(stack.name, after)
 
 
+def refuse_another(
+    stack: Stack, call: BlockCall, second: torch.Tensor, before: torch.Tensor | None
+) -> None:
+    """A second stream must be given as the block before gave it."""
+    if before is None or not torch.equal(second, before):
+        refuse(stack.name, call)
+
+
 def refuse(stack: str, call: BlockCall) -> NoReturn:
     raise InputError(
         f"{described(stack, call)} is given more than the output of the block before it makes: "
@@ -108,14 +116,20 @@ def run(
     """One forward in which every block's output is replaced; what the blocks were given."""
     following = Following(stacks)
     found: Taken = {}
+    seconds: dict[str, torch.Tensor | None] = {}
 
     def around_block(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
-        _, call = following.take(module)
+        stack, call = following.take(module)
         stream = taken(args, kwargs)
         assert stream is not None  # the tracked forward before has refused what has none
         tensors = list(tensors_in((args, kwargs)))
         found[call] = [stream.clone(), *(tensors[place].clone() for place in call.beside)]
+        if call.second and call.layer:
+            refuse_another(stack, call, tensors[call.second[0]], seconds[stack.name])
         output = forward(*args, **kwargs)
+        if call.second:
+            second = tensor_at(call.second[1], output)
+            seconds[stack.name] = None if second is None else second.clone()
         left = given(output)
         assert left is not None
         return given_instead(output, left, replace(call.order, left))

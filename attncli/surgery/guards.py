@@ -9,7 +9,7 @@ from attncli.surgery.anatomy import ADDITIONS, OF_ATTENTION, OF_MLP, is_post_nor
 from attncli.surgery.block_run import BlockRun
 from attncli.surgery.kept_parts import Mixing
 from attncli.surgery.tags import StreamPoint
-from attncli.watching.blocks import BlockCall, Structure
+from attncli.watching.blocks import BlockCall, Stack, Structure
 
 
 def check_structure(structure: Structure) -> None:
@@ -20,22 +20,40 @@ def check_structure(structure: Structure) -> None:
                 f"{one.name} attends {one.where}, outside every block: switching parts of the blocks off would leave it on."
             )
     for stack in structure.stacks:
+        others = [other for other in structure.stacks if other is not stack]
         for call in stack.calls:
             check_call(stack.name, call)
+            if call.borrows:
+                refuse_borrowing(stack.name, call, others)
 
 
 def check_call(stack: str, call: BlockCall) -> None:
     """The block takes what the one before it gave."""
-    if not call.alone:
+    if call.alone:
+        return
+    if call.bare:
         raise InputError(
-            f"{described(stack, call)} is given something else than the block before it returns, made of more than that: "
-            "what happens between them is not understood."
+            f"{described(stack, call)} is an attention alone, and its skip, norms and MLP run outside of it: no module holds "
+            f"a block of {stack}, so that no part of one can be switched off."
         )
-    if call.borrows:
-        raise InputError(
-            f"{described(stack, call)} is given more of earlier states than the block before it returns: "
-            "switching its parts off would leave that on."
-        )
+    raise InputError(
+        f"{described(stack, call)} is given something else than the block before it returns, made of more than that: "
+        "what happens between them is not understood."
+    )
+
+
+def refuse_borrowing(stack: str, call: BlockCall, others: list[Stack]) -> NoReturn:
+    """What a block is given of earlier states stays on, whatever is off."""
+    for other in others:
+        if other.calls[0].name.startswith(f"{call.name}."):
+            raise InputError(
+                f"{described(stack, call)} holds the blocks of {other.name}, and is given more of earlier states than the block "
+                "before it returns: it is no block of its own."
+            )
+    raise InputError(
+        f"{described(stack, call)} is given more of earlier states than the block before it returns: "
+        "switching its parts off would leave that on."
+    )
 
 
 def check_stream(run: BlockRun) -> None:

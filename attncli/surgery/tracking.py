@@ -19,9 +19,8 @@ from attncli.watching.blocks import Following, Stack, blocks_of, named_parts
 from attncli.watching.stream_places import (
     given,
     replaced,
-    second_given,
-    second_taken,
     taken,
+    tensor_at,
 )
 from attncli.watching.wrapping import around_forwards
 
@@ -111,7 +110,7 @@ class Tracked:
                 output = forward(*args, **kwargs)
         finally:
             self.tracker = None
-        results = [given(output), second_given(output) if call.two_streams else None]
+        results = [given(output), call.second and tensor_at(call.second[1], output)]
         streams = [result for result in results if result is not None]
         tags = [run.tag(stream) for stream in streams]
         run.scaled |= any(tag.scaled for tag in tags if tag)
@@ -126,7 +125,7 @@ class Tracked:
         stream = taken(args, kwargs)
         if stream is None:
             raise InputError(f"{described(run.stack, run.call)} is given no stream of tokens.")
-        second = second_taken(args) if run.call.two_streams else None
+        second = run.call.second and tensor_at(run.call.second[0], (args, kwargs))
         run.outside = {
             id(tensor)
             for tensor in tensors_in((args, kwargs))

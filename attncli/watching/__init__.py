@@ -16,6 +16,7 @@ position_counts     how many of them an image or a sound becomes
 token_layout        any state as [batch, token, feature]
 mixers              what mixes tokens beside attention
 mixer_words         mixers and layers in words
+inner_steps         steps of a mixer's own forward, run from one to the other
 kernel_calls        what these call, and that once more
 linear_arguments    in which argument a call is linear, found by trying
 linear_shortcuts    what makes long maps of it affordable, where it holds
@@ -35,6 +36,7 @@ softmax_inputs      what the softmax was given, where the very tensor that it ga
 split_heads         heads that are divided over processes, put together again
 differential        attention whose maps are one softmax less a part of another
 map_gradients       maps kept whole, to differentiate by
+stream_mixing       matrices that mix the streams of a token
 left_out            attention that is not seen beside attention that is
 beside              the same of a pass that runs as ever, with gradients
 capture             the context that puts these around a model

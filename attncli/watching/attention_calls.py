@@ -94,6 +94,8 @@ class Trace(NamedTuple):
     sources: frozenset[int] = frozenset()
     """Numbers of the calls whose results it descends from, with none in between. What is true or false of the
     model's own input is a mask, and does not count as made of it."""
+    gave: tuple[int, int] | None = None
+    """Number of the call that gave it, unchanged since, beside its stream, and its place among all that this gave."""
     version: int = 0
     """Of the tensor when this was known of it."""
 
@@ -164,8 +166,9 @@ class AttentionWatch(TorchFunctionMode):
         scored = passed.scores
         if is_attention(name, scored):
             self.on_attention()
-        left = known[0].left if name in UNCHANGED and known else None
-        passed = passed._replace(scores=has_scores(name, len(known), scored), left=left)
+        same = known[0] if name in UNCHANGED and known else passed
+        scores = has_scores(name, len(known), scored)
+        passed = passed._replace(scores=scores, left=same.left, gave=same.gave)
         given = {id(tensor) for tensor, _ in inputs}
         for tensor in tensors_in(result):
             if id(tensor) not in given:
@@ -176,7 +179,7 @@ class AttentionWatch(TorchFunctionMode):
 
     def written(self, tensor: torch.Tensor, passed: Trace) -> None:
         """A tensor was written to: it and what it is a view of now descend from what was written."""
-        passed = passed._replace(left=None)
+        passed = passed._replace(left=None, gave=None)
         self.attach(tensor, passed)
         base = tensor._base
         if base is not None:

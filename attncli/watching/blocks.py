@@ -5,7 +5,7 @@ sublayers; each `AlbertLayer` of a group. A stack is a sequence of blocks in the
 shared block occurs in it many times.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -48,10 +48,13 @@ class BlockCall:
     beside: tuple[int, ...]
     """What else it is given that is made of the block before's output and of constants alone: places among all tensors
     that it is given."""
+    bare: bool
+    """Whether it is no more than an attention: the innermost module around one."""
     order: int
     """Running index among the block calls of a forward, all stacks together."""
-    two_streams: bool
-    """Whether it takes a second stream and gives it back (XLNet's query stream); states are those of the first."""
+    second: tuple[int, int] | None
+    """Where it takes a second stream and gives it back (XLNet's query stream), each a place among all tensors that it is
+    given or gives; None where it has one. States are those of the first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,12 +110,13 @@ def structure_of(
     """Stacks, and what attends outside them; `may_have_none`: a model without stacks is understood too."""
     seen = probe(model, inputs)
     containers = block_lists(model, seen)
-    calls = [call for call in seen.calls if call.container in containers]
-    if not calls and not may_have_none:
+    loose = {call.container for run in runs_in(seen, containers) for call in unchained(run, seen)}
+    containers = block_lists(model, seen, loose) if loose else containers
+    runs = runs_in(seen, containers)
+    if not runs and not may_have_none:
         raise InputError(
             f"{type(model).__name__} has no list of blocks that attend: nothing here can be followed layer by layer."
         )
-    runs = runs_of(calls)
     prefix = {"model", getattr(model, "base_model_prefix", "model")}
     names = unique_names([run[0].container or "" for run in runs], prefix)
     stacks = tuple(stack(name, run, seen) for name, run in zip(names, runs, strict=True))
@@ -143,15 +147,35 @@ def standing(name: str, moment: int, stacks: tuple[Stack, ...]) -> Outside:
     return Outside(name, f"beside the blocks of {stacks[0].name}" if stacks else "alone", False)
 
 
-def block_lists(model: nn.Module, seen: Probe) -> set[str | None]:
-    """Names of the lists whose elements are blocks: for each attention call the innermost list of alike modules."""
+def runs_in(seen: Probe, containers: Collection[str | None]) -> list[list[Call]]:
+    """The sequences of the calls of elements of these lists."""
+    return runs_of([call for call in seen.calls if call.container in containers])
+
+
+def unchained(run: list[Call], seen: Probe) -> Iterator[Call]:
+    """The calls of a sequence that are given more than what the one before gave."""
+    known = {call.number for call in run}
+    for before, call in pairwise(run):
+        follows = call.follows is not None and call.follows == before.result
+        if not follows and seen.origins(call.takes, known) != {before.number}:
+            yield call
+
+
+def block_lists(
+    model: nn.Module, seen: Probe, loose: Collection[str | None] = ()
+) -> set[str | None]:
+    """Names of the lists whose elements are blocks: for each attention call the innermost list of alike modules.
+
+    `loose`: lists whose elements do not follow each other, as a layer's two attentions; what is around them is preferred.
+    """
     modules = dict(model.named_modules())
     attending = {call.module for around in seen.attention for call in around}
     found: set[str | None] = set()
     for around in seen.attention:
         inside = [call.container for call in reversed(around) if call.container is not None]
-        alike = (name for name in inside if are_alike(modules[name], attending))
-        found.add(next(alike, inside[-1] if inside else None))
+        alike = [name for name in inside if are_alike(modules[name], attending)]
+        alike = [name for name in alike if name not in loose] or alike
+        found.add(alike[0] if alike else inside[-1] if inside else None)
     return found - {None}
 
 
@@ -182,39 +206,68 @@ def runs_of(calls: list[Call]) -> list[list[Call]]:
 def stack(name: str, run: list[Call], seen: Probe) -> Stack:
     """The run as a stack."""
     attending = {call for around in seen.attention for call in around}
+    bare = {around[-1] for around in seen.attention}
     known = {call.number for call in run}
     earlier: list[Call | None] = [None, *run[:-1]]
+    second = second_stream(run)
     return Stack(
         name,
         tuple(
-            block_call(layer, call, before, call in attending, partial(seen.origins, known=known))
+            block_call(
+                layer,
+                call,
+                before,
+                (call in attending, call in bare),
+                (1, 1) if call.two_streams else second,
+                partial(seen.origins, known=known),
+            )
             for layer, (before, call) in enumerate(zip(earlier, run, strict=True))
         ),
     )
+
+
+def second_stream(run: list[Call]) -> tuple[int, int] | None:
+    """Where blocks take what the one before gave beside its stream, and give it: the same two places in all."""
+    found = [
+        {
+            (beside.place, beside.gave[1])
+            for beside in call.beside
+            if beside.gave and beside.gave[0] == before.number
+        }
+        for before, call in pairwise(run)
+    ]
+    places = set[tuple[int, int]].intersection(*found) if found else set()
+    return places.pop() if len(places) == 1 else None
 
 
 def block_call(
     layer: int,
     call: Call,
     before: Call | None,
-    attends: bool,
+    attends: tuple[bool, bool],
+    second: tuple[int, int] | None,
     origins: Callable[[Iterable[int]], set[int]],
 ) -> BlockCall:
-    """One execution of a block after another; `origins`: the blocks of the stack that sources lead back to."""
+    """One execution of a block after another.
+
+    `attends`: at all, and by its own code; `origins`: the blocks of the stack that sources lead back to.
+    """
     joined = before is None or (call.follows is not None and call.follows == before.result)
     last = {before.number} if before else set()
-    lone = {beside.place for beside in call.beside if before and origins(beside.sources) <= last}
+    others = [beside for beside in call.beside if second is None or beside.place != second[0]]
+    lone = {beside.place for beside in others if before and origins(beside.sources) <= last}
     return BlockCall(
         layer,
         call.module,
         call.name,
-        attends,
+        attends[0],
         joined,
         joined or origins(call.takes) == last,
-        len(lone) < len(call.beside) and not call.two_streams,
-        () if call.two_streams else tuple(sorted(lone)),
+        len(lone) < len(others),
+        tuple(sorted(lone)),
+        attends[1],
         call.number,
-        call.two_streams,
+        second,
     )
 
 

@@ -17,6 +17,9 @@ from attncli.watching.float64 import in_float64
 from attncli.watching.interface import precise
 from attncli.watching.wrapping import around_forwards
 
+BASES = {"torch", "builtins"}
+"""Packages whose classes have no scans of a model's own."""
+
 Key = int | str
 """An argument: its place, or its name."""
 
@@ -32,6 +35,8 @@ class KernelCall:
     function: Callable[..., Any] = field(repr=False)
     args: tuple[Any, ...] = field(repr=False)
     kwargs: Mapping[str, Any] = field(repr=False)
+    is_method: bool = False
+    """Whether it is a method of the mixer, or of one of its parts, beside their forward."""
 
     @property
     def place(self) -> tuple[str, int]:
@@ -98,7 +103,14 @@ class Calls:
         finally:
             self.current.pop()
 
-    def called(self, name: str, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    def called(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        args: Any,
+        kwargs: Any,
+        is_method: bool = False,
+    ) -> Any:
         found = function(*args, **kwargs)
         if self.current and not self.silent:
             mixer = self.current[-1]
@@ -106,7 +118,7 @@ class Calls:
             self.counts[id(mixer), name] += 1
             self.silent = True
             try:
-                self.take(mixer, KernelCall(name, number, function, args, kwargs))
+                self.take(mixer, KernelCall(name, number, function, args, kwargs, is_method))
             finally:
                 self.silent = False
         return found
@@ -129,6 +141,8 @@ def watching_kernels(
         stack.enter_context(around_forwards(names, around_part))
         for place, name in functions_of(mixers):
             stack.enter_context(in_place_of(place, name, calls))
+        for part, name, path in methods_of(mixers):
+            stack.enter_context(in_place_of_method(part, name, path, calls))
         yield
 
 
@@ -150,6 +164,47 @@ def in_place_of(place: dict[str, Any], name: str, calls: Calls) -> Iterator[None
         yield
     finally:
         place[name] = own
+
+
+@contextmanager
+def in_place_of_method(part: nn.Module, name: str, path: str, calls: Calls) -> Iterator[None]:
+    """Within, a method of one module is the same method, seen."""
+    own = getattr(part, name)
+
+    @wraps(own)
+    def seen(*args: Any, **kwargs: Any) -> Any:
+        return calls.called(path, own, args, kwargs, is_method=True)
+
+    vars(part)[name] = seen
+    try:
+        yield
+    finally:
+        del vars(part)[name]
+
+
+def methods_of(mixers: Iterable[nn.Module]) -> Iterator[tuple[nn.Module, str, str]]:
+    """The methods that the code of mixers and their parts calls on itself, with their paths within the mixer."""
+    seen: set[nn.Module] = set()
+    for mixer in mixers:
+        for path, part in mixer.named_modules():
+            if part in seen:
+                continue
+            seen.add(part)
+            for name in own_methods(type(part)) - set(vars(part)):
+                yield part, name, f"{path}.{name}".lstrip(".")
+
+
+def own_methods(kind: type) -> set[str]:
+    """Of a class and of those that it is made of, but for torch's: those that the others' code names."""
+    written = [each for each in kind.__mro__ if each.__module__.partition(".")[0] not in BASES]
+    members = {
+        name: inspect.unwrap(member)
+        for each in reversed(written)  # what a class says itself comes last
+        for name, member in vars(each).items()
+        if inspect.isfunction(member)
+    }
+    named = set().union(*(names_in(member.__code__) for member in members.values()))
+    return {name for name in named & set(members) if name != "forward" and name[:2] != "__"}
 
 
 def functions_of(mixers: Iterable[nn.Module]) -> list[tuple[dict[str, Any], str]]:

@@ -35,6 +35,8 @@ class Values:
     wide: bool
     """Whether it takes values with any number of such features."""
     causal: bool
+    axes: int
+    """How many there are."""
 
     @property
     def fixed(self) -> tuple[int, int]:
@@ -102,7 +104,7 @@ def described(call: KernelCall, key: Key, given: Tensor, tokens: int) -> Values 
     if not all(is_apart(apply, draw, axis) for axis in others if axis != shared):
         return None
     wide = shared is not None and takes_width(call, key, draw, shared)
-    return Values(key, token, shared, wide, is_causal(apply, draw, token))
+    return Values(key, token, shared, wide, is_causal(apply, draw, token), given.ndim)
 
 
 class Draw:

@@ -9,19 +9,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import product
 from math import sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from attncli.errors import InputError, NotFinite
 from attncli.watching.attention_sites import LINEAR, Site
+from attncli.watching.inner_steps import Record, Seen, Step, code_of, linear_step, runs_of
 from attncli.watching.interface import Strip, in_rounds, rows_within
 from attncli.watching.kernel_calls import KernelCall, watching_kernels
 from attncli.watching.linear_arguments import Values, values_of
-from attncli.watching.linear_maps import NONE, LinearMap, LinearStrip
+from attncli.watching.linear_maps import NONE, LinearMap, LinearStrip, weighs
 from attncli.watching.linear_shortcuts import Shortcuts, shortcuts_of
 from attncli.watching.mixers import Mixer
+from attncli.watching.wrapping import around_forwards
 
 WHOLE = 4
 """Times the memory of strips that whole maps of single channels may take, which are slow to read off by rows."""
@@ -45,6 +47,8 @@ class LinearLayer:
     values: Values
     heads: int
     shortcuts: Shortcuts = field(default=NONE, repr=False, compare=False)
+    step: Step | None = None
+    """Where in the mixer's own forward the call is; None where it is one of a function, a part or a method."""
 
     @property
     def is_channels(self) -> bool:
@@ -106,20 +110,58 @@ def linear_layers(
     calls: dict[nn.Module, list[KernelCall]] = {module: [] for module in modules.values()}
     with torch.no_grad(), watching_kernels(calls, lambda mixer, call: calls[mixer].append(call)):
         model(**inputs)
-    known: dict[type, dict[tuple[str, int], Values]] = {}
+    known = {type(module): linear_calls(calls[module], lengths) for module in each_class(modules)}
+    rest = [module for module in each_class(modules) if not known[type(module)]]
+    steps = inner_calls(model, rest, inputs, lengths)
     found: list[LinearLayer] = []
     refused: dict[str, str] = {}
     for mixer in mixers:
         for path in mixer.paths:
             module = modules[path]
-            if type(module) not in known:
-                known[type(module)] = linear_calls(calls[module], lengths)
-            own = known[type(module)]
-            if not own:
-                refused[mixer.kind] = reason(calls[module])
-            found += layers_of(mixer, path, own, calls[module])
+            own, step = known[type(module)], steps.get(type(module))
+            if own:
+                found += layers_of(mixer, path, own, calls[module])
+            elif step is not None:
+                found += layers_of(
+                    mixer, path, {step.call.place: step.values}, [step.call], step.step
+                )
+            else:
+                refused[mixer.kind] = reason(calls[module], module)
     kinds = {mixer.kind for mixer in mixers} - set(refused)
     return LinearLayers(tuple(found), refused, frozenset(kinds))
+
+
+def each_class(modules: Mapping[str, nn.Module]) -> list[nn.Module]:
+    """The first module of each class."""
+    first: dict[type, nn.Module] = {}
+    for module in modules.values():
+        first.setdefault(type(module), module)
+    return list(first.values())
+
+
+class InnerCall(NamedTuple):
+    """A step of a mixer's forward that has maps."""
+
+    step: Step
+    values: Values
+    call: KernelCall
+
+
+def inner_calls(
+    model: nn.Module, mixers: Sequence[nn.Module], inputs: Mapping[str, Any], lengths: Sequence[int]
+) -> dict[type, InnerCall]:
+    """Of those mixers of whose calls none has maps, by their classes."""
+    if not mixers:
+        return {}
+    found: dict[type, InnerCall] = {}
+    for mixer, seen in runs_of(model, mixers, inputs).items():
+        with torch.no_grad():
+            steps = (linear_step(seen, tokens) for tokens in lengths)
+            step, values = next((each for each in steps if each), (None, None))
+        call = None if step is None else seen.call(step)
+        if step is not None and values is not None and call is not None:
+            found[type(mixer)] = InnerCall(step, values, call)
+    return found
 
 
 def linear_calls(
@@ -128,12 +170,16 @@ def linear_calls(
     """The last function with maps, as often as it is called; what comes before feeds its values.
 
     One that is given nothing but its values, such as a shift by one token, is the same map whatever the tokens are: it is
-    taken where there is no other.
+    taken where there is no other. A method comes last, as what it is made of says more where that can be seen; one that
+    only puts tokens in another order is no mixer's map.
     """
     told = [call for call in calls if len(call.arguments()) > 1]
-    others = [call for call in calls if len(call.arguments()) <= 1]
-    for tokens, last in product(lengths, (*reversed(told), *reversed(others))):
-        if values_of(last, tokens) is not None:
+    others = [call for call in calls if len(call.arguments()) <= 1 and not call.is_method]
+    methods = [call for call in told if call.is_method]
+    told = [call for call in told if not call.is_method]
+    for tokens, last in product(lengths, (*reversed(told), *reversed(others), *reversed(methods))):
+        values = values_of(last, tokens)
+        if values is not None and (not last.is_method or weighs(last, values)):
             found = {
                 call.place: values_of(call, tokens) for call in calls if call.name == last.name
             }
@@ -141,17 +187,27 @@ def linear_calls(
     return {}
 
 
-def reason(calls: Sequence[KernelCall]) -> str:
+def reason(calls: Sequence[KernelCall], mixer: nn.Module) -> str:
+    if any(weight.dtype.itemsize < 4 for weight in mixer.parameters()):
+        return (
+            "no function that it calls is linear in an argument that reaches other tokens, and steps of its forward are rounded "
+            "too much to tell in half precision: choose `dtype` float32"
+        )
     tried = ", ".join(dict.fromkeys(call.name for call in calls))
     if not tried:
-        return "it calls no function whose arguments could be tried"
+        return "it calls no function whose arguments could be tried, and no step of its forward is linear in an earlier one"
     return (
-        f"nothing that it calls is linear in an argument that reaches other tokens (tried: {tried})"
+        "nothing that it calls is linear in an argument that reaches other tokens, and no step of its forward in an earlier "
+        f"one (tried: {tried})"
     )
 
 
 def layers_of(
-    mixer: Mixer, path: str, own: Mapping[tuple[str, int], Values], calls: Iterable[KernelCall]
+    mixer: Mixer,
+    path: str,
+    own: Mapping[tuple[str, int], Values],
+    calls: Iterable[KernelCall],
+    step: Step | None = None,
 ) -> Iterator[LinearLayer]:
     """The layers of one module; several of a kind are numbered."""
     there = {call.place: call for call in calls}
@@ -162,8 +218,8 @@ def layers_of(
         words = [mixer.kind] if alone else [mixer.kind, path.rpartition(".")[2]]
         words += [] if number == 1 else [str(number)]
         site = Site(mixer.stack, mixer.layer, " ".join(words), LINEAR, path)
-        ways = shortcuts_of(there[place], values)
-        yield LinearLayer(site, place, values, heads_of(there[place], values), ways)
+        ways = shortcuts_of(there[place], values) if step is None else NONE
+        yield LinearLayer(site, place, values, heads_of(there[place], values), ways, step)
 
 
 def heads_of(call: KernelCall, values: Values) -> int:
@@ -204,7 +260,17 @@ def streaming_linear(
             with torch.autocast(call.arguments()[layer.values.key].device.type, enabled=False):
                 run.missed[layer.site] = hand_on(layer, call, heads[layer.site], observe, memory)
 
-    with watching_kernels(modules.values(), take):
+    stepped = {modules[layer.site.name]: layer.step for layer in layers if layer.step is not None}
+
+    def around(forward: Any, mixer: nn.Module, args: Any, kwargs: Any) -> Any:
+        seen, step = Seen(forward, args, kwargs, code_of(mixer)), stepped[mixer]
+        with Record(seen, (step.taken, step.told)):
+            found = forward(*args, **kwargs)
+        if (call := seen.call(step)) is not None:
+            take(mixer, call)
+        return found
+
+    with watching_kernels(modules.values(), take), around_forwards(stepped, around):
         yield run
     missing = [layer.site for layer in layers if layer.site not in run.missed]
     if missing:
@@ -218,6 +284,11 @@ def hand_on(
     layer: LinearLayer, call: KernelCall, heads: Sequence[int], observe: Observe, memory: int
 ) -> float:
     """The maps of one layer, strip by strip; how far A v misses y."""
+    if call.arguments()[layer.values.key].ndim != layer.values.axes:
+        raise InputError(
+            f"layer {layer.site.layer} ({layer.site.name}) is given its values in another order here than on the short input on "
+            "which its map was proved (in chunks, or sorted): leave the layer out with `layers`."
+        )
     chosen = None if len(heads) == layer.heads else heads
     maps = LinearMap(call, layer.values, chosen, layer.shortcuts)
     rows = rows_within(memory, len(heads) * maps.tokens * maps.given.element_size())

@@ -32,6 +32,12 @@ class LinearStrip(NamedTuple):
     first: int
 
 
+def weighs(call: KernelCall, values: Values) -> bool:
+    """Whether an output takes from several values at once; sorting, shifting and gathering tokens do not."""
+    strips = LinearMap(call, values).by_rows(ROWS)
+    return any(bool(((strip.weights != 0.0).sum(dim=-1) > 1).any()) for strip in strips)
+
+
 class LinearMap:
     """The maps of one call, those of the heads that are looked at."""
 

@@ -21,6 +21,8 @@ class Beside(NamedTuple):
     """Among all tensors that it is given."""
     sources: frozenset[int]
     """Numbers of the calls whose results it descends from, with none in between."""
+    gave: tuple[int, int] | None
+    """Number of the call that gave this very tensor beside its stream, and its place among all that this gave."""
 
 
 @dataclass(eq=False)
@@ -109,7 +111,7 @@ class Prober:
         if container is not None:
             one, other = second_taken(args), second_given(output)
             call.two_streams = one is not None and other is not None and one.shape == other.shape
-            self.leave(call, given(output))
+            self.leave(call, given(output), tensors_in(output))
         return output
 
     def enter(self, call: Call, stream: torch.Tensor | None, given: list[torch.Tensor]) -> None:
@@ -118,7 +120,7 @@ class Prober:
         if stream is None:
             return
         call.beside = tuple(
-            Beside(place, trace.sources)
+            Beside(place, trace.sources, trace.gave)
             for place, tensor in enumerate(given)
             if tensor is not stream and tensor.is_floating_point()
             if (trace := self.watch.trace(tensor)) and call.container in trace.lists
@@ -129,8 +131,14 @@ class Prober:
         call.takes = trace.sources if trace else frozenset()
         self.watch.mark(stream, call.follows, before | {call.container or ""}, call.takes)
 
-    def leave(self, call: Call, stream: torch.Tensor | None) -> None:
-        """Its output is marked, so that the call which takes it is known to follow."""
+    def leave(
+        self, call: Call, stream: torch.Tensor | None, results: Iterable[torch.Tensor]
+    ) -> None:
+        """Its outputs are marked, so that the call which takes them is known to follow."""
+        for place, result in enumerate(results):
+            known = None if result is stream else self.watch.trace(result)
+            if known is not None:
+                self.watch.attach(result, known._replace(gave=(call.number, place)))
         if stream is not None:
             trace = self.watch.trace(stream)
             inner = trace.left if trace else None

@@ -4,9 +4,12 @@ A two-stream block (XLNet's, with a query stream beside the content) takes and g
 """
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 import torch
+
+from attncli.watching.attention_calls import tensors_in
 
 
 def taken(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> torch.Tensor | None:
@@ -70,6 +73,11 @@ def second_taken(args: tuple[Any, ...]) -> torch.Tensor | None:
 def second_given(output: Any) -> torch.Tensor | None:
     """What may be a second stream among a block's results."""
     return second_taken(output) if isinstance(output, tuple) else None
+
+
+def tensor_at(place: int, values: Any) -> torch.Tensor | None:
+    """The tensor at a place among all that a block is given or gives."""
+    return next(islice(tensors_in(values), place, None), None)
 
 
 def is_stream(value: Any) -> bool:

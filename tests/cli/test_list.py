@@ -45,7 +45,7 @@ def test_model_types_come_by_what_mixes_their_tokens() -> None:
     assert kinds["qwen3_next"] == "softmax attention and linear layers"
     assert kinds["mamba2"] == "linear layers"
     assert kinds["fnet"] == "mixers that are not looked at"
-    assert kinds["minimax"] == "softmax attention and mixers that are not looked at"
+    assert kinds["lfm3_vl_vision"] == "softmax attention and mixers that are not looked at"
     assert kinds["resnet"] == "no attention"
     counts = Counter(kinds.values())
     headings = [line for line in attn("list", "architectures").out.splitlines() if line and line[0] != " "]  # fmt: skip

@@ -131,12 +131,14 @@ def test_linear_layers_are_in_the_table() -> None:
         "mamba",
         "mamba2",
         "rwkv",
+        "minimax",
+        "recurrent_gemma",
     ):
         assert linear[kind] == TABLE[kind].mixers
-    assert "minimax" not in linear
+    assert "lfm3_vl_vision" not in linear
     lines = {line.split()[0]: line for line in attn("list", "architectures").out.splitlines() if line.strip()}  # fmt: skip
     assert "no attention, mamba mixer by exact maps" in lines["mamba"]
-    assert "beside lightning attention, which is not looked at" in lines["minimax"]
+    assert "beside short conv, which is not looked at" in lines["lfm3_vl_vision"]
 
 
 def test_no_architecture_is_refused_because_two_attentions_have_one_name() -> None:

@@ -11,7 +11,7 @@ import attncli as attn
 from attncli import gates
 from attncli.api import head_studies
 from attncli.api.inspect_model import refuse_gates
-from attncli.errors import NoAttention, UsageError
+from attncli.errors import InputError, NoAttention, UsageError
 from attncli.records import Report, Row
 from attncli.watching import linear_layers
 from attncli.watching.linear_layers import LinearLayers
@@ -259,9 +259,31 @@ def test_gates_may_hold_what_only_linear_layers_have() -> None:
 
 
 def test_what_has_no_map_is_named() -> None:
-    report = attn.inspect_model("random:minimax?layers=2&tiny", random_tokens=12)
-    assert "lightning attention" in report.source["not_linear"]
-    assert any("lightning attention" in finding.text for finding in report.findings)
+    """A convolution of an image's patches in an order of their own: no step has the axis of tokens."""
+    report = attn.inspect_model("random:lfm3_vl_vision?tiny", random_tokens=12)
+    assert "no step of its forward" in report.source["not_linear"]["short conv"]
+    assert any("short conv" in finding.text for finding in report.findings)
+
+
+def test_in_half_precision_a_scan_inside_a_forward_is_not_vouched_for() -> None:
+    report = attn.inspect_model("random:minimax?layers=2&tiny", random_tokens=12, dtype="bfloat16")
+    assert "choose `dtype` float32" in report.source["not_linear"]["lightning attention"]
+    assert not [row for row in report.rows if row.keys.get("span") == "linear"]
+
+
+def test_maps_of_another_order_on_a_longer_text_are_refused() -> None:
+    """Reformer attends to all of a short text, and to chunks of a sorted longer one."""
+    short = attn.inspect_model("random:reformer?tiny", random_tokens=12, metric="row_size")
+    assert all(abs(row.value - 1.0) < 1e-5 for row in short.rows if row.head is not None and row.metric == "row_size")  # fmt: skip
+    with pytest.raises(InputError, match="in another order here than on the short input"):
+        attn.inspect_model("random:reformer?tiny", random_tokens=256, metric="row_size")
+
+
+def test_a_scan_inside_a_forward_is_reported_by_the_names_of_its_code() -> None:
+    report = attn.inspect_model("random:minimax?layers=2&tiny", random_tokens=12, metric="memory")
+    assert "not_linear" not in report.source
+    (linear,) = report.source["linear"]
+    assert (linear["function"], linear["argument"]) == ("forward: attn_output", "value_states")
 
 
 def test_questions_about_softmax_heads_leave_linear_ones_out() -> None:

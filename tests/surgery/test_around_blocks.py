@@ -6,7 +6,7 @@ from unittest import mock
 import pytest
 import torch
 from torch import Tensor, nn
-from toy_blocks import WIDTH, Attention, Block, Model, model_of, some_input
+from toy_blocks import WIDTH, Attention, Block, Mlp, Model, model_of, some_input
 
 from attncli.errors import InputError
 from attncli.networks.variants import Switches
@@ -216,3 +216,93 @@ def stepping(model: Model, x: Tensor) -> Tensor:
     for layer in model.layers:
         x = 2.0 * layer(x)
     return x
+
+
+class Pair(Block):
+    """Two streams, the second behind a mask, both given back beside something else: LXMERT's cross blocks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.other_attention, self.other_mlp = Attention(), Mlp()
+
+    def forward(self, x: Tensor, mask: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # type: ignore[override]
+        one, other = self.first(x), self.first(y)
+        x = x + self.attention(one + other)
+        y = y + self.other_attention(other - one)
+        return x + self.mlp(self.second(x)), mask, y + self.other_mlp(self.second(y))
+
+
+class Pairs(Around):
+    def __init__(self, spoil: bool = False) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(Pair() for _ in range(3)).double().eval()
+        self.requires_grad_(False)
+        self.spoil = spoil
+
+    def forward(self, x: Tensor) -> Tensor:
+        y, mask = self.embed(x.flip(1)), torch.zeros(1, dtype=x.dtype)
+        x = self.embed(x)
+        for layer in self.layers:
+            x, _, y = layer(x, mask, y)
+            if self.spoil:
+                y.numpy()[...] += 1.0
+        return torch.cat([x, y], dim=1)
+
+
+def test_parts_of_both_streams_are_switched_off() -> None:
+    model, inputs = Pairs(), some_input()
+    anatomy = understood(model)
+    assert [call.second for call in anatomy.stacks[0].calls] == [(2, 2)] * 3
+    assert any("blocks have two streams" in note for note in anatomy.notes)
+    with switched(model, anatomy, Switches(False, False, False)):
+        both = model(**inputs)
+    x, y = model.embed(inputs["x"]), model.embed(inputs["x"].flip(1))
+    for layer in model.layers:
+        one, other = layer.first(x), layer.first(y)
+        x, y = layer.attention(one + other), layer.other_attention(other - one)
+    assert torch.allclose(both, torch.cat([x, y], dim=1), rtol=0, atol=1e-13)
+
+
+def test_a_second_stream_that_is_changed_on_the_way_is_refused() -> None:
+    with pytest.raises(InputError, match=r"block 1 of layers .* is given more than the output"):
+        understood(Pairs(spoil=True))
+
+
+class Twice(nn.Module):
+    """Two attentions of one layer in a list: its elements are no blocks, the layers are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attentions = nn.ModuleList([Attention(), Attention()])
+        self.norm, self.mlp = nn.LayerNorm(WIDTH), Mlp()
+
+    def forward(self, x: Tensor) -> Tensor:
+        for attention in self.attentions:
+            x = x + attention(self.norm(x))
+        return x + self.mlp(self.norm(x))
+
+
+def test_a_list_of_attentions_within_a_layer_is_no_stack() -> None:
+    (stack,) = examine(model_of(Twice), some_input()).stacks
+    assert [call.name for call in stack.calls] == ["layers.0", "layers.1"]
+
+
+class Flat(Around):
+    """XLM: attentions and MLPs in lists of their own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(Attention() for _ in range(2)).double().eval()
+        self.mlps = nn.ModuleList(Mlp() for _ in range(2)).double().eval()
+        self.requires_grad_(False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for attention, mlp in zip(self.layers, self.mlps, strict=True):
+            x = x + attention(x)
+            x = x + mlp(x)
+        return x
+
+
+def test_where_no_module_holds_a_block_that_is_said() -> None:
+    with pytest.raises(InputError, match="no module holds a block of layers"):
+        understood(Flat())

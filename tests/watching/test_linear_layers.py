@@ -48,6 +48,7 @@ CLASSES = {
     "zamba": ("MambaMixer", "mamba_selective_scan"),
     "rwkv": ("SelfAttention", "rwkv_linear_attention"),
     "lfm2": ("ShortConv", "causal_conv1d_fn"),
+    "recurrent_gemma": ("RecurrentBlock", "rg_lru._rnn_scan"),
 }
 """How the mixer's class ends, and the function whose argument it is linear in."""
 
@@ -125,7 +126,7 @@ def given_to(kind: str, tokens: int) -> KernelCall:
     return calls[0]
 
 
-QUICK = ("qwen3_next", "mamba2", "mamba", "rwkv", "lfm2")
+QUICK = ("qwen3_next", "mamba2", "mamba", "rwkv", "lfm2", "recurrent_gemma")
 
 
 @pytest.mark.parametrize(
@@ -164,6 +165,21 @@ def test_gated_delta_rule_by_its_recurrence() -> None:
             state = state + beta[t, head] * torch.outer(k, value - k @ state)
             wanted[head, t] = query[t, head] @ state / query.shape[-1] ** 0.5
     assert (first_map("qwen3_next", tokens) - wanted).abs().max() <= 1e-13 * wanted.abs().max()
+
+
+def test_a_gated_unit_by_its_recurrence() -> None:
+    """h_t = a_t h_{t-1} + x_t, channel by channel: a method of the mixer's part, which no function of its file is."""
+    tokens = 14
+    call = given_to("recurrent_gemma", tokens)
+    decay = call.kwargs["recurrent_gate"][0]
+    assert not bool(call.kwargs["reset"][0, 1:].any())
+    wanted = torch.zeros(3, tokens, tokens, dtype=torch.float64)
+    for channel in range(3):
+        for t in range(tokens):
+            if t:
+                wanted[channel, t] = decay[t, channel] * wanted[channel, t - 1]
+            wanted[channel, t, t] += 1.0
+    assert (first_map("recurrent_gemma", tokens) - wanted).abs().max() <= 1e-13 * wanted.max()
 
 
 def unit(vectors: Tensor) -> Tensor:

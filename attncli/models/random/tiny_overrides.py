@@ -84,7 +84,11 @@ OVERRIDES: Mapping[str, Overrides] = {
     },
     "lfm2": {"layer_types": in_turn("conv", "full_attention")},
     "lfm2_moe": {"layer_types": in_turn("conv", "full_attention")},
-    "recurrent_gemma": {"num_hidden_layers": 3, "attention_window_size": 4},
+    "recurrent_gemma": {
+        "num_hidden_layers": 3,
+        "attention_window_size": 4,
+        "lru_width": lambda units: units.width,
+    },
     "zamba": {
         "num_hidden_layers": lambda units: max(4, units.layers),
         "layers_block_type": lambda units: [

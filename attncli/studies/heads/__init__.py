@@ -14,6 +14,7 @@ head_views        how it is shown
 chosen_heads      how much of the model was looked at
 layer_census      what mixes tokens in each layer
 linear_heads      the heads of linear layers
+stream_gains      streams of a token that layers mix
 kept_maps         maps that are kept
 small_maps        maps small enough for a page
 extreme_heads     the heads with the least and the most of a metric

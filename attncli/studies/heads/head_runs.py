@@ -99,7 +99,8 @@ class Observer:
     def strip(self, site: Site, strip: Strip) -> bool:
         """Whether the map must come once more, said at its last strip."""
         if strip.is_first:
-            self.seen.tokens = max(self.seen.tokens, strip.keys)
+            tokens = strip.queries if site.is_self else strip.keys  # some keys are no tokens
+            self.seen.tokens = max(self.seen.tokens, tokens)
             self.finish()
             if self.wanted.layers is None or site.layer in self.wanted.layers:
                 self.begin(site, strip)

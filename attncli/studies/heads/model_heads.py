@@ -44,10 +44,12 @@ from attncli.studies.heads.linear_heads import (
 )
 from attncli.studies.heads.linear_heads import findings as linear_findings
 from attncli.studies.heads.linear_heads import headline as linear_headline
+from attncli.studies.heads.stream_gains import DEFINITIONS, StreamGains, stream_gains
 from attncli.studies.heads.strongest_pairs import HeadPairs
 from attncli.studies.heads.token_names import TokenNames
 from attncli.studies.heads.token_pairs import pair_rows, strongest_in_words
 from attncli.studies.heads.uniform_null import UniformNull
+from attncli.studies.model_runs import own_precision
 from attncli.studies.nulls import RANDOM, SHUFFLED
 from attncli.studies.over_texts import over_texts
 from attncli.watching import STRIP_MEMORY, Shape, Site
@@ -57,6 +59,7 @@ from attncli.watching.left_out import LeftOut
 from attncli.watching.linear_layers import LinearHeads, LinearLayers
 from attncli.watching.mixer_words import plural
 from attncli.watching.mixers import Mixer
+from attncli.watching.stream_mixing import mixings
 
 NONE_LINEAR = LinearLayers()
 
@@ -150,12 +153,15 @@ def inspect_model(
     """
     runs = observe(subject, twin, checkpoint.identity, texts, plan, also, progress)
     rows, heads = rows_of(runs, subject, plan, list(map(TokenNames.of_text, texts)))
+    streams = mixed_streams(subject, texts) if plan.metrics.roles else None
+    rows += streams.rows(len(texts)) if streams else ()
     layers = LayerCensus.of(subject.stacks, subject.shapes, subject.mixers)
     labels = [text.labels for text in texts]
     if beyond is not None:
         keys = site_keys(runs.own.sites, subject.stacks)
         beyond(beyond_maps(rows, layers, subject, plan, keys, len(texts)), keys)
     told = tuple(said_of(rows, heads, labels, layers, subject)) if plan.metrics.roles else ()
+    told += (streams.finding(),) if streams else ()
     return Report(
         study="inspect-model",
         headline=headline(
@@ -168,7 +174,9 @@ def inspect_model(
             "; ".join(filter(None, (linear_headline(heads), beside_roles(rows, plan)))),
         ),
         rows=tuple(ranked(rows, plan.ranking)),
-        metrics=plan.metrics.definitions() | definitions(rows),
+        metrics=plan.metrics.definitions()
+        | definitions(rows)
+        | (DEFINITIONS if streams and streams.of_layers else {}),
         source={
             **checkpoint.identity,
             "attention": census(runs.own),
@@ -369,6 +377,15 @@ def said_of(
     yield from linear_findings(heads, subject.linear)
     for kind, why in subject.linear.refused.items():
         yield Finding("not looked at", f"{plural(kind)}: {why}")
+
+
+def mixed_streams(subject: HeadSubject, texts: Sequence[ModelInput]) -> StreamGains | None:
+    """Of hyper-connections, by one more pass over each text; None where a token has one stream."""
+    if all(each.reaches is not False for each in subject.left_out):
+        return None
+    with own_precision(subject.body):
+        found = [mixings(subject.body, subject.left_out, text.kwargs) for text in texts]
+    return stream_gains(found, subject.stacks)
 
 
 def chosen_of(subject: HeadSubject, plan: HeadPlan) -> Chosen:

@@ -1,0 +1,27 @@
+"""How much a chain of matrices that mix the streams of a token enlarges what runs through it."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Gain(NamedTuple):
+    """Of a product of such matrices, over all tokens: 1 where each is doubly stochastic."""
+
+    forward: float
+    """The largest |sum of a row|: what equal streams become."""
+    backward: float
+    """The largest |sum of a column|: what equal gradients become."""
+
+
+def gains(matrices: Sequence[NDArray[np.float64]]) -> list[Gain]:
+    """After each matrix [token, stream out, stream in] that of the product of all so far, a later one on the left."""
+    found: list[Gain] = []
+    product: NDArray[np.float64] | None = None
+    for matrix in matrices:
+        product = matrix if product is None else matrix @ product
+        forward, backward = (float(np.abs(product.sum(axis=axis)).max()) for axis in (-1, -2))
+        found.append(Gain(forward, backward))
+    return found

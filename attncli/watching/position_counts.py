@@ -10,6 +10,7 @@ from torch import nn
 from attncli.watching.blocks import block_lists
 from attncli.watching.float64 import in_float64
 from attncli.watching.probe import Call, Prober
+from attncli.watching.proof import first_run
 from attncli.watching.token_layout import as_tokens, batch_size
 from attncli.watching.wrapping import around_forwards
 
@@ -54,6 +55,10 @@ def positions(model: nn.Module, inputs: Mapping[str, Any]) -> int | None:
             model(**aliases)
     except SeenPositions:
         return size_of(prober, block_lists(model, prober.found), batch_size(inputs))
+    except Exception:
+        with torch.no_grad():
+            first_run(model, inputs)  # which says so, if it is the model's own code that fails
+        raise
     return None
 
 

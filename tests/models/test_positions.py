@@ -1,12 +1,20 @@
 """How long an input is: as many positions as the blocks really work on, whatever the model reads."""
 
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 import torch
+from torch import nn
 
+from attncli.errors import InputError
 from attncli.models.inputs.texts import WantedInput, inputs_of
 from attncli.models.loading.load import LoadOptions, load
+from attncli.models.random.makers.drawing import Drawing
+from attncli.models.random.makers.images import side_for_queries
 from attncli.studies.model_runs import own_precision
 from attncli.watching.blocks import find_stacks, watching_states
+from attncli.watching.position_counts import positions
 
 SOURCES = [
     "random:vit?tiny", "random:dinov2?tiny", "random:swin?tiny", "random:clip_vision_model?tiny", "random:beit?tiny",
@@ -42,3 +50,28 @@ def test_images_of_another_size_have_another_number_of_positions() -> None:
     [large] = inputs_of(load("random:dinov2?tiny"), WantedInput())
     config = load("random:dinov2?tiny").body.config
     assert large.tokens == (config.image_size // config.patch_size) ** 2 + 1
+
+
+def test_a_model_whose_own_code_fails_is_named() -> None:
+    class Failing(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(2, 2)
+
+        def forward(self, pixel_values: torch.Tensor) -> torch.Tensor:
+            return pixel_values.view(7, -1)
+
+    with pytest.raises(InputError, match="Failing does not run with the sizes of its config"):
+        positions(Failing(), {"pixel_values": torch.zeros(1, 3, 4, 4)})
+
+
+@pytest.mark.parametrize(
+    ("strides", "queries", "side"),
+    [([8, 16, 32], 300, 128), ([8, 16, 32], 8, 64), (None, 300, 64), ([8, 16, 32], 337, 192)],
+)
+def test_an_image_of_any_size_has_places_for_all_queries(
+    strides: list[int] | None, queries: int, side: int
+) -> None:
+    """128² pixels: 16² + 8² + 4² = 336 places."""
+    config = SimpleNamespace(feat_strides=strides, num_queries=queries)
+    assert side_for_queries(cast(Drawing, SimpleNamespace(config=config))) == side

@@ -18,6 +18,8 @@ IMAGE_LISTS = {"idefics", "colmodernvbert"}
 PATCH_IMAGES = {"kimi_k25_vision", "paddleocr_vl_vision"}
 BATCHED_PATCHES = {"spatial_shapes", "pixel_position_ids"}
 """Inputs beside which `pixel_values` are [image, patch, pixel]."""
+ANY_SIDE = 64
+"""Pixels along each side of an image that may have any size."""
 GRID_SIDE = 4
 """Patches along each side of an example image that is given as patches."""
 
@@ -78,7 +80,17 @@ def own_sides(drawn: Drawing) -> tuple[int, int]:
                 return side, side
             if isinstance(side, (list, tuple)) and len(side) == 2:
                 return side[0], side[1]
-    return 64, 64
+    side = side_for_queries(drawn)
+    return side, side
+
+
+def side_for_queries(drawn: Drawing) -> int:
+    """Of images without a size of their own: detectors choose their queries among the places of all feature maps."""
+    strides = getattr(drawn.config, "feat_strides", None) or []
+    queries, side = getattr(drawn.config, "num_queries", 0), ANY_SIDE
+    while strides and sum((side // stride) ** 2 for stride in strides) < queries:
+        side += ANY_SIDE
+    return side
 
 
 def video(drawn: Drawing) -> Tensor:

@@ -11,10 +11,11 @@ from safetensors.torch import save_file
 from transformers import CONFIG_MAPPING, BertConfig, BertModel
 
 from attncli.errors import InputError, UsageError
+from attncli.models.inputs.token_ranges import longest
 from attncli.models.loading.load import LoadOptions, load
-from attncli.models.random.dummy_inputs import example_inputs, handed_over, wanted
+from attncli.models.random.dummy_inputs import example_inputs, handed_over, runs, wanted
 from attncli.models.random.makers import maker_of
-from attncli.models.random.random_models import build, random_model
+from attncli.models.random.random_models import build, configured, random_model
 from attncli.models.random.tiny_configs import tiny_config
 from attncli.models.random.tiny_sizes import Units
 from attncli.models.sources import parse
@@ -104,6 +105,29 @@ def test_an_image_reaches_the_text_through_its_places(kind: str) -> None:
     assert plain.shape[1] == inputs["input_ids"].shape[1]
     moved = float((plain[:, -1] - changed[:, -1]).abs().max())
     assert moved > 1e-9  # InstructBLIP draws its vision with a deviation of 1e-10
+
+
+@pytest.mark.parametrize("kind", ["blip-2", "instructblipvideo"])
+def test_a_default_config_has_an_id_for_images_too(kind: str) -> None:
+    config, is_tiny, _ = configured(kind, {"layers": 1, "width": 48, "heads": 12, "vocab": 200})
+    assert not is_tiny
+    token = config.image_token_index if kind == "blip-2" else config.video_token_index
+    assert token == config.get_text_config().vocab_size - 1
+
+
+def test_kosmos_has_room_for_all_features_of_an_image() -> None:
+    model = build("kosmos-2", {"layers": 1, "width": 32}, seed=0)
+    inputs = example_inputs(model, tokens=5)
+    places = inputs["image_embeds_position_mask"]
+    assert int(places.sum()) == model.config.latent_query_num == 64
+    assert places.shape == inputs["input_ids"].shape == (1, 69)
+    assert runs(model, inputs)
+
+
+def test_queries_are_no_positions_of_what_is_read() -> None:
+    model = build("detr", TINY, seed=0)
+    assert model.query_position_embeddings.num_embeddings < 12
+    assert longest(model) is None
 
 
 def test_there_are_as_many_places_as_queries() -> None:

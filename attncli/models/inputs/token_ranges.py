@@ -27,7 +27,12 @@ def longest(model: PreTrainedModel) -> int | None:
 
 
 def usable_rows(name: str, module: nn.Module) -> int | None:
-    """RoBERTa's positions begin behind the padding's row: two of its 514 rows are never used."""
+    """RoBERTa's positions begin behind the padding's row: two of its 514 rows are never used.
+
+    DETR's `query_position_embeddings` are its queries, and no positions of what it reads.
+    """
+    if name.rpartition(".")[2].startswith("query"):
+        return None
     if not name.endswith("position_embeddings") or not isinstance(module, nn.Embedding):
         return None
     behind = 0 if module.padding_idx is None else module.padding_idx + 1

@@ -115,6 +115,7 @@ def configured(arch: str, sizes: Mapping[str, Size]) -> tuple[PreTrainedConfig, 
             note = f"{arch}'s own sizes do not go with these: what is not given is tiny instead."
             return tiny(arch, sizes), True, note
         check_sizes(config)
+    config = with_image_token(config)
     try:
         count = parameters_of(config)
     except ImportError as error:
@@ -125,6 +126,16 @@ def configured(arch: str, sizes: Mapping[str, Size]) -> tuple[PreTrainedConfig, 
         why = "cannot be built" if count is None else f"make {count:.2g} parameters"
     note = f"{arch}'s own sizes {why}: what is not given is tiny instead."
     return tiny(arch, sizes), True, note
+
+
+def with_image_token(config: PreTrainedConfig) -> PreTrainedConfig:
+    """With the last id for the places of images where BLIP-2 and its kin leave it open, which run with none."""
+    vocabulary = vars(config.get_text_config()).get("vocab_size")
+    if "num_query_tokens" in vars(config) and isinstance(vocabulary, int):
+        for name in ("image_token_index", "video_token_index"):
+            if vars(config).get(name, 0) is None:
+                setattr(config, name, vocabulary - 1)
+    return config
 
 
 def tiny(arch: str, sizes: Mapping[str, Size]) -> PreTrainedConfig:

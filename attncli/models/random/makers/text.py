@@ -10,6 +10,9 @@ from attncli.models.model_classes import configs_of
 from attncli.models.random.makers.drawing import Drawing, Maker
 from attncli.models.random.makers.images import FRAMES, FRAMES_FIRST_IMAGES
 
+MARKED, MARKED_PLACES = "image_embeds_position_mask", "latent_query_num"
+"""Kosmos-2 is told by a mask, not by an id, where an image's features go, and by this attribute how many there are."""
+
 
 def input_ids(drawn: Drawing) -> Tensor:
     codebooks = drawn.size("num_codebooks", default=1)
@@ -25,6 +28,8 @@ def input_ids(drawn: Drawing) -> Tensor:
 
 def image_places(drawn: Drawing) -> Tensor:
     """[item, place]: ids in whose places an image's features go, where the model is given both."""
+    if MARKED in drawn.names:
+        return drawn.ids(vocabulary(drawn), 1, drawn.size(MARKED_PLACES))
     token = next(iter(image_tokens(drawn)), None)
     if "pixel_values" not in drawn.names or token is None:
         return torch.zeros(1, 0, dtype=torch.long)
@@ -49,8 +54,8 @@ def features_of_images(drawn: Drawing) -> int:
 
 def marked_places(drawn: Drawing) -> Tensor:
     """[item, token]: whether an image's features take the token's place."""
-    queries = torch.arange(drawn.tokens) < drawn.size("latent_query_num")
-    return queries.long().unsqueeze(0)
+    places = drawn.size(MARKED_PLACES)
+    return (torch.arange(places + drawn.tokens) < places).long().unsqueeze(0)
 
 
 def vocabulary(drawn: Drawing) -> int:
@@ -117,7 +122,7 @@ TEXT: Mapping[str, Maker] = {
     "task_inputs": lambda drawn: drawn.ids(64, 1, drawn.size("task_seq_len")),
     "bbox": boxes,
     "attention_mask": all_or_causal,
-    "image_embeds_position_mask": marked_places,
+    MARKED: marked_places,
     "classes_structure": lambda drawn: torch.tensor([1]),
     # documents found for a question
     "context_input_ids": lambda drawn: drawn.ids(vocabulary(drawn), documents(drawn), drawn.tokens),

@@ -215,7 +215,12 @@ def examined(model: "PreTrainedModel") -> Examined:
             except NoAttention:
                 proof = NOTHING_ATTENDS
             anatomy = examine(body, short)
-            traits = traits_of(body, anatomy.stacks, short, proof)
+            traits = {
+                stack: replace(
+                    found, mixers=anatomy.has_mixers(stack), mlps=anatomy.has_mlps(stack)
+                )
+                for stack, found in traits_of(body, anatomy.stacks, short, proof).items()
+            }
     unseen = (each.said() for each in proof.left_out if each.reaches is not False)
     anatomy = replace(anatomy, notes=(*anatomy.notes, *unseen))
     subject = CollapseSubject(body, anatomy, exact=False, eager_alone=proof.eager_alone)

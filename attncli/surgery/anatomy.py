@@ -42,6 +42,16 @@ class Anatomy:
     notes: tuple[str, ...]
     """What the reader of an ablation should know about this model."""
 
+    def has_mixers(self, stack: str) -> bool:
+        """Whether anything in a stack mixes tokens without a softmax."""
+        return any(name == stack for name, _, _ in self.mixing)
+
+    def has_mlps(self, stack: str) -> bool:
+        """Whether any block of a stack adds an MLP."""
+        return any(
+            name == stack and not OF_MLP.isdisjoint(path) for (name, _), path in self.paths.items()
+        )
+
 
 def path_of(run: BlockRun) -> tuple[Kind, ...]:
     """What lies between a block's input and its output, for one stream after the other."""

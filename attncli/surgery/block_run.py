@@ -41,7 +41,8 @@ class BlockRun:
         self.inseparable: set[StreamPoint] = set()
         """Additions of an attention branch that has an MLP within it."""
         self.outputs: tuple[StreamPoint | None, ...] = ()
-        """The points of its streams that the block gave back; None for what is not on the stream. Mostly one."""
+        """The points of its streams that the block gave back, several where tokens are at several; None for what is not on
+        the stream. Mostly one."""
 
         self.values: dict[StreamPoint, torch.Tensor] | None = None
         """The stream at its points, where somebody wants to look inside the block."""

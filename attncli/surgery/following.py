@@ -105,8 +105,8 @@ def passed_on(
         return tags[0]
     if len(tags) == 1 and tags[0].point and name in SCALE and is_gain(run, args, kwargs):
         return tags[0]._replace(scaled=True)
-    if name in JOINS and len(tags) == len(inputs) and (latest := latest_of(tags)):
-        return latest
+    if name in JOINS and len(tags) == len(inputs) and all(tag.point for tag in tags):
+        return joined(tags)
     tag = derived(tags)
     if is_attention(name, tag.scores):
         tag = tag._replace(attention=tag.attention | {run.attention_call()}, depth=0)
@@ -120,13 +120,14 @@ def passed_on(
     return tag._replace(scores=scores, raw=raw, depth=depth)
 
 
-def latest_of(tags: list[Tag]) -> Tag | None:
-    """Of tokens of one stream at several of its points, joined: as far as the last of them has come."""
-    if not all(tag.point for tag in tags):
-        return None
+def joined(tags: list[Tag]) -> Tag:
+    """Of tokens of one stream at several of its points: as far as the last of them has come, if all others led there."""
     latest = max(tags, key=lambda tag: len(tag.point.lineage()) if tag.point else 0)
     before = latest.point.lineage() if latest.point else []
-    return latest if all(tag.point in before for tag in tags) else None
+    if all(tag.point in before for tag in tags):
+        return latest
+    points = dict.fromkeys(tag.point for tag in tags if tag.point)
+    return derived(tags)._replace(pieces=tuple(points))
 
 
 def is_gain(run: BlockRun, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:

@@ -31,20 +31,20 @@ def notes_on_mixers(
 
     `mlps`: branches that mix tokens and count as MLPs.
     """
-    notes = []
+    kept: list[str] = []
+    others: list[str] = []
     for stack in stacks:
         runs = [(run, outputs) for run, outputs in tracked if run.stack == stack.name]
         where = f" of {stack.name}" if len(stacks) > 1 else ""
-        kept, within = (layers_of(stack, each) for each in (mixing, mlps))
-        if kept:
+        mixers, within = (layers_of(stack, each) for each in (mixing, mlps))
+        if mixers:
             tokens = max(output.shape[-2] for _, outputs in runs for output in outputs)
             names = names_of(model, inputs, stack, tokens, within)
-            notes.append(f"{KEPT} {'; '.join(by_kind(kept, names))}{where}.")
+            kept += [f"{said}{where}" for said in by_kind(mixers, names)]
         if within:
-            notes.append(f"{in_words(within)}{where}: {WITHIN_MLP}.")
-        if kept or within or any(OF_MLP.isdisjoint(path_of(run)) for run, _ in runs):
-            notes += lacking([run for run, _ in runs], where)
-    return notes
+            others.append(f"{in_words(within)}{where}: {WITHIN_MLP}.")
+        others += lacking([run for run, _ in runs], where)
+    return [f"{KEPT} {'; '.join(kept)}.", *others] if kept else others
 
 
 def layers_of(stack: Stack, places: Mixing) -> list[int]:

@@ -87,6 +87,9 @@ class Tag(NamedTuple):
     bare: tuple[Bare, ...] = ()
     scaled: bool = False
     """It is the stream times a learned gain, or with a learned shift."""
+    pieces: tuple[StreamPoint, ...] = ()
+    """Set if some of its tokens are the stream at one of these points and others at others, none of which leads to the
+    rest."""
     depth: int = 0
     """How far it has come since its attention: 1 through a product with weights, 2 then an activation, 3 another product."""
 
@@ -124,7 +127,7 @@ def tag_of(tensor: torch.Tensor, run: object) -> Tag | None:
 def derived(tags: list[Tag]) -> Tag:
     """The tag of what is computed from tensors with these tags: off the stream."""
     first = tags[0]
-    if len(tags) == 1 and first.point is None and not first.bare:
+    if len(tags) == 1 and first.point is None and not first.bare and not first.pieces:
         return first
     return Tag(
         first.run,

@@ -12,7 +12,7 @@ from attncli.surgery.block_run import BlockRun
 from attncli.surgery.guards import described
 from attncli.surgery.kept_parts import KeptParts
 from attncli.surgery.norm_modules import is_norm
-from attncli.surgery.tags import Tag, attach
+from attncli.surgery.tags import StreamPoint, Tag, attach
 from attncli.surgery.tracker import Tracker
 from attncli.watching.attention_calls import tensors_in
 from attncli.watching.blocks import Following, Stack, blocks_of, named_parts
@@ -33,6 +33,13 @@ Feed = Callable[[BlockRun, torch.Tensor], torch.Tensor]
 def alias(run: BlockRun, stream: torch.Tensor) -> torch.Tensor:
     """The same numbers under a new name, so that no tag is left on the caller's tensor."""
     return stream.view_as(stream)
+
+
+def points_of(tag: Tag | None) -> tuple[StreamPoint | None, ...]:
+    """Where on the stream a block's output is; None: nowhere."""
+    if tag is None:
+        return (None,)
+    return tag.pieces or (tag.point,)
 
 
 @contextmanager
@@ -107,7 +114,7 @@ class Tracked:
         streams = [result for result in results if result is not None]
         tags = [run.tag(stream) for stream in streams]
         run.scaled |= any(tag.scaled for tag in tags if tag)
-        run.outputs = tuple(tag.point if tag else None for tag in tags)
+        run.outputs = tuple(point for tag in tags for point in points_of(tag))
         self.done(run, streams)
         return output
 

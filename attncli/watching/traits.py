@@ -23,10 +23,18 @@ class Traits:
     causal: bool
     positional: bool
     """Whether queries tell keys apart by their places, so that equal tokens are attended to unequally."""
+    mixers: bool = False
+    """Whether something in its blocks mixes tokens without a softmax."""
+    mlps: bool = True
+    """Whether any of its blocks adds an MLP."""
 
     @property
     def drag(self) -> str:
-        parts = {"causal mask": self.causal, "positions in the attention": self.positional}
+        parts = {
+            "causal mask": self.causal,
+            "positions in the attention": self.positional,
+            "layers that mix tokens without a softmax": self.mixers,
+        }
         return ", ".join(part for part, on in parts.items() if on)
 
 

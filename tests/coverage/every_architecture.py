@@ -159,6 +159,8 @@ def try_exact(model: PreTrainedModel, inputs: Mapping[str, Any]) -> str:
     except Exception as error:
         return f"refused: {reason(error).partition(': leave `exact`')[0]}"
     apart = max(map(worst_difference, subtracted, other, exact))
+    if apart == math.inf:
+        return "refused: a residual that subtraction knows is lost on the way"
     return "equal" if apart < EQUAL else f"differs: by {apart:.1g} in log10 r"
 
 

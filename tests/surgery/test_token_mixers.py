@@ -307,3 +307,28 @@ def test_a_dropped_term_is_a_tensor_of_its_own() -> None:
     half = 0.5 * x
     expected = half + b.attention(b.first(half) + b.extra(x))
     torch.testing.assert_close(found, expected, rtol=1e-13, atol=1e-13)
+
+
+class TwoKindsOfTokens(Block):
+    """One attention for all; then an MLP for the first three tokens and another one for the rest (InstructBLIP)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.other = Mlp()
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attention(self.first(x))
+        queries, text = x[:, :3], x[:, 3:]
+        queries = queries + self.mlp(self.second(queries))
+        return torch.cat([queries, text + self.other(self.second(text))], 1)
+
+
+def test_tokens_may_go_different_ways() -> None:
+    assert kinds(TwoKindsOfTokens) == [("attention", "mlp", "input", "attention", "mlp")]
+    assert "several MLPs" not in notes(TwoKindsOfTokens)
+    b, x, found = output(TwoKindsOfTokens, Switches(mlp=False, mlp_skip=False))
+    torch.testing.assert_close(found, x + b.attention(b.first(x)), rtol=1e-13, atol=1e-13)
+    b, x, found = output(TwoKindsOfTokens, Switches(mlp_skip=False))
+    x = b.second(x + b.attention(b.first(x)))
+    expected = torch.cat([b.mlp(x[:, :3]), b.other(x[:, 3:])], 1)
+    torch.testing.assert_close(found, expected, rtol=1e-13, atol=1e-13)

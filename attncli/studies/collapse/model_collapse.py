@@ -111,7 +111,8 @@ def describe(
             drag = ", ".join(
                 filter(None, ["the skip" if switches.skip else "", traits[stack].drag])
             )
-            text = in_words(curve, support(switches), drag, arithmetic_of(ensemble[name]))
+            held = support(replace(switches, mlp=switches.mlp and traits[stack].mlps))
+            text = in_words(curve, held, drag, arithmetic_of(ensemble[name]))
             yield Finding(about(stack, name, ensembles), text)
 
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from attncli.errors import InputError
-from attncli.watching.attention_calls import UNCHANGED, name_of
+from attncli.watching.attention_calls import UNCHANGED, name_of, tensors_in
 from attncli.watching.attention_sites import ATTENDS
 from attncli.watching.held_modules import HeldModule
 from attncli.watching.interface import MapSides, Strip, in_rounds, precise, rows_within
@@ -142,9 +142,12 @@ class Watcher(TorchFunctionMode):
         if func is F.multi_head_attention_forward:
             return self.multi_head(func, args, kwargs)
         if func in SOFTMAX:
+            if not args:
+                kwargs = dict(kwargs)
+                args = (kwargs.pop("input"),)
             return self.softmax(func, args, kwargs)
         result = func(*args, **kwargs)
-        self.follow(func, args, result)
+        self.follow(func, args, kwargs, result)
         return result
 
     def softmax(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
@@ -168,13 +171,15 @@ class Watcher(TorchFunctionMode):
         setattr(tensor, MARK, number)
         self.pending[number].held.append(ref(tensor))
 
-    def follow(self, func: Any, args: Sequence[Any], result: Any) -> None:
+    def follow(
+        self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any
+    ) -> None:
         """What becomes of pending maps: carried along unchanged, or claimed by a product with values.
 
         A map that is scaled or mixed before it weighs values is no longer the one that was seen, so it is lost here; one
         of which some weights are made zero is seen so.
         """
-        for source in tensors(args):
+        for source in tensors_in((args, kwargs)):
             number = getattr(source, MARK, None)
             if number not in self.pending:
                 continue
@@ -185,11 +190,14 @@ class Watcher(TorchFunctionMode):
                 self.hand_on_whole(strip)
             elif isinstance(result, Tensor) and name_of(func) in UNCHANGED:
                 self.mark(result, number)
-            elif source is args[0] and is_masking(func, args, result):
+            elif args and source is args[0] and is_masking(func, args, result):
                 self.masked(number, args[1])
                 self.mark(result, number)
             else:
-                self.pending[number].used = True
+                found = self.pending[number]
+                found.used = True
+                if result is source and found.weights.dtype != source.dtype:
+                    setattr(source, MARK, None)  # changed in place, and what is held here is a copy
 
     def masked(self, number: int, hidden: Tensor) -> None:
         """Weights of a pending map that are made zero; what its softmax was given is no longer what made it."""
@@ -241,15 +249,6 @@ def is_masking(func: Any, args: Sequence[Any], result: Any) -> bool:
     """Whether a function makes a new tensor in which some weights of its first argument are zero."""
     given = len(args) == 3 and isinstance(args[1], Tensor) and isinstance(result, Tensor)
     return given and func in MASKING and bool(args[2] == 0)
-
-
-def tensors(args: Sequence[Any]) -> Iterator[Tensor]:
-    """The tensors among the arguments, also those in a list or tuple (torch.einsum)."""
-    for value in args:
-        if isinstance(value, Tensor):
-            yield value
-        elif isinstance(value, (list, tuple)):
-            yield from (inner for inner in value if isinstance(inner, Tensor))
 
 
 def is_last(result: Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:

@@ -224,6 +224,49 @@ def test_a_softmax_that_nothing_is_made_of_is_none() -> None:
         prove(model_of(lambda: Block4(Kept)), some_input())
 
 
+@pytest.mark.parametrize("scaled", [False, True])
+def test_what_is_made_by_keyword_is_made_of_it(scaled: bool) -> None:
+    """A map that nobody was seen to use would be none, and its attention missed."""
+
+    class ByKeyword(Attention):
+        def forward(self, x: Tensor) -> Tensor:
+            weights = torch.softmax(x @ x.transpose(1, 2), dim=-1)
+            if scaled:
+                weights = torch.mul(input=weights, other=2.0)
+            return torch.matmul(input=weights, other=x)
+
+    class Both2(Block):
+        def __init__(self) -> None:
+            super().__init__()
+            self.attention = ByKeyword()
+
+    model = nn.Sequential(model_of(Block), model_of(Both2))
+    model.forward = lambda x: model[1](model[0](x))  # type: ignore[method-assign]
+    found = prove(model, some_input())
+    assert len(found.sites) == (2 if scaled else 4)
+    assert [each.kind for each in found.left_out] == ["ByKeyword"] * scaled
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_a_map_that_is_changed_in_place_is_not_the_one_before(dtype: torch.dtype) -> None:
+    """In half precision what is held is a copy; else it is the very tensor, whose rows no longer sum to one."""
+
+    class InPlace(Attention):
+        def forward(self, x: Tensor) -> Tensor:
+            weights = torch.softmax(input=x @ x.transpose(1, 2), dim=-1)
+            weights *= 2.0
+            return weights @ x
+
+    class Block5(Block):
+        def __init__(self) -> None:
+            super().__init__()
+            self.attention = InPlace()
+
+    model = model_of(Block5).to(dtype)
+    with pytest.raises(InputError, match=r"rows sum to 2|never weighs whole rows"):
+        prove(model, {"x": some_input()["x"].to(dtype)})
+
+
 def test_models_that_draw_are_proved_on_the_same_draws() -> None:
     class Drawing(Both):
         def forward(self, x: Tensor) -> Tensor:

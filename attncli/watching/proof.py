@@ -89,6 +89,7 @@ def prove(model: nn.Module, inputs: Mapping[str, Any]) -> Proof:
         as_set = floats(first_run(model, inputs))
     with torch.no_grad(), same_chance(), eager_everywhere(model):
         plain = floats(model(**inputs))
+    refuse_broken_eager(model, as_set, plain)
     evidence = CaptureEvidence()
     small = small_strips(model, inputs)
     with (
@@ -118,6 +119,19 @@ def prove(model: nn.Module, inputs: Mapping[str, Any]) -> Proof:
         eager_alone,
         left_out(model, inputs, stream.watcher.unclaimed, tokens),
     )
+
+
+def refuse_broken_eager(model: nn.Module, as_set: list[Tensor], eager: list[Tensor]) -> None:
+    """Maps are those of eager attention: where that alone gives no numbers, the fault is in the model's code for it."""
+    if any(map(has_nan, eager)) and not any(map(has_nan, as_set)):
+        raise InputError(
+            f"{type(model).__name__} gives NaN with its eager attention, by which maps are seen, and numbers as it is set: "
+            "its code for eager attention is broken, so its maps cannot be captured."
+        )
+
+
+def has_nan(value: Tensor) -> bool:
+    return bool(value.isnan().any())
 
 
 def first_run(

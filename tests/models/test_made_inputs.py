@@ -115,6 +115,11 @@ def test_a_default_config_has_an_id_for_images_too(kind: str) -> None:
     assert token == config.get_text_config().vocab_size - 1
 
 
+def test_a_model_of_several_texts_takes_sizes() -> None:
+    config, is_tiny, _ = configured("musicgen", {"layers": 1, "width": 32, "vocab": 64})
+    assert config.decoder.num_hidden_layers == 1 or is_tiny
+
+
 def test_kosmos_has_room_for_all_features_of_an_image() -> None:
     model = build("kosmos-2", {"layers": 1, "width": 32}, seed=0)
     inputs = example_inputs(model, tokens=5)

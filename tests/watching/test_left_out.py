@@ -275,3 +275,14 @@ def test_keys_beside_the_tokens_are_no_look_ahead(more: str, leaks: bool) -> Non
             proof.refuse_leaks(model, stream, evidence)
     else:
         proof.refuse_leaks(model, stream, evidence)
+
+
+def test_eager_attention_that_alone_gives_no_numbers_is_named() -> None:
+    """Nemotron's streaming encoder takes a mask of numbers for one of truths there."""
+    number, nothing = torch.ones(2), torch.tensor([1.0, math.nan])
+    with pytest.raises(InputError, match="Linear gives NaN with its eager attention"):
+        proof.refuse_broken_eager(nn.Linear(1, 1), [number], [number, nothing])
+    proof.refuse_broken_eager(
+        nn.Linear(1, 1), [nothing], [nothing]
+    )  # not what eager attention does
+    proof.refuse_broken_eager(nn.Linear(1, 1), [number], [number])

@@ -70,8 +70,8 @@ def drawn_or_part(config: PreTrainedConfig, seed: int) -> tuple[PreTrainedModel,
     try:
         model = drawn(whole, seed)
     except ImportError as error:
-        text = whole.get_text_config()
-        if text is whole or not body_classes(text):
+        text = text_part(whole)
+        if text is None:
             raise
         needed = f"{config.model_type} needs {library(error)}, which is not installed"
         return drawn(text, seed), f"{needed}: its text model alone was built."
@@ -79,6 +79,15 @@ def drawn_or_part(config: PreTrainedConfig, seed: int) -> tuple[PreTrainedModel,
         model,
         "" if whole is config else f"Of {config.model_type}, {whole.model_type} was built.",
     )
+
+
+def text_part(config: PreTrainedConfig) -> PreTrainedConfig | None:
+    """The config of its text, where it has one beside others, and one alone."""
+    try:
+        text = config.get_text_config()
+    except ValueError:  # of several texts
+        return None
+    return text if text is not config and body_classes(text) else None
 
 
 def main_part(config: PreTrainedConfig) -> PreTrainedConfig:
@@ -130,8 +139,8 @@ def configured(arch: str, sizes: Mapping[str, Size]) -> tuple[PreTrainedConfig, 
 
 def with_image_token(config: PreTrainedConfig) -> PreTrainedConfig:
     """With the last id for the places of images where BLIP-2 and its kin leave it open, which run with none."""
-    vocabulary = vars(config.get_text_config()).get("vocab_size")
-    if "num_query_tokens" in vars(config) and isinstance(vocabulary, int):
+    if "num_query_tokens" in vars(config):
+        vocabulary = config.get_text_config().vocab_size
         for name in ("image_token_index", "video_token_index"):
             if vars(config).get(name, 0) is None:
                 setattr(config, name, vocabulary - 1)

@@ -109,6 +109,7 @@ class Stream:
         share = share_of(module) if second else 0.0
         self.captured.append(site)
         self.on_interface.add(site.name)
+        self.watcher.attended.add(module)
         if attention_mask is not None:
             self.masked.add(site.name)
         self.watcher.silent = True

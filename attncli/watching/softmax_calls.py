@@ -81,6 +81,8 @@ class Watcher(TorchFunctionMode):
         """Maps that no product has met yet."""
         self.unclaimed: list[nn.Module] = []
         """Modules whose softmax never met values, though something was made of it: their attention was not seen."""
+        self.attended: set[nn.Module] = set()
+        """Modules whose attention was seen, here or on the interface: beside it a softmax may be idle."""
         self.silent = False
         """Whether what runs is not to be looked at."""
         seen = model.attending if isinstance(model, HeldModule) else frozenset[nn.Module]()
@@ -93,6 +95,7 @@ class Watcher(TorchFunctionMode):
     def restart(self) -> None:
         """A new forward pass begins."""
         self.unclaimed = []
+        self.attended = set()
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -125,7 +128,9 @@ class Watcher(TorchFunctionMode):
         if not self.running:
             waiting = list(self.pending.values())
             self.pending.clear()
-            self.unclaimed += [found.module for found in waiting if found.used or is_held(found)]
+            for found in waiting:
+                lost = found.used or is_held(found) or found.module not in self.attended
+                self.unclaimed += [found.module] * lost
 
     def __torch_function__(
         self,
@@ -206,6 +211,7 @@ class Watcher(TorchFunctionMode):
         found.scores = None
 
     def hand_on(self, strip: Strip) -> bool:
+        self.attended.add(self.running[-1])
         return self.found(self.running[-1], strip)
 
     def hand_on_whole(self, strip: Strip) -> None:

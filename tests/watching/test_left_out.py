@@ -205,6 +205,14 @@ class Idle(Attention):
         return super().forward(x)
 
 
+class Hidden(Attention):
+    """What becomes of the softmax is done where torch's functions are not seen."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        weights = torch.softmax(x @ x.transpose(1, 2), dim=-1)
+        return torch.from_numpy(weights.detach().numpy() @ x.detach().numpy())
+
+
 class Kept(Idle):
     """The same, given back: nobody knows what becomes of it."""
 
@@ -220,6 +228,8 @@ def test_a_softmax_that_nothing_is_made_of_is_none() -> None:
             self.attention = kind()
 
     assert len(prove(model_of(lambda: Block4(Idle)), some_input()).sites) == 2
+    with pytest.raises(InputError, match="Hidden takes a softmax that never weighs"):
+        prove(model_of(lambda: Block4(Hidden)), some_input())
     with pytest.raises(InputError, match="Kept takes a softmax that never weighs"):
         prove(model_of(lambda: Block4(Kept)), some_input())
 

@@ -36,7 +36,7 @@ from attncli.watching import STRIP_MEMORY, Shape, Site, Strip, prove
 from attncli.watching.blocks import stacks_without_attention, structure_of
 from attncli.watching.held_modules import HeldModule
 from attncli.watching.left_out import mixers_left_out
-from attncli.watching.linear_layers import LinearLayer, LinearLayers, linear_layers
+from attncli.watching.linear.linear_layers import LinearLayer, LinearLayers, linear_layers
 from attncli.watching.mixers import mixers_of
 from attncli.writing.tensor_files import write_tensors
 from attncli.writing.whole_files import require_writable, write_whole

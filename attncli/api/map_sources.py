@@ -12,7 +12,7 @@ from attncli.stored.numpy_files import NPY, numpy_arrays
 
 if TYPE_CHECKING:
     from attncli.stored.held import HeldArrays
-    from attncli.watching.map_files import MapFile
+    from attncli.watching.saved.map_files import MapFile
 
 OTHERS = (".mtx", ".csv")
 """Of matrices that are patterns alone."""
@@ -20,8 +20,8 @@ OTHERS = (".mtx", ".csv")
 
 def map_file(source: Source, batch: int | None, labels: Path | None) -> "MapFile":
     """Opened, its maps found by their names and shapes."""
-    from attncli.watching.foreign_maps import OwnMaps
-    from attncli.watching.map_files import MapFile
+    from attncli.watching.saved.foreign_maps import OwnMaps
+    from attncli.watching.saved.map_files import MapFile
 
     named = None if labels is None else labels_in(labels)
     path = source.path
@@ -44,7 +44,7 @@ def arrays_in(source: Source) -> "StoredArrays | HeldArrays":
         )
     if source.kind == "pattern" or is_numpys(path):
         return numpy_arrays(path)
-    from attncli.watching.torch_files import torch_arrays
+    from attncli.watching.saved.torch_files import torch_arrays
 
     return torch_arrays(path)
 
@@ -60,6 +60,6 @@ def is_numpys(path: Path) -> bool:
 
 def has_texts(arrays: StoredArrays) -> bool:
     """Whether maps of a file like ours have an axis of texts, which --save-maps never writes."""
-    from attncli.watching.map_names import NAME
+    from attncli.watching.saved.map_names import NAME
 
     return any(len(arrays.shape(name)) > 3 for name in arrays.names() if NAME.fullmatch(name))

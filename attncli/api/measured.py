@@ -30,8 +30,8 @@ def measure(
     from attncli.studies.heads.head_metrics import choose
     from attncli.studies.heads.model_heads import HeadPlan
     from attncli.studies.heads.saved_maps import inspect_maps, small_maps_of
-    from attncli.watching.foreign_maps import SHAPES, OwnMaps
-    from attncli.watching.map_files import MapFile
+    from attncli.watching.saved.foreign_maps import SHAPES, OwnMaps
+    from attncli.watching.saved.map_files import MapFile
 
     names = [metrics] if isinstance(metrics, str) else list(metrics)
     chosen = choose([part.strip() for name in names for part in name.split(",")], pairs)

@@ -5,23 +5,15 @@ Its blocks, and what runs through them:
 chance              runs of a model that draws numbers, made alike
 wrapping            standing around the forward of modules for a while
 attention_calls     which torch functions are attention
-probe               one watched forward
-held_modules        a module of any origin, held as a model
-blocks              stacks of blocks, and their states as they pass
 stack_names         what the stacks are called
 named_module        a module by the end of its path
-cut_streams         the first tokens alone of what an image or a sound becomes
 stream_places       where a block takes its stream in and gives it out
-position_counts     how many of them an image or a sound becomes
+probe               one watched forward
+held_modules        a module of any origin, held as a model
 token_layout        any state as [batch, token, feature]
-mixers              what mixes tokens beside attention
+blocks              stacks of blocks, and their states as they pass
+cut_streams         the first tokens alone of what an image or a sound becomes
 mixer_words         mixers and layers in words
-inner_steps         steps of a mixer's own forward, run from one to the other
-kernel_calls        what these call, and that once more
-linear_arguments    in which argument a call is linear, found by trying
-linear_shortcuts    what makes long maps of it affordable, where it holds
-linear_maps         the matrix of such a call, a strip of rows at a time
-linear_layers       which layers have such maps, handed on while the model runs
 disturbed           blocks that compute with disturbed last bits
 float64             models in float64 that stay there
 traits              causal or not, positions in the attention or not
@@ -30,23 +22,26 @@ Its attention, as strips of rows that are handed on and dropped; the same for an
 
 attention_sites     which attention is which: stack, layer, kind
 masks               masks that are evaluated a strip of rows at a time
+softmax_inputs      what the softmax was given, where the very tensor that it gave is handed on
 interface           models on transformers' attention interface: strips of their own eager function
 softmax_calls       all others: their softmax or sdpa calls, one layer at a time
-softmax_inputs      what the softmax was given, where the very tensor that it gave is handed on
 split_heads         heads that are divided over processes, put together again
+mixers              what mixes tokens beside attention
 differential        attention whose maps are one softmax less a part of another
-map_gradients       maps kept whole, to differentiate by
-stream_mixing       matrices that mix the streams of a token
 left_out            attention that is not seen beside attention that is
-beside              the same of a pass that runs as ever, with gradients
+stream_mixing       matrices that mix the streams of a token
 capture             the context that puts these around a model
+map_gradients       maps kept whole, to differentiate by
+beside              the same of a pass that runs as ever, with gradients
 output_projections  the linear layers that take the heads' outputs
 output_gates        the gates that multiply these outputs before
 proof               that what was captured is the model's own attention
-map_names           what the tensors of a file of maps are called
-foreign_maps        maps as other programs keep them, found by their names and shapes
-torch_files         tensors in files of torch
-map_files           saved maps, read a strip at a time
+position_counts     how many of them an image or a sound becomes
+
+Rooms that are built on these:
+
+linear              exact maps of recurrences and convolutions that are linear in their values
+saved               maps in files, saved here or by other programs
 """
 
 from attncli.watching.attention_sites import Shape, Site

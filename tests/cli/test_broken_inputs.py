@@ -18,7 +18,7 @@ from attncli.gates import parse, parse_change
 from attncli.gates.selection import parse_subject
 from attncli.limits import gibibytes, whole_number
 from attncli.models.library_errors import understood
-from attncli.watching.map_files import MapFile
+from attncli.watching.saved.map_files import MapFile
 
 ONE = ("--layers", "1", "--tokens", "3", "--width", "4", "--heads", "2", "--seeds", "1")
 DIGITS = "9" * 5000

@@ -36,7 +36,7 @@ from attncli.surgery import examine
 from attncli.watching import prove
 from attncli.watching.blocks import find_stacks, stacks_without_attention
 from attncli.watching.float64 import in_float64
-from attncli.watching.linear_layers import linear_layers
+from attncli.watching.linear.linear_layers import linear_layers
 from attncli.watching.mixers import mixers_of
 from attncli.watching.proof import NOTHING_ATTENDS, Proof, floats
 

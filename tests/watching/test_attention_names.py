@@ -18,8 +18,8 @@ from attncli.studies.heads.uniform_null import UniformNull
 from attncli.watching import Site, Strip, differential, prove, streaming
 from attncli.watching.attention_sites import Sites, own_words
 from attncli.watching.blocks import find_stacks
-from attncli.watching.map_names import NAME, tensor_name
 from attncli.watching.proof import refuse_one_name_for_two
+from attncli.watching.saved.map_names import NAME, tensor_name
 
 torch.set_num_threads(1)
 

@@ -7,8 +7,8 @@ import pytest
 
 from attncli.errors import AttnError
 from attncli.stored.held import HeldArrays
-from attncli.watching.foreign_maps import OwnMaps
-from attncli.watching.map_files import MapFile
+from attncli.watching.saved.foreign_maps import OwnMaps
+from attncli.watching.saved.map_files import MapFile
 
 
 def drawn(*shape: int, causal: bool = False) -> Any:

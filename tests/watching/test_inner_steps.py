@@ -12,7 +12,7 @@ from attncli.models.random.dummy_inputs import example_inputs
 from attncli.models.random.random_models import build
 from attncli.watching import Site, Strip
 from attncli.watching.float64 import in_float64
-from attncli.watching.linear_layers import (
+from attncli.watching.linear.linear_layers import (
     LinearHeads,
     LinearLayers,
     linear_layers,

@@ -15,16 +15,16 @@ from attncli.models.random.dummy_inputs import example_inputs
 from attncli.models.random.random_models import build
 from attncli.watching import Site, Strip
 from attncli.watching.float64 import in_float64
-from attncli.watching.kernel_calls import KernelCall, watching_kernels
-from attncli.watching.linear_arguments import values_of
-from attncli.watching.linear_layers import (
+from attncli.watching.linear.kernel_calls import KernelCall, watching_kernels
+from attncli.watching.linear.linear_arguments import values_of
+from attncli.watching.linear.linear_layers import (
     LinearHeads,
     LinearLayers,
     linear_layers,
     streaming_linear,
 )
-from attncli.watching.linear_maps import LinearMap
-from attncli.watching.linear_shortcuts import shortcuts_of
+from attncli.watching.linear.linear_maps import LinearMap
+from attncli.watching.linear.linear_shortcuts import shortcuts_of
 from attncli.watching.mixers import Mixer
 
 torch.set_num_threads(1)

@@ -30,7 +30,7 @@ from attncli.watching import (
     watching_projections,
 )
 from attncli.watching.blocks import Stack, watching_states
-from attncli.watching.linear_layers import NO_LINEAR, LinearHeads, streaming_linear
+from attncli.watching.linear.linear_layers import NO_LINEAR, LinearHeads, streaming_linear
 
 NOTHING_TAKEN = f"{NOT_APPLICABLE}some token takes nothing from any, so it has no shares"
 

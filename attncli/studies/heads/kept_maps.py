@@ -14,7 +14,7 @@ from attncli.records import Picture
 from attncli.studies.heads.head_rows import Keeps
 from attncli.studies.heads.token_names import TokenNames
 from attncli.watching import Shape, Site, Strip
-from attncli.watching.map_names import FORMAT, tensor_name, visible_name
+from attncli.watching.saved.map_names import FORMAT, tensor_name, visible_name
 
 MOST_CELLS = 200
 """Of the side of a picture; longer texts are drawn coarser."""

@@ -11,7 +11,7 @@ from attncli.studies.heads.head_roles import PlayedHead
 from attncli.studies.heads.head_rows import Observed
 from attncli.studies.statistics import summary_row
 from attncli.watching import Site
-from attncli.watching.linear_layers import LinearHeads, LinearLayers
+from attncli.watching.linear.linear_layers import LinearHeads, LinearLayers
 from attncli.watching.mixer_words import in_words, plural
 
 COMPLETENESS = "completeness_error"

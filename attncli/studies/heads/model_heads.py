@@ -56,7 +56,7 @@ from attncli.watching import STRIP_MEMORY, Shape, Site
 from attncli.watching.attention_sites import LINEAR
 from attncli.watching.blocks import Stack
 from attncli.watching.left_out import LeftOut
-from attncli.watching.linear_layers import LinearHeads, LinearLayers
+from attncli.watching.linear.linear_layers import LinearHeads, LinearLayers
 from attncli.watching.mixer_words import plural
 from attncli.watching.mixers import Mixer
 from attncli.watching.stream_mixing import mixings

@@ -23,7 +23,7 @@ from attncli.studies.heads.token_pairs import pair_rows, strongest_in_words
 from attncli.studies.heads.uniform_null import UniformNull
 from attncli.watching import Shape, Site, Strip, in_rounds
 from attncli.watching.float64 import in_float64
-from attncli.watching.map_files import MapFile, SavedMap
+from attncli.watching.saved.map_files import MapFile, SavedMap
 
 SHORT = 1e-2
 """By how much a row may sum to less than 1: maps may have been rounded to half precision."""

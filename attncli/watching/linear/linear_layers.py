@@ -16,12 +16,12 @@ from torch import Tensor, nn
 
 from attncli.errors import InputError, NotFinite
 from attncli.watching.attention_sites import LINEAR, Site
-from attncli.watching.inner_steps import Record, Seen, Step, code_of, linear_step, runs_of
 from attncli.watching.interface import Strip, in_rounds, rows_within
-from attncli.watching.kernel_calls import KernelCall, watching_kernels
-from attncli.watching.linear_arguments import Values, values_of
-from attncli.watching.linear_maps import NONE, LinearMap, LinearStrip, weighs
-from attncli.watching.linear_shortcuts import Shortcuts, shortcuts_of
+from attncli.watching.linear.inner_steps import Record, Seen, Step, code_of, linear_step, runs_of
+from attncli.watching.linear.kernel_calls import KernelCall, watching_kernels
+from attncli.watching.linear.linear_arguments import Values, values_of
+from attncli.watching.linear.linear_maps import NONE, LinearMap, LinearStrip, weighs
+from attncli.watching.linear.linear_shortcuts import Shortcuts, shortcuts_of
 from attncli.watching.mixers import Mixer
 from attncli.watching.wrapping import around_forwards
 

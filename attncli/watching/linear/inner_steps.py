@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from attncli.watching.interface import precise
-from attncli.watching.kernel_calls import KernelCall
-from attncli.watching.linear_arguments import Values, values_of
-from attncli.watching.linear_maps import weighs
+from attncli.watching.linear.kernel_calls import KernelCall
+from attncli.watching.linear.linear_arguments import Values, values_of
+from attncli.watching.linear.linear_maps import weighs
 from attncli.watching.wrapping import around_forwards
 
 ASSIGNED = re.compile(r"\s*(\w+)\s*=[^=]")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attncli.watching.kernel_calls import KernelCall, Key, in_full
+from attncli.watching.linear.kernel_calls import KernelCall, Key, in_full
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
 """Of what is the same number but for rounding, as a part of the largest."""

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from attncli.watching.attention_calls import tensors_in
-from attncli.watching.kernel_calls import KernelCall, Key
-from attncli.watching.linear_arguments import Draw, Values, same
+from attncli.watching.linear.kernel_calls import KernelCall, Key
+from attncli.watching.linear.linear_arguments import Draw, Values, same
 
 STATES = {"initial_state": "output_final_state", "initial_states": "return_final_states"}
 """Names that kernels have for a state that they go on from, and for being asked for the one that they leave."""

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from attncli.errors import AttnError, InputError, UsageError
 from attncli.stored.arrays import StoredArrays
 from attncli.stored.held import HeldArrays
-from attncli.watching.map_names import NAME
+from attncli.watching.saved.map_names import NAME
 
 SHAPES = (
     "[query, key], [head, query, key], [layer, head, query, key] or [layer, batch, head, query, key] in one array, or for "

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attncli.watching.kernel_calls import KernelCall
-from attncli.watching.linear_arguments import Values
-from attncli.watching.linear_shortcuts import Shortcuts, StateCarried, in_batch, of_channels
+from attncli.watching.linear.kernel_calls import KernelCall
+from attncli.watching.linear.linear_arguments import Values
+from attncli.watching.linear.linear_shortcuts import Shortcuts, StateCarried, in_batch, of_channels
 
 NONE = Shortcuts()
 

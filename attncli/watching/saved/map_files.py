@@ -24,8 +24,8 @@ from attncli.errors import InputError
 from attncli.stored.arrays import StoredArrays
 from attncli.watching import Site, Strip
 from attncli.watching.attention_sites import SELF
-from attncli.watching.foreign_maps import OwnMaps, refuse_other_labels
-from attncli.watching.map_names import NAME, PLAIN, order, visible_name
+from attncli.watching.saved.foreign_maps import OwnMaps, refuse_other_labels
+from attncli.watching.saved.map_names import NAME, PLAIN, order, visible_name
 
 TRIFLE = 1e-3
 """Part of a row on later tokens up to which a map was meant to look back alone."""

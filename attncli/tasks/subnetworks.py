@@ -23,7 +23,7 @@ Path = tuple[int, ...]
 """0, past the layer's attention, or a head from 1 on, in every layer."""
 
 
-class Steps(Protocol):
+class LayerSteps(Protocol):
     """What a layer does to states [sequence, token, feature]."""
 
     def past(self, layer: int, states: Tensor) -> Tensor:
@@ -33,7 +33,7 @@ class Steps(Protocol):
         """Where it goes through a head: the states behind each."""
 
 
-def run_along(first: Tensor, steps: Steps, layers: int, paths: Sequence[Path]) -> list[Tensor]:
+def run_along(first: Tensor, steps: LayerSteps, layers: int, paths: Sequence[Path]) -> list[Tensor]:
     """The last states of every path; where paths begin alike, that is run once."""
     states: dict[Path, Tensor] = {(): first}
     for layer in range(layers):

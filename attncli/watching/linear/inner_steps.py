@@ -28,7 +28,7 @@ ASSIGNED = re.compile(r"\s*(\w+)\s*=[^=]")
 
 
 @dataclass(frozen=True)
-class Step:
+class InnerStep:
     """From one tensor of a forward to a later one."""
 
     taken: int
@@ -60,7 +60,7 @@ class Seen:
         alone = [(place, found[0]) for place, found in self.made.items() if len(found) == 1]
         return [(place, found) for place, found in alone if isinstance(found, Tensor) and found.is_floating_point()]  # fmt: skip
 
-    def call(self, step: Step) -> KernelCall | None:
+    def call(self, step: InnerStep) -> KernelCall | None:
         """The run from one step to the other; None where either was made more than once, or not at all."""
         made = dict(self.once())
         if step.taken not in made or step.told not in made:
@@ -120,7 +120,7 @@ class Record(InCode):
 class Replay(InCode):
     """Puts another tensor in the place of what one step makes, and stops at the other."""
 
-    def __init__(self, code: CodeType, step: Step, instead: Tensor) -> None:
+    def __init__(self, code: CodeType, step: InnerStep, instead: Tensor) -> None:
         super().__init__(code)
         self.step, self.instead = step, instead
 
@@ -155,7 +155,7 @@ def runs_of(
     return runs
 
 
-def linear_step(seen: Seen, tokens: int) -> tuple[Step, Values] | None:
+def linear_step(seen: Seen, tokens: int) -> tuple[InnerStep, Values] | None:
     """The last tensor of a forward that is linear in an earlier one which reaches other tokens, and that one."""
     made = seen.once()
     for number in reversed(range(len(made))):
@@ -163,7 +163,7 @@ def linear_step(seen: Seen, tokens: int) -> tuple[Step, Values] | None:
         for taken, value in made[:number]:
             if value.shape != output.shape or not may_be_values(value, tokens):
                 continue
-            step = Step(taken, told, named_at(seen.code, taken), named_at(seen.code, told))
+            step = InnerStep(taken, told, named_at(seen.code, taken), named_at(seen.code, told))
             call = seen.call(step)
             values = None if call is None else values_of(call, tokens)
             if call is not None and values is not None and is_faithful(call, values, output):

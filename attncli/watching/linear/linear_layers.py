@@ -17,7 +17,14 @@ from torch import Tensor, nn
 from attncli.errors import InputError, NotFinite
 from attncli.watching.attention_sites import LINEAR, Site
 from attncli.watching.interface import Strip, in_rounds, rows_within
-from attncli.watching.linear.inner_steps import Record, Seen, Step, code_of, linear_step, runs_of
+from attncli.watching.linear.inner_steps import (
+    InnerStep,
+    Record,
+    Seen,
+    code_of,
+    linear_step,
+    runs_of,
+)
 from attncli.watching.linear.kernel_calls import KernelCall, watching_kernels
 from attncli.watching.linear.linear_arguments import Values, values_of
 from attncli.watching.linear.linear_maps import NONE, LinearMap, LinearStrip, weighs
@@ -47,7 +54,7 @@ class LinearLayer:
     values: Values
     heads: int
     shortcuts: Shortcuts = field(default=NONE, repr=False, compare=False)
-    step: Step | None = None
+    step: InnerStep | None = None
     """Where in the mixer's own forward the call is; None where it is one of a function, a part or a method."""
 
     @property
@@ -142,7 +149,7 @@ def each_class(modules: Mapping[str, nn.Module]) -> list[nn.Module]:
 class InnerCall(NamedTuple):
     """A step of a mixer's forward that has maps."""
 
-    step: Step
+    step: InnerStep
     values: Values
     call: KernelCall
 
@@ -207,7 +214,7 @@ def layers_of(
     path: str,
     own: Mapping[tuple[str, int], Values],
     calls: Iterable[KernelCall],
-    step: Step | None = None,
+    step: InnerStep | None = None,
 ) -> Iterator[LinearLayer]:
     """The layers of one module; several of a kind are numbered."""
     there = {call.place: call for call in calls}

@@ -45,7 +45,7 @@ class InnerStep:
 
 
 @dataclass
-class Seen:
+class SeenSteps:
     """One run of a mixer."""
 
     forward: Callable[..., Any]
@@ -105,7 +105,7 @@ class InCode(TorchFunctionMode):
 class Record(InCode):
     """Keeps what is made at each place, or at some of them."""
 
-    def __init__(self, seen: Seen, places: Sequence[int] | None = None) -> None:
+    def __init__(self, seen: SeenSteps, places: Sequence[int] | None = None) -> None:
         super().__init__(seen.code)
         self.seen, self.places = seen, places
 
@@ -141,12 +141,12 @@ def code_of(mixer: nn.Module) -> CodeType:
 
 def runs_of(
     model: nn.Module, mixers: Sequence[nn.Module], inputs: Mapping[str, Any]
-) -> dict[nn.Module, Seen]:
+) -> dict[nn.Module, SeenSteps]:
     """One run of each of these mixers."""
-    runs: dict[nn.Module, Seen] = {}
+    runs: dict[nn.Module, SeenSteps] = {}
 
     def around(forward: Any, mixer: nn.Module, args: Any, kwargs: Any) -> Any:
-        seen = runs[mixer] = Seen(forward, args, kwargs, code_of(mixer))
+        seen = runs[mixer] = SeenSteps(forward, args, kwargs, code_of(mixer))
         with Record(seen):
             return forward(*args, **kwargs)
 
@@ -155,7 +155,7 @@ def runs_of(
     return runs
 
 
-def linear_step(seen: Seen, tokens: int) -> tuple[InnerStep, Values] | None:
+def linear_step(seen: SeenSteps, tokens: int) -> tuple[InnerStep, Values] | None:
     """The last tensor of a forward that is linear in an earlier one which reaches other tokens, and that one."""
     made = seen.once()
     for number in reversed(range(len(made))):

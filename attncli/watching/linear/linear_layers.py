@@ -20,7 +20,7 @@ from attncli.watching.interface import Strip, in_rounds, rows_within
 from attncli.watching.linear.inner_steps import (
     InnerStep,
     Record,
-    Seen,
+    SeenSteps,
     code_of,
     linear_step,
     runs_of,
@@ -270,7 +270,7 @@ def streaming_linear(
     stepped = {modules[layer.site.name]: layer.step for layer in layers if layer.step is not None}
 
     def around(forward: Any, mixer: nn.Module, args: Any, kwargs: Any) -> Any:
-        seen, step = Seen(forward, args, kwargs, code_of(mixer)), stepped[mixer]
+        seen, step = SeenSteps(forward, args, kwargs, code_of(mixer)), stepped[mixer]
         with Record(seen, (step.taken, step.told)):
             found = forward(*args, **kwargs)
         if (call := seen.call(step)) is not None:

@@ -17,9 +17,8 @@ from attncli.watching.attention_calls import tensors_in
 from attncli.watching.attention_sites import NUMBER, Site
 from attncli.watching.blocks import Stack
 from attncli.watching.chance import same_chance
-from attncli.watching.mixers import Given, Mixer, elsewhere_changed, noise, outputs
+from attncli.watching.mixers import Given, Mixer, elsewhere_changed, given_to, noise, outputs
 from attncli.watching.stream_places import taken
-from attncli.watching.wrapping import around_forwards
 
 
 class LeftOut(NamedTuple):
@@ -112,22 +111,6 @@ def left_out(
         return tuple(
             LeftOut(*make, reaches(module, given[module], tokens)) for make, module in first.items()
         )
-
-
-def given_to(
-    model: nn.Module, inputs: Mapping[str, Any], modules: Collection[nn.Module]
-) -> dict[nn.Module, Given]:
-    """What these modules are given in a forward of the model."""
-    found: dict[nn.Module, Given] = {}
-
-    def around(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
-        found[module] = Given(args, kwargs)
-        return forward(*args, **kwargs)
-
-    if modules:
-        with around_forwards(modules, around):
-            model(**inputs)
-    return found
 
 
 def reaches(module: nn.Module, given: Given, tokens: set[int]) -> bool | None:

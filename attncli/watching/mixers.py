@@ -78,7 +78,7 @@ def mixers_beside(
     calls = [(stack, call) for stack in stacks for call in stack.calls]
     makes = {call.module: make_of(call.module, seen) for _, call in calls}
     chosen = {make: module for module, make in makes.items()}
-    given = remembered(model, inputs, chosen.values())
+    given = given_to(model, inputs, {part for block in chosen.values() for part in block.modules()})
     tokens = {
         call.module: tokens_of([call.module], queries)
         or tokens_of([other.module for other in stack.calls], queries)
@@ -112,19 +112,19 @@ def make_of(block: nn.Module, attentions: Collection[nn.Module]) -> tuple[Any, .
     return tuple((path, type(part), part in attentions) for path, part in block.named_modules())
 
 
-def remembered(
-    model: nn.Module, inputs: Mapping[str, Any], blocks: Collection[nn.Module]
+def given_to(
+    model: nn.Module, inputs: Mapping[str, Any], modules: Collection[nn.Module]
 ) -> dict[nn.Module, Given]:
-    """What each part of these blocks is given in a forward of the model."""
+    """What these modules are given in a forward of the model, those that run."""
     given: dict[nn.Module, Given] = {}
 
     def around(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
         given[module] = Given(args, kwargs)
         return forward(*args, **kwargs)
 
-    parts = {part for block in blocks for part in block.modules()}
-    with torch.no_grad(), around_forwards(parts, around):
-        model(**inputs)
+    if modules:
+        with torch.no_grad(), around_forwards(modules, around):
+            model(**inputs)
     return given
 
 

@@ -80,6 +80,7 @@ def test_the_work_begins_where_a_gate_may_match(line: tuple[str, ...], gate: str
 
 
 @pytest.mark.slow
+@pytest.mark.real_runs
 @pytest.mark.parametrize("gate", ["stable_rank < 1", "log10_residual[transformer] < -3"])
 def test_a_sweep_says_after_its_first_item_what_only_that_can_show(gate: str) -> None:
     mock.patch.stopall()

@@ -13,7 +13,7 @@ from attncli.api import head_studies
 from attncli.api.inspect_model import refuse_gates
 from attncli.errors import InputError, NoAttention, UsageError
 from attncli.records import Report, Row
-from attncli.watching import linear_layers
+from attncli.watching.linear import linear_layers
 from attncli.watching.linear.linear_layers import LinearLayers
 
 torch.set_num_threads(1)

@@ -41,7 +41,7 @@ from attncli.watching.mixers import mixers_of
 from attncli.watching.proof import NOTHING_ATTENDS, Proof, floats
 
 TABLE = Path(__file__).parents[2] / "attncli" / "models" / "random" / "architectures.tsv"
-SECONDS = 240
+SECONDS = 600
 MEMORY = 8 * 2**30
 LONGEST = 200
 """Letters of a reason."""

@@ -17,6 +17,7 @@ from attncli.models.loading.placing import require_one_device
 from attncli.models.loading.room_needed import room_to_run
 from attncli.models.random.dummy_inputs import example_inputs
 from attncli.models.sources import Source
+from attncli.models.text_configs import text_config
 from attncli.options.model_options import InputOptions, ModelOptions
 from attncli.options.path_options import STEPS as STEPS_TOGETHER
 from attncli.options.path_options import PathOptions
@@ -169,7 +170,5 @@ def require_room(
     needed = streams * room_to_run(checkpoint.body, longest, strip_memory=0, heads_at_once=1)
     if loss:
         size = torch.finfo(checkpoint.model.dtype).bits // 8
-        needed += (
-            2 * streams * longest * size * checkpoint.model.config.get_text_config().vocab_size
-        )
+        needed += 2 * streams * longest * size * text_config(checkpoint.model.config).vocab_size
     require_memory(needed, f"a text of {longest} tokens", "cut it with `tokens`")

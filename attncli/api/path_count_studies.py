@@ -6,6 +6,7 @@ from functools import partial
 from attncli.api import network_sources as sources
 from attncli.errors import UsageError, parameters, unknown_name
 from attncli.models.sources import Source
+from attncli.models.text_configs import text_config
 from attncli.networks.spec import NetworkSpec
 from attncli.options.path_options import PathOptions
 from attncli.options.shared import NetworkOptions, RunOptions
@@ -73,7 +74,7 @@ def sizes_of_type(
         raise UsageError(
             f"{other[0]} changes no count: leave it out of random:{arch}.", because=["count"]
         )
-    config = CONFIG_MAPPING[arch]().get_text_config()
+    config = text_config(CONFIG_MAPPING[arch]())
     own = (config.num_hidden_layers, config.num_attention_heads)
     sizes = NetworkSpec(
         layers=whole(given.get("layers", own[0])),

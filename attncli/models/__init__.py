@@ -2,6 +2,7 @@
 
 file_kinds      what one file is, seen in its content
 sources         SOURCE, read once: what a text names
+text_configs    what of a config is about what it reads
 model_classes   the class of transformers that runs a config
 library_errors  what libraries raise over a folder, as a sentence
 files           a checkpoint's files

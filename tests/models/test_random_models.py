@@ -1,9 +1,11 @@
 """Random models: any type, the sizes asked for, the same weights for the same seed, refusals in one sentence."""
 
+import json
 from typing import Any
 
 import pytest
 import torch
+from commands import attn
 from transformers import CONFIG_MAPPING, AutoModel, BartConfig, BertConfig, PreTrainedModel
 
 from attncli.errors import AttnError, InputError, UsageError
@@ -245,3 +247,11 @@ def test_example_inputs_are_made_on_the_models_device() -> None:
 
 def test_a_word_that_is_the_configs_own_name_is_understood() -> None:
     assert build("kosmos_2_text_model", {"tiny": "", "layers": "3"}, 0).config.layers == 3
+
+
+def test_a_model_with_two_texts_is_fed_the_one_it_reads() -> None:
+    """MusicGen's config has a text encoder and a decoder of sound, and transformers calls its text ambiguous."""
+    outcome = attn("rank-collapse", "random:musicgen?tiny", "--random-tokens", "6", "--variants", "SAN", "--format", "json")  # fmt: skip
+    assert outcome.code == 0, outcome.err
+    stacks = {row["stack"] for row in json.loads(outcome.out)["rows"] if row.get("stack")}
+    assert len(stacks) == 2

@@ -8,6 +8,7 @@ from transformers import PreTrainedModel
 
 from attncli.models.inputs.token_ranges import longest, vocabulary
 from attncli.models.random.dummy_inputs import wanted
+from attncli.models.text_configs import text_config
 from attncli.watching.held_modules import HeldModule
 
 PERIOD = 24
@@ -47,7 +48,7 @@ def token_names(body: PreTrainedModel) -> set[str] | None:
 
 def special(body: PreTrainedModel) -> set[int]:
     """Ids that the config gives a meaning of their own, such as the end of a text."""
-    said = body.config.get_text_config().to_dict()
+    said = text_config(body.config).to_dict()
     return {
         value
         for name, value in said.items()

@@ -3,6 +3,8 @@
 from torch import nn
 from transformers import PreTrainedModel
 
+from attncli.models.text_configs import text_config
+
 POSITIONS = (
     "max_position_embeddings",
     "max_encoder_position_embeddings",
@@ -19,7 +21,7 @@ def vocabulary(model: PreTrainedModel) -> int:
 
 def longest(model: PreTrainedModel) -> int | None:
     """Tokens that the model has positions for; None where nothing limits them."""
-    config = model.config.get_text_config()
+    config = text_config(model.config)
     found = [getattr(config, name, None) for name in POSITIONS]
     found += [usable_rows(name, module) for name, module in model.named_modules()]
     limits = [limit for limit in found if isinstance(limit, int) and limit > 0]

@@ -9,6 +9,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.distributed.configuration_utils import DistributedConfig
 
 from attncli.errors import InputError, UsageError
+from attncli.models.text_configs import text_config
 from attncli.processes.exchange import LINE
 from attncli.processes.launch import launch
 from attncli.processes.sharing import WORK
@@ -28,7 +29,7 @@ def split_evenly(blank: PreTrainedModel) -> dict[str, Any]:
     """How transformers is told to split the model; from now on all processes work on every text together."""
     kind, size = blank.config.model_type, launch().size
     refuse_without_plan(blank, kind)
-    refuse_broken_heads(blank.config.get_text_config(), kind, size)
+    refuse_broken_heads(text_config(blank.config), kind, size)
     if not WORK.together:
         WORK.together = True
         LINE.work_together()

@@ -23,6 +23,7 @@ from attncli.models.quiet import quiet
 from attncli.models.random.size_words import check_sizes, resolved, with_sizes
 from attncli.models.random.tiny_configs import tiny_config
 from attncli.models.random.tiny_sizes import Units
+from attncli.models.text_configs import text_config
 
 LARGEST_DEFAULT = 250_000_000
 """Parameters up to which a type's own default config is taken: BERT, GPT-2 and Whisper, but no Llama."""
@@ -84,7 +85,7 @@ def drawn_or_part(config: PreTrainedConfig, seed: int) -> tuple[PreTrainedModel,
 def text_part(config: PreTrainedConfig) -> PreTrainedConfig | None:
     """The config of its text, where it has one beside others, and one alone."""
     try:
-        text = config.get_text_config()
+        text = text_config(config)
     except ValueError:  # of several texts
         return None
     return text if text is not config and body_classes(text) else None
@@ -140,7 +141,7 @@ def configured(arch: str, sizes: Mapping[str, Size]) -> tuple[PreTrainedConfig, 
 def with_image_token(config: PreTrainedConfig) -> PreTrainedConfig:
     """With the last id for the places of images where BLIP-2 and its kin leave it open, which run with none."""
     if "num_query_tokens" in vars(config):
-        vocabulary = config.get_text_config().vocab_size
+        vocabulary = text_config(config).vocab_size
         for name in ("image_token_index", "video_token_index"):
             if vars(config).get(name, 0) is None:
                 setattr(config, name, vocabulary - 1)

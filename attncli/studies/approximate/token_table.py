@@ -16,6 +16,7 @@ from attncli.heads.inputs_for_scores import projected
 from attncli.models.inputs.texts import WORDS
 from attncli.models.inputs.token_ranges import longest, vocabulary
 from attncli.models.loading.load import Checkpoint
+from attncli.models.text_configs import text_config
 from attncli.studies import Progress
 from attncli.watching.named_module import module_called
 
@@ -92,7 +93,7 @@ def refuse_long(checkpoint: Checkpoint, length: int) -> None:
 def candidates(
     checkpoint: Checkpoint, head: Head, length: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    config = checkpoint.model.config.get_text_config()
+    config = text_config(checkpoint.model.config)
     special = {getattr(config, name, None) for name in SPECIAL}
     ids = np.array([each for each in range(vocabulary(checkpoint.model)) if each not in special])
     hidden, d = head.w_q.shape

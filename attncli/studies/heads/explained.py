@@ -9,6 +9,7 @@ from torch import Tensor
 from attncli.errors import InputError, UsageError
 from attncli.models.inputs.tokenizing import Tokenizer, tokenizer_of
 from attncli.models.loading.load import Checkpoint
+from attncli.models.text_configs import text_config
 from attncli.studies.heads.token_choices import piece
 
 STATE, TOP = "state", "top"
@@ -52,7 +53,7 @@ def logits_at(output: Any, position: int) -> Tensor:
 def classes_of(checkpoint: Checkpoint, many: int) -> dict[int, str]:
     """Names of the classes, where these are what the head tells apart; none in front of a vocabulary."""
     config = checkpoint.model.config
-    if many == config.get_text_config().to_dict().get("vocab_size"):
+    if many == text_config(config).to_dict().get("vocab_size"):
         return {}
     named = getattr(config, "id2label", None) or {}
     return {int(index): str(name) for index, name in named.items()} if len(named) == many else {}

@@ -79,11 +79,15 @@ def end_by(stopped: signal.Signals) -> NoReturn:
 
 
 def code_of(failures: dict[int, Any], parts: Path | None) -> int:
-    """What they have agreed on; a process that was killed is a limit of the machine's, as far as anybody knows."""
+    """What they have agreed on; a process that was killed is a limit of the machine's, as far as anybody knows.
+
+    The launcher ends by SIGTERM whoever is a little slower than the first to fail: that says nothing.
+    """
     if not failures:
         return 0
-    first = min(failures.values(), key=lambda failure: failure.timestamp)
-    killed = [failure for failure in (first, *failures.values()) if failure.exitcode < 0]
+    first = min(failures.values(), key=lambda failure: (failure.exitcode < 0, failure.timestamp))
+    late = {-signal.SIGTERM} if first.exitcode > 0 else set()
+    killed = [f for f in (first, *failures.values()) if f.exitcode < 0 and f.exitcode not in late]
     if not killed:
         return int(first.exitcode)
     name = signal.Signals(-killed[0].exitcode).name

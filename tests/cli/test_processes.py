@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from commands import ATTN, PLAIN, attn, files_in
 from processes import children, environment, outcomes, started
 from small_checkpoints import model_of
 
+from attncli.errors import LimitError
 from attncli.processes import started as started_processes
 
 MODEL = "random:gpt2?layers=1&width=16&heads=2"
@@ -24,7 +26,8 @@ import os, signal
 def replace(old, new, real=os.replace):
     real(old, new)
     if str(new).endswith(".pt"):
-        signal.pause()
+        while True:  # a signal that is answered elsewhere ends one pause
+            signal.pause()
 
 os.replace = replace
 """
@@ -79,9 +82,34 @@ def test_what_only_the_processes_find_out_is_one_sentence_of_theirs(
 def test_the_code_that_the_processes_end_with_is_ours(
     code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Programs that end so at once, in the place of ours: the second has something to say, and the first agrees."""
+    """Programs that end so at once, in the place of ours."""
     monkeypatch.setattr(started_processes, "PROGRAM", ("-c", f"raise SystemExit({code})"))
     assert started_processes.run_in_processes(2, LINE, None) == code
+
+
+@pytest.mark.parametrize(
+    ("codes", "ends"),
+    [
+        ([3, -signal.SIGTERM], 3),  # ended by the launcher, as it was slower
+        ([-signal.SIGTERM, 2], 2),
+        ([3, 3], 3),
+        ([-signal.SIGTERM], LimitError),
+        ([-signal.SIGKILL, 4], LimitError),
+        ([4, -signal.SIGKILL], LimitError),
+        ([], 0),
+    ],
+)
+def test_a_process_that_was_slower_than_the_first_to_fail_was_not_lost(
+    codes: list[int], ends: int | type[LimitError]
+) -> None:
+    failures = {
+        rank: SimpleNamespace(exitcode=code, timestamp=0) for rank, code in enumerate(codes)
+    }
+    if isinstance(ends, int):
+        assert started_processes.code_of(failures, None) == ends
+    else:
+        with pytest.raises(ends, match="was lost"):
+            started_processes.code_of(failures, None)
 
 
 @pytest.mark.slow

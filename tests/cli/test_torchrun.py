@@ -74,7 +74,8 @@ from attncli.processes import finished_parts as parts
 
 def write(path, result, write=parts.write):
     write(path, result)
-    signal.pause()
+    while True:  # a signal that is answered elsewhere ends one pause
+        signal.pause()
 
 parts.write = write
 from attncli.cli.main import main

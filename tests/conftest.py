@@ -27,11 +27,6 @@ settings.register_profile("attn", deadline=None, derandomize=True, print_blob=Tr
 settings.load_profile("attn")
 
 
-def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are cores: tests of processes mostly wait for them."""
-    return (os.cpu_count() or 1) + 1
-
-
 @pytest.fixture(autouse=True)
 def floating_errors_raise() -> Iterator[None]:
     """Underflow stays silent: exponentials of very negative logits are meant to vanish."""

@@ -83,11 +83,8 @@ def drawn_or_part(config: PreTrainedConfig, seed: int) -> tuple[PreTrainedModel,
 
 
 def text_part(config: PreTrainedConfig) -> PreTrainedConfig | None:
-    """The config of its text, where it has one beside others, and one alone."""
-    try:
-        text = text_config(config)
-    except ValueError:  # of several texts
-        return None
+    """The config of its text, where it has one beside others, and a model class for it."""
+    text = text_config(config)
     return text if text is not config and body_classes(text) else None
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from attncli.records import Row
+from attncli.studies.nulls import UNIFORM
 
 TOLD = 2
 """Metrics that a headline has room for."""
@@ -22,7 +23,7 @@ def range_in_words(metric: str, rows: Sequence[Row]) -> str:
     (least, low), (most, high) = heads[0], heads[-1]
     if least == most:
         return f"{metric} {least:.2g} in every head"
-    even = {null for row in rows if row.metric == metric and isinstance(null := row.keys.get("uniform"), float)}  # fmt: skip
+    even = {null for row in rows if row.metric == metric and isinstance(null := row.keys.get(UNIFORM), float)}  # fmt: skip
     beside = f", even attention {even.pop():.2g}" if len(even) == 1 else ""
     return f"{metric} from {least:.2g} in head {low} to {most:.2g} in head {high}{beside}"
 
@@ -31,5 +32,10 @@ def values_of(metric: str, rows: Sequence[Row]) -> Iterator[tuple[float, str]]:
     """Every head's value, with its place in words."""
     for row in rows:
         if row.metric == metric and row.head is not None and row.value is not None:
-            where = "".join(f"{row.keys[name]} " for name in ("stack", "kind") if name in row.keys)
-            yield row.value, f"{where}{row.layer}.{row.head}"
+            yield row.value, head_in_words(row)
+
+
+def head_in_words(row: Row) -> str:
+    """`1.0`; `decoder cross 1.0` where a layer's number is not enough."""
+    where = "".join(f"{row.keys[name]} " for name in ("stack", "kind") if name in row.keys)
+    return f"{where}{row.layer}.{row.head}"

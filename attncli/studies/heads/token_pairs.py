@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from attncli.records import NOT_APPLICABLE, Definition, Row, Scalar, View
+from attncli.studies.heads.extreme_heads import head_in_words
 from attncli.studies.heads.head_rows import Keeps, Observed
 from attncli.studies.heads.strongest_pairs import HeadPairs
 from attncli.studies.heads.token_names import TokenNames
@@ -99,8 +100,7 @@ def strongest_in_words(rows: Sequence[Row]) -> str:
     top = max(pairs, key=lambda row: (row.value or 0.0) - float(row.keys[UNIFORM]))
     query = top.keys.get(QUERY_TOKEN, f"token {top.keys['query']}")
     key = top.keys.get(KEY_TOKEN, f"token {top.keys['key']}")
-    where = "".join(f"{top.keys[name]} " for name in ("stack", "kind") if name in top.keys)
     return (
-        f"strongest pair '{query} ← {key}' in head {where}{top.layer}.{top.head}: {top.value:.2g}, even attention "
+        f"strongest pair '{query} ← {key}' in head {head_in_words(top)}: {top.value:.2g}, even attention "
         f"{float(top.keys[UNIFORM]):.2g}"
     )

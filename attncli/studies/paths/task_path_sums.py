@@ -92,7 +92,7 @@ def frozen_accuracies(
             tick()
     by_length = torch.stack(of_lengths, dim=1)
     return FrozenSums(
-        {wanted: float(torch.cat(parts, dim=1).mean()) for wanted, parts in right.items()},
+        shares(right),
         [accuracy(logits, labels) for logits in by_length],
         [accuracy(logits, labels) for logits in by_length.cumsum(dim=0)],
         max(errors),
@@ -142,6 +142,11 @@ def rerun_accuracies(
         for wanted in draws.sums:
             logits = network.classifier(plain_norm(draws.of(wanted, states)))
             right[wanted].append(correct(logits, labels[part]))
+    return shares(right)
+
+
+def shares(right: Mapping[Sum, list[Tensor]]) -> dict[Sum, float]:
+    """Of each kind of sum the part that is right, over its draws [draw, sequence, token] of some sequences at a time."""
     return {wanted: float(torch.cat(parts, dim=1).mean()) for wanted, parts in right.items()}
 
 

@@ -16,6 +16,7 @@ from attncli.watching.attention_calls import (
     is_attention,
     name_of,
     tensors_in,
+    unseen,
     version_of,
 )
 
@@ -46,11 +47,14 @@ SHAPED = frozenset({"expand_as", "reshape_as", "to", "type_as", "view_as"})
 def followed(run: BlockRun, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Run the function and tag what it returns and what it changes in place."""
     name = name_of(func)
-    inputs = list(tensors_in((args, kwargs)))
-    versions = [version_of(tensor) for tensor in inputs]
-    tags = [tag for tensor in sources(name, inputs) if (tag := run.tag(tensor))]
+    with unseen():
+        inputs = list(tensors_in((args, kwargs)))
+        versions = [version_of(tensor) for tensor in inputs]
+        tags = [tag for tensor in sources(name, inputs) if (tag := run.tag(tensor))]
     result = func(*args, **kwargs)
-    if tags or name in LINEAR:
+    if not tags and name not in LINEAR:
+        return result
+    with unseen():
         tag = passed_on(run, name, args, kwargs, inputs, tags)
         if len(tags) == 1 and tags[0].point and not tag.point and is_idle(name, result, inputs[0]):
             tag = tags[0]

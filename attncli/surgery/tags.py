@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 
 from attncli.surgery.code_places import CodePlace
-from attncli.watching.attention_calls import version_of
+from attncli.watching.attention_calls import unseen, version_of
 
 Kind = Literal["input", "attention", "mixer", "mlp", "parallel", "beside", "norm"]
 """How a point of the stream came about: the block's input, a skip addition of an attention branch, of a branch that mixes
@@ -118,7 +118,8 @@ def tag_of(tensor: torch.Tensor, run: object) -> Tag | None:
         return Tag(run)
     if tag is not None and version == version_of(tensor):
         return tag  # type: ignore[no-any-return]
-    base = tensor._base
+    with unseen():
+        base = tensor._base
     written = None if base is None else tag_of(base, run)
     known = [one for one in (tag, written) if one is not None]
     return derived(known) if known else None

@@ -14,9 +14,9 @@ from attncli.surgery.kept_parts import KeptParts
 from attncli.surgery.norm_modules import FUNCTIONS
 from attncli.surgery.sides import ADD, SCALE
 from attncli.surgery.tags import Bare, Key, Tag, attach, derived
-from attncli.watching.attention_calls import name_of, tensors_in
+from attncli.watching.attention_calls import ASKING, name_of, tensors_in
 
-SILENT = frozenset({"size", "dim", "__len__", "numel", "is_floating_point", "__bool__", "item"})
+SILENT = ASKING | {torch.Tensor.__bool__, torch.Tensor.item}
 """Functions that ask a tensor for something that is no tensor."""
 
 
@@ -32,9 +32,9 @@ class Tracker(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        name = name_of(func)
-        if self.inside_norm or name in SILENT:
+        if self.inside_norm or func in SILENT:
             return func(*args, **kwargs)
+        name = name_of(func)
         if name in ADD and "out" not in kwargs:
             return added(self.run, self.parts, func, args, kwargs)
         if name in SCALE:

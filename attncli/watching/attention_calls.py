@@ -12,6 +12,17 @@ from typing import Any, NamedTuple
 import torch
 from torch.overrides import TorchFunctionMode
 
+ASKING = frozenset(
+    [
+        *(getattr(torch.Tensor, name).__get__ for name in ("device", "dtype", "ndim", "shape")),
+        *(getattr(torch.Tensor, name) for name in ("__len__", "dim", "is_floating_point", "numel", "size")),
+    ]
+)  # fmt: skip
+"""What asks a tensor for its sizes and kinds, and gives none."""
+
+unseen = torch._C.DisableTorchFunction
+"""Within, what is asked of a tensor goes past all watchers: each of them would take microseconds to learn nothing."""
+
 FUSED = frozenset(
     {
         "scaled_dot_product_attention",
@@ -78,7 +89,8 @@ INPUT = -1
 
 def version_of(tensor: torch.Tensor) -> int:
     """How often the tensor was changed in place, under any name; inference tensors do not count it."""
-    return 0 if tensor.is_inference() else tensor._version
+    with unseen():
+        return 0 if tensor.is_inference() else tensor._version
 
 
 class Trace(NamedTuple):
@@ -150,12 +162,16 @@ class AttentionWatch(TorchFunctionMode):
         return united([trace] if written is None else [trace, written])
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        inputs = [(tensor, version_of(tensor)) for tensor in tensors_in((args, kwargs))]
-        known = [trace for tensor, _ in inputs if (trace := self.trace(tensor))]
+        if func in ASKING:
+            return func(*args, **(kwargs or {}))
+        with unseen():
+            inputs = [(tensor, version_of(tensor)) for tensor in tensors_in((args, kwargs))]
+            known = [trace for tensor, _ in inputs if (trace := self.trace(tensor))]
         result = func(*args, **(kwargs or {}))
         name = name_of(func)
         if known or name in LINEAR:
-            self.follow(name, known, inputs, result)
+            with unseen():
+                self.follow(name, known, inputs, result)
         return result
 
     def follow(

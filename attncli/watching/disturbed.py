@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from attncli.watching.attention_calls import name_of, tensors_in
+from attncli.watching.attention_calls import ASKING, name_of, tensors_in, unseen, version_of
 from attncli.watching.blocks import Stack, blocks_of
 from attncli.watching.stream_places import replaced, taken
 from attncli.watching.wrapping import around_forwards
@@ -50,9 +50,12 @@ class Disturbance(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        if all(map(is_counted, tensors_in((args, kwargs)))):
-            count(result)
+        if func in ASKING:
             return result
+        with unseen():
+            if all(map(is_counted, tensors_in((args, kwargs)))):
+                count(result)
+                return result
         name = name_of(func)
         if name in MOVING:
             return result
@@ -62,18 +65,22 @@ class Disturbance(TorchFunctionMode):
 
     def after(self, name: str, result: Any, given: Any) -> Any:
         """What a function returns, disturbed if the function computed it."""
-        if type(result) is not Tensor or not result.is_floating_point() or is_choice(result):
-            return result
-        if not shares(result, given):
+        with unseen():
+            if type(result) is not Tensor or not result.is_floating_point() or is_choice(result):
+                return result
+            shared = shares(result, given)
+        if not shared:
             return self.of(result)
         written = name.endswith("_") and (not name.endswith("__") or name.startswith("__i"))
         return result.copy_(self.of(result)) if written else result
 
     def of(self, numbers: Tensor) -> Tensor:
         """Each x as it is or x (1 - ε/2), which is its neighbour towards 0."""
-        draws = torch.randint(0, 2, numbers.shape, generator=self.generator, dtype=torch.int8)
-        half = torch.finfo(numbers.dtype).eps / 2
-        return numbers * (1 - half * draws.to(numbers.device, numbers.dtype))
+        with unseen():
+            draws = torch.randint(0, 2, numbers.shape, generator=self.generator, dtype=torch.int8)
+            half = torch.finfo(numbers.dtype).eps / 2
+            factors = 1 - half * draws.to(numbers.device, numbers.dtype)
+        return numbers * factors
 
 
 def is_counted(numbers: Tensor) -> bool:
@@ -81,13 +88,13 @@ def is_counted(numbers: Tensor) -> bool:
     if not numbers.is_floating_point():
         return True
     version = getattr(numbers, COUNTED, None)
-    return version is not None and bool(version == numbers._version)
+    return version is not None and bool(version == version_of(numbers))
 
 
 def count(result: Any) -> None:
     for part in tensors_in(result):
         if part.is_floating_point():
-            setattr(part, COUNTED, part._version)
+            setattr(part, COUNTED, version_of(part))
 
 
 def is_choice(numbers: Tensor) -> bool:

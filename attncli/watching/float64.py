@@ -36,16 +36,15 @@ class Float64(TorchFunctionMode):
     """Leads every shorter float type that a function is asked for to float64."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
         if func in CASTS:
             func = torch.Tensor.double
-        if func is not torch.Tensor.view:  # which reads the same bits as another type
-            args = tuple(torch.float64 if is_shorter(value) else value for value in args)
-            kwargs = {
-                name: torch.float64 if is_shorter(value) else value
-                for name, value in (kwargs or {}).items()
-            }
-        return func(*args, **(kwargs or {}))
+        elif func is not torch.Tensor.view:  # which reads the same bits as another type
+            args = tuple(map(lengthened, args))
+            kwargs = {name: lengthened(value) for name, value in kwargs.items()}
+        return func(*args, **kwargs)
 
 
-def is_shorter(value: Any) -> bool:
-    return isinstance(value, torch.dtype) and value in SHORTER
+def lengthened(value: Any) -> Any:
+    """float64 in place of a shorter type, and everything else as it is."""
+    return torch.float64 if type(value) is torch.dtype and value in SHORTER else value

@@ -8,6 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from attncli.watching.attention_calls import version_of
+
 SOFTMAX = {torch.softmax, Tensor.softmax, F.softmax}
 SUBTRACTIONS = {torch.sub, Tensor.sub, Tensor.__sub__}
 
@@ -34,7 +36,7 @@ class LastSoftmax(TorchFunctionMode):
         result = func(*args, **(kwargs or {}))
         if func in SOFTMAX:
             given = self.unshifted(args[0])
-            self.scores, self.weights, self.version = given, result, result._version
+            self.scores, self.weights, self.version = given, result, version_of(result)
         elif func in SUBTRACTIONS and is_of_rows(args):
             self.shifted = result, args[0]
         return result
@@ -55,7 +57,7 @@ class LastSoftmax(TorchFunctionMode):
         keys = weights.shape[-1]
         same = made.data_ptr() == weights.data_ptr() and made.stride() == weights.stride()
         same = same and made.shape[:-1] == weights.shape[:-1] and made.shape[-1] - keys in (0, 1)
-        same = same and made.shape == scores.shape and weights._version == self.version
+        same = same and made.shape == scores.shape and version_of(weights) == self.version
         return scores[..., :keys] if same else None
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from attncli.api.head_studies import proved
+from attncli.api.asked.head_studies import proved
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.quiet import quiet
 from attncli.models.random.random_models import build

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from attncli.api.model_path_studies import opened
-from attncli.api.opened_models import PROBE_TOKENS
+from attncli.api.asked.model_path_studies import opened
+from attncli.api.opened.loaded_models import PROBE_TOKENS
 from attncli.api.question import Say
 from attncli.errors import InputError, UsageError, parameters
 from attncli.gates import Condition, refuse_unmeasured

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from attncli.api import network_sources as sources
+from attncli.api.opened import network_sources as sources
 from attncli.errors import UsageError, parameters, unknown_name
 from attncli.models.sources import Source
 from attncli.models.text_configs import text_config

@@ -7,7 +7,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from attncli.api.opened_models import PROBE_TOKENS
+from attncli.api.opened.loaded_models import PROBE_TOKENS
 from attncli.api.rehearsal import before_the_work
 from attncli.errors import NoAttention, UsageError, parameters
 from attncli.limits import require_memory
@@ -146,7 +146,7 @@ def study_of(
 
 def maps_study(asked: Asked, heads: HeadOptions, others: Sequence[str], say: Say) -> Study:
     """What runs no model takes no options of models."""
-    from attncli.api.map_sources import map_file
+    from attncli.api.opened.map_sources import map_file
     from attncli.studies.heads.saved_maps import inspect_maps, names_in, small_maps_of
 
     given = {

@@ -59,7 +59,7 @@ def choose(
     options: PatternOptions, inputs: InputOptions, offline: bool, seed: int
 ) -> ChosenPatterns:
     """Runs every model that a pattern names once, on the one text that is given."""
-    from attncli.api.network_sources import refuse_other_files
+    from attncli.api.opened.network_sources import refuse_other_files
     from attncli.patterns._heads import model_head
     from attncli.patterns._pattern_files import is_file, path_in
 

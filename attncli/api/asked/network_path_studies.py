@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from attncli.api import network_sources as sources
+from attncli.api.opened import network_sources as sources
 from attncli.errors import UsageError, unknown_name
 from attncli.gates import Condition
 from attncli.metrics import METRICS

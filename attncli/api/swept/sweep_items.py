@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from attncli.api.fingerprint import SOURCE, Options, fingerprint
+from attncli.api.swept.fingerprint import SOURCE, Options, fingerprint
 from attncli.errors import InputError, UsageError
 from attncli.models.sources import parse, spelled
 from attncli.records import Report

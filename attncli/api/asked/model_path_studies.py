@@ -7,7 +7,7 @@ from functools import cache, partial
 import torch
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-from attncli.api.opened_models import PROBE_TOKENS
+from attncli.api.opened.loaded_models import PROBE_TOKENS
 from attncli.api.rehearsal import before_the_work
 from attncli.errors import InputError, UsageError, unknown_name
 from attncli.limits import require_memory

@@ -169,7 +169,7 @@ def memorised(asked: PathTaskOptions) -> "Task":
                 idle=["as_published"],
             )
         return memorise(sequences, length)
-    from attncli.api.token_streams import token_stream
+    from attncli.api.opened.token_streams import token_stream
 
     stream = token_stream(asked.tokens_from, sequences * length)
     return memorise(sequences, length, stream, asked.as_published)

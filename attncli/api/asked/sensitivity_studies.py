@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from attncli.api.model_path_studies import opened
+from attncli.api.asked.model_path_studies import opened
 from attncli.errors import UsageError
 from attncli.limits import gibibytes, require_memory
 from attncli.models.loading.room_needed import room_to_run

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from attncli.api.fit_studies import RealInputs
-from attncli.api.head_studies import proved_softmax
+from attncli.api.asked.fit_studies import RealInputs
+from attncli.api.asked.head_studies import proved_softmax
 from attncli.fits import FitRequest
 from attncli.heads.head import SPEC, Head
 from attncli.models.loading.load import LoadOptions, load

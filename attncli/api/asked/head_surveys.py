@@ -3,9 +3,9 @@
 from dataclasses import replace
 from typing import Any
 
-from attncli.api.head_studies import proved_softmax
-from attncli.api.network_sources import named
-from attncli.api.opened_models import refuse_at_once
+from attncli.api.asked.head_studies import proved_softmax
+from attncli.api.opened.loaded_models import refuse_at_once
+from attncli.api.opened.network_sources import named
 from attncli.api.question import How
 from attncli.api.rehearsal import before_the_work
 from attncli.errors import InputError, LimitError, UsageError, parameters

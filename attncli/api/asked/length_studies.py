@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from attncli.api.head_studies import heads_there, proved_softmax, refuse_absent
+from attncli.api.asked.head_studies import heads_there, proved_softmax, refuse_absent
 from attncli.api.rehearsal import before_the_work
 from attncli.errors import UsageError, parameters
 from attncli.gates import Condition, refuse_unmeasured

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.api.chosen_patterns import ChosenPatterns
-from attncli.api.network_sources import refuse_other_files
+from attncli.api.opened.chosen_patterns import ChosenPatterns
+from attncli.api.opened.network_sources import refuse_other_files
 from attncli.api.question import How
 from attncli.errors import UsageError
 from attncli.fits import MOST_WIDTH, FitRequest

@@ -6,8 +6,8 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from attncli.api.fingerprint import Options
-from attncli.api.sweep_items import (
+from attncli.api.swept.fingerprint import Options
+from attncli.api.swept.sweep_items import (
     clear_away,
     finished,
     remove_leftovers,

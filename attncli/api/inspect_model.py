@@ -229,7 +229,7 @@ def refuse_gates(conditions: "Sequence[Condition]", metric: Sequence[str], pairs
     """On metrics that this run does not measure, said before the model is loaded."""
     from attncli.gates import refuse_unmeasured
     from attncli.studies.heads.head_metrics import LINEAR_HEADS, choose, members
-    from attncli.studies.heads.linear_heads import COMPLETENESS
+    from attncli.studies.heads.judged.linear_heads import COMPLETENESS
 
     if conditions:
         others = [name for group in members().values() for name in group]

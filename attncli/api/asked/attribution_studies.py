@@ -15,9 +15,9 @@ from attncli.models.random.dummy_inputs import example_inputs
 from attncli.models.sources import Source
 from attncli.options.model_options import InputOptions, ModelOptions, refuse_without_a_model
 from attncli.records import Report
-from attncli.studies.heads.attribution import attribution
-from attncli.studies.heads.attribution_rows import METRICS, RELEVANCES
-from attncli.studies.heads.relevance import RelevanceAsked
+from attncli.studies.heads.attributed.attribution import attribution
+from attncli.studies.heads.attributed.attribution_rows import METRICS, RELEVANCES
+from attncli.studies.heads.attributed.relevance import RelevanceAsked
 from attncli.studies.model_runs import own_precision
 from attncli.studies.paths.path_subject import PathSubject
 from attncli.watching import Site, prove

@@ -21,16 +21,16 @@ from attncli.models.sources import Source
 from attncli.options.head_options import HeadOptions
 from attncli.options.model_options import InputOptions, ModelOptions
 from attncli.studies import Progress
-from attncli.studies.heads.beyond_maps import Beyond
 from attncli.studies.heads.head_metrics import choose
-from attncli.studies.heads.head_rows import site_keys
-from attncli.studies.heads.head_runs import Look, Wanted, look
 from attncli.studies.heads.head_views import Ranking
-from attncli.studies.heads.kept_maps import KeptMaps, bytes_needed
+from attncli.studies.heads.kept.beyond_maps import Beyond
+from attncli.studies.heads.kept.kept_maps import KeptMaps, bytes_needed
+from attncli.studies.heads.kept.small_maps import SmallMaps, of_layers, side_of
 from attncli.studies.heads.model_heads import HeadPlan, HeadSubject, inspect_model
-from attncli.studies.heads.small_maps import SmallMaps, of_layers, side_of
-from attncli.studies.heads.token_names import TokenNames
-from attncli.studies.heads.uniform_null import UniformNull
+from attncli.studies.heads.passes.head_runs import Look, Wanted, look
+from attncli.studies.heads.passes.uniform_null import UniformNull
+from attncli.studies.heads.rows.head_rows import site_keys
+from attncli.studies.heads.rows.token_names import TokenNames
 from attncli.studies.model_runs import own_precision
 from attncli.watching import STRIP_MEMORY, Shape, Site, Strip, prove
 from attncli.watching.blocks import stacks_without_attention, structure_of

@@ -21,7 +21,7 @@ from attncli.models.sources import Source
 from attncli.records import NOT_APPLICABLE, Definition, Report, Row, View
 from attncli.studies import Progress, no_progress
 from attncli.studies.heads.chosen_heads import part
-from attncli.studies.heads.weight_findings import findings, headline
+from attncli.studies.heads.judged.weight_findings import findings, headline
 from attncli.studies.statistics import summary_row
 
 NULL = "random weights"

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from attncli.errors import InputError
 from attncli.records import Picture
-from attncli.studies.heads.head_rows import Keeps
-from attncli.studies.heads.token_names import TokenNames
+from attncli.studies.heads.rows.head_rows import Keeps
+from attncli.studies.heads.rows.token_names import TokenNames
 from attncli.watching import Shape, Site, Strip
 from attncli.watching.saved.map_names import FORMAT, tensor_name, visible_name
 

@@ -7,7 +7,7 @@ from attncli.errors import Imprecise, UsageError
 from attncli.models.inputs.texts import ModelInput
 from attncli.records import Finding, Report
 from attncli.studies import Progress, no_progress
-from attncli.studies.heads.attribution_rows import (
+from attncli.studies.heads.attributed.attribution_rows import (
     METRICS,
     RELEVANCES,
     Attributed,
@@ -20,8 +20,8 @@ from attncli.studies.heads.attribution_rows import (
     views,
     whole_rows,
 )
-from attncli.studies.heads.relevance import RelevanceAsked, relevance
-from attncli.studies.heads.token_choices import POSITION, position_of
+from attncli.studies.heads.attributed.relevance import RelevanceAsked, relevance
+from attncli.studies.heads.attributed.token_choices import POSITION, position_of
 from attncli.studies.model_runs import own_precision
 from attncli.studies.over_texts import counted, over_texts
 from attncli.studies.paths.path_subject import PathSubject, plain_pass

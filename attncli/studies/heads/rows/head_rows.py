@@ -13,7 +13,7 @@ from attncli.metrics.activations._state import Peak
 from attncli.metrics.attention import nature
 from attncli.metrics.attention._map_spectrum import ROUNDS, STILL
 from attncli.records import NOT_APPLICABLE, Row, Scalar
-from attncli.studies.heads.head_runs import Seen
+from attncli.studies.heads.passes.head_runs import Seen
 from attncli.studies.nulls import UNIFORM
 from attncli.studies.statistics import UNRESOLVED, summary_row
 from attncli.watching import Site

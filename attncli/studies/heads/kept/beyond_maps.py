@@ -13,8 +13,8 @@ from attncli.metrics.attention import ATTENTION, nature, on_maps
 from attncli.records import Row, Scalar
 from attncli.reports.reading import with_keys
 from attncli.reports.typed import typed
-from attncli.studies.heads.head_rows import Keeps
-from attncli.studies.heads.layer_census import LayerCensus
+from attncli.studies.heads.rows.head_rows import Keeps
+from attncli.studies.heads.rows.layer_census import LayerCensus
 
 ROLES_ON, ROWS, KEYS, LAYERS, WHOLE = "roles_on", "rows", "keys", "layers", "whole"
 """In a file's metadata."""

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from attncli.studies.heads.head_rows import stack_names
+from attncli.studies.heads.rows.head_rows import stack_names
 from attncli.watching import Site
 from attncli.watching.blocks import Stack
 from attncli.watching.mixer_words import in_words, plural

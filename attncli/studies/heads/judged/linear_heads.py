@@ -7,8 +7,8 @@ from typing import Any
 
 from attncli.maths.digits import number
 from attncli.records import Definition, Finding, Row, Scalar
-from attncli.studies.heads.head_roles import PlayedHead
-from attncli.studies.heads.head_rows import Observed
+from attncli.studies.heads.judged.head_roles import PlayedHead
+from attncli.studies.heads.rows.head_rows import Observed
 from attncli.studies.statistics import summary_row
 from attncli.watching import Site
 from attncli.watching.linear.linear_layers import LinearHeads, LinearLayers

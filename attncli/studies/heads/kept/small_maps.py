@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.records import Row, Scalar, Tile
-from attncli.studies.heads.head_rows import Keeps
-from attncli.studies.heads.token_names import TokenNames
+from attncli.studies.heads.rows.head_rows import Keeps
+from attncli.studies.heads.rows.token_names import TokenNames
 from attncli.watching import Shape, Site, Strip
 
 ROOM = 4 * 2**20

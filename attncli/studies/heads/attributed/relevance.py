@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attncli.errors import InputError
 from attncli.models.inputs.texts import ModelInput
-from attncli.studies.heads.explained import STATE, Explained, chosen_score
+from attncli.studies.heads.attributed.explained import STATE, Explained, chosen_score
 from attncli.studies.paths.path_subject import PathSubject
 from attncli.watching import Site
 from attncli.watching.attention_sites import blocks_around

@@ -17,8 +17,8 @@ from attncli.metrics.attention._outputs import Outputs
 from attncli.metrics.attention._strip_rows import Rows
 from attncli.metrics.attention._totals import FULL_ROW, Totals, Values
 from attncli.records import NOT_APPLICABLE
-from attncli.studies.heads.strongest_pairs import HeadPairs, StrongestQueries
-from attncli.studies.heads.uniform_null import Spans, UniformNull
+from attncli.studies.heads.passes.strongest_pairs import HeadPairs, StrongestQueries
+from attncli.studies.heads.passes.uniform_null import Spans, UniformNull
 from attncli.studies.model_runs import own_precision
 from attncli.watching import (
     STRIP_MEMORY,

@@ -10,7 +10,7 @@ from attncli.errors import InputError, UsageError
 from attncli.models.inputs.tokenizing import Tokenizer, tokenizer_of
 from attncli.models.loading.load import Checkpoint
 from attncli.models.text_configs import text_config
-from attncli.studies.heads.token_choices import piece
+from attncli.studies.heads.attributed.token_choices import piece
 
 STATE, TOP = "state", "top"
 INDEX = re.compile(r"\d{1,9}")

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from attncli.records import NOT_APPLICABLE, Definition, Row, Scalar
-from attncli.studies.heads.roles import MIXED, Played, role_of
+from attncli.studies.heads.judged.roles import MIXED, Played, role_of
 from attncli.studies.nulls import NULLS, UNIFORM
 from attncli.watching.attention_sites import DIFFERENCE
 

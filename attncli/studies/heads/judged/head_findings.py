@@ -6,9 +6,9 @@ from typing import NamedTuple
 from attncli.maths.digits import number
 from attncli.metrics.activations._state import MASSIVE, RATIO
 from attncli.records import Finding, Row
-from attncli.studies.heads.head_roles import PlayedHead
-from attncli.studies.heads.roles import DUPLICATE, INDUCTION, OWN, PREVIOUS, SINK, Role
-from attncli.studies.heads.roles import UNIFORM as EVEN
+from attncli.studies.heads.judged.head_roles import PlayedHead
+from attncli.studies.heads.judged.roles import DUPLICATE, INDUCTION, OWN, PREVIOUS, SINK, Role
+from attncli.studies.heads.judged.roles import UNIFORM as EVEN
 from attncli.studies.nulls import NULLS, UNIFORM
 from attncli.watching.mixer_words import in_words
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from attncli.records import NOT_APPLICABLE, Definition, Row, Scalar, View
-from attncli.studies.heads.extreme_heads import head_in_words
-from attncli.studies.heads.head_rows import Keeps, Observed
-from attncli.studies.heads.strongest_pairs import HeadPairs
-from attncli.studies.heads.token_names import TokenNames
+from attncli.studies.heads.passes.strongest_pairs import HeadPairs
+from attncli.studies.heads.rows.extreme_heads import head_in_words
+from attncli.studies.heads.rows.head_rows import Keeps, Observed
+from attncli.studies.heads.rows.token_names import TokenNames
 from attncli.studies.nulls import UNIFORM
 from attncli.watching import Site
 

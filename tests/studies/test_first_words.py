@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attncli.maths.growth import Law, fit_laws
+from attncli.maths.curves.growth import Law, fit_laws
 from attncli.records import Finding, Row
 from attncli.studies.approximate.width_growth import in_short, in_words
 from attncli.studies.collapse.model_collapse import headline as collapse_headline

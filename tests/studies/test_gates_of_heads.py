@@ -12,7 +12,7 @@ from commands import attn as command
 from torch import Tensor, nn
 
 import attncli as attn
-from attncli.maths.split import Split
+from attncli.maths.residuals.split import Split
 from attncli.metrics.attention import function
 from attncli.metrics.attention._gates import Gates
 from attncli.networks.gated_heads import gated_heads

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from toy_blocks import Block, model_of, some_input
 
 from attncli.errors import InputError
-from attncli.maths.stream_gain import Gain, gains
+from attncli.maths.matrices.stream_gain import Gain, gains
 from attncli.models.random.dummy_inputs import example_inputs
 from attncli.models.random.random_models import build
 from attncli.studies.heads.passes.stream_gains import FORWARD, stream_gains

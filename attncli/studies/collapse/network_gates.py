@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from attncli.maths.digits import number
-from attncli.maths.split import Split
+from attncli.maths.residuals.split import Split
 from attncli.metrics.attention import ATTENTION, definition, function, nature
 from attncli.metrics.attention._gates import Gates
 from attncli.networks.gated_heads import gated_heads

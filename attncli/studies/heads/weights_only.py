@@ -13,7 +13,7 @@ from attncli.errors import Unresolved, UsageError, unknown_name
 from attncli.heads.census import Census, census
 from attncli.heads.configs import Config
 from attncli.heads.head_products import NORMALISED, HeadProducts, head_products
-from attncli.maths.factored import Factored
+from attncli.maths.matrices.factored import Factored
 from attncli.metrics.weights import SCALE_FREE, WEIGHTS, definition, product_of
 from attncli.models.files.local_folder import Fetching, Local, local_folder
 from attncli.models.files.stored_tensors import Tensors

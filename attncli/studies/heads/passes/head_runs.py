@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from attncli.errors import InputError, NotFinite
-from attncli.maths.split import Split
+from attncli.maths.residuals.split import Split
 from attncli.metrics import METRICS
 from attncli.metrics.activations import ACTIVATIONS
 from attncli.metrics.activations._state import Peak, State

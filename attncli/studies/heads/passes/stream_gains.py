@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from attncli.maths.digits import number
-from attncli.maths.stream_gain import Gain, gains
+from attncli.maths.matrices.stream_gain import Gain, gains
 from attncli.records import Definition, Finding, Row, Scalar
 from attncli.watching.blocks import Stack
 from attncli.watching.stream_mixing import Mixed

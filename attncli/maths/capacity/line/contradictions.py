@@ -12,8 +12,8 @@ from heapq import heapify, heappop, heappush
 from itertools import product
 from typing import Any, NamedTuple
 
-from attncli.maths.line.asked import LineDemands
-from attncli.maths.line.signs import SignLink, link_holds
+from attncli.maths.capacity.line.asked import LineDemands
+from attncli.maths.capacity.line.signs import SignLink, link_holds
 
 MOST_TREES = 16
 """Signs that links may leave open in one proof."""

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.logits import (
+from attncli.maths.residuals.logits import (
     Logits,
     blocks,
     deviation,
@@ -29,8 +29,13 @@ from attncli.maths.logits import (
     last_bias,
     reference_row,
 )
-from attncli.maths.plain_softmax import MODERATE, log_softmax, masked_logits, softmax_output
-from attncli.maths.scaled import (
+from attncli.maths.residuals.plain_softmax import (
+    MODERATE,
+    log_softmax,
+    masked_logits,
+    softmax_output,
+)
+from attncli.maths.residuals.scaled import (
     NEGLIGIBLE,
     Array,
     Scaled,

@@ -13,9 +13,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from attncli.maths.logits import Logits, deviation, largest_deviation, reference_row
-from attncli.maths.plain_softmax import log_softmax
-from attncli.maths.scaled import NEGLIGIBLE, Array, Scaled, scaled
+from attncli.maths.residuals.logits import Logits, deviation, largest_deviation, reference_row
+from attncli.maths.residuals.plain_softmax import log_softmax
+from attncli.maths.residuals.scaled import NEGLIGIBLE, Array, Scaled, scaled
 
 EXPM1_BEST = 1.0
 """Below this, log mean e^x is taken as log1p(mean expm1(x)), which keeps the digits of small x."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import mean, stdev
 
-from attncli.maths.convergence import STEADY, late_order, late_slope
-from attncli.maths.decays import FEWEST_POINTS, Piece, explained
+from attncli.maths.curves.convergence import STEADY, late_order, late_slope
+from attncli.maths.curves.decays import FEWEST_POINTS, Piece, explained
 from attncli.maths.digits import ten_to
 
 CLIMB = 0.05

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.line.asked import Array, LineDemands
-from attncli.maths.rows_apart import rows_apart
+from attncli.maths.capacity.line.asked import Array, LineDemands
+from attncli.maths.capacity.rows_apart import rows_apart
 
 Flags = NDArray[np.bool_]
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import coo_array, csr_array
 
-from attncli.maths.line.asked import Array, LineDemands
-from attncli.maths.line.contradictions import NOTHING, Step, Weighed, balanced_steps
-from attncli.maths.line.signs import PAIRWISE_LIMIT
+from attncli.maths.capacity.line.asked import Array, LineDemands
+from attncli.maths.capacity.line.contradictions import NOTHING, Step, Weighed, balanced_steps
+from attncli.maths.capacity.line.signs import PAIRWISE_LIMIT
 
 ROUNDS = 60
 BROKEN = 1e-7

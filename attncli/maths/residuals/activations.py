@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from attncli.errors import InputError
-from attncli.maths.scaled import (
+from attncli.maths.residuals.scaled import (
     Array,
     Scaled,
     aligned,
@@ -21,7 +21,7 @@ from attncli.maths.scaled import (
     scaled,
     times,
 )
-from attncli.maths.split import SplitParts
+from attncli.maths.residuals.split import SplitParts
 
 LARGEST_INPUT = 1e90
 """gelu takes the cube of its input."""

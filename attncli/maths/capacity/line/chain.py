@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.line.asked import Array, Index, LineDemands
-from attncli.maths.line.contradictions import Step
-from attncli.maths.line.signs import Signs
+from attncli.maths.capacity.line.asked import Array, Index, LineDemands
+from attncli.maths.capacity.line.contradictions import Step
+from attncli.maths.capacity.line.signs import Signs
 
 SWEEPS = 500
 FAR = 1e300

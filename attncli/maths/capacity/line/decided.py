@@ -7,12 +7,12 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.line.asked import Array, LineDemands
-from attncli.maths.line.chain import chain_of, contradiction, least_gaps, places
-from attncli.maths.line.contradictions import LineProof, holds
-from attncli.maths.line.signs import Signs, signs, tree_links
-from attncli.maths.line.steps import SMALLEST, LineProgramme, Placed
-from attncli.maths.line.towers import Tower, is_solved, tower
+from attncli.maths.capacity.line.asked import Array, LineDemands
+from attncli.maths.capacity.line.chain import chain_of, contradiction, least_gaps, places
+from attncli.maths.capacity.line.contradictions import LineProof, holds
+from attncli.maths.capacity.line.signs import Signs, signs, tree_links
+from attncli.maths.capacity.line.steps import SMALLEST, LineProgramme, Placed
+from attncli.maths.capacity.line.towers import Tower, is_solved, tower
 
 MOST_TOKENS = 8192
 """Above, supports are not compared row by row: the tables of rows against rows take ten times n² numbers, 2.7 GB here."""

@@ -4,8 +4,14 @@ import math
 
 import numpy as np
 
-from attncli.maths.logits import Logits, blocks, deviation, largest_deviation, reference_row
-from attncli.maths.scaled import Array, Scaled, scaled
+from attncli.maths.residuals.logits import (
+    Logits,
+    blocks,
+    deviation,
+    largest_deviation,
+    reference_row,
+)
+from attncli.maths.residuals.scaled import Array, Scaled, scaled
 
 MODERATE = math.log2(300.0)
 """Largest log2 |E| for which e^E times any weight stays inside float range."""

@@ -25,6 +25,8 @@ class Registry:
     def __init__(self, kind: str, package: str) -> None:
         self.kind = kind
         self.package = package
+        self.found: dict[str, Callable[..., Any]] = {}
+        """What was asked for by name: reports ask for every row, and a folder need not be read so often."""
 
     def names(self) -> list[str]:
         """Public names, from file names alone, so that nothing heavy is imported to list or complete them."""
@@ -34,12 +36,13 @@ class Registry:
         return sorted(m.name for m in found if not m.ispkg and not m.name.startswith("_"))
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
-        module_name = name.replace("-", "_")
-        if module_name not in self.names():
-            raise unknown_name(self.kind, name, self.names())
-        module = importlib.import_module(f"{self.package}.{module_name}")
-        function: Callable[..., Any] = getattr(module, module_name)
-        return function
+        if name not in self.found:
+            module_name = name.replace("-", "_")
+            if module_name not in self.names():
+                raise unknown_name(self.kind, name, self.names())
+            module = importlib.import_module(f"{self.package}.{module_name}")
+            self.found[name] = getattr(module, module_name)
+        return self.found[name]
 
     def summary(self, name: str) -> str:
         """The first line of the thing's docstring."""

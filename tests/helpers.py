@@ -9,7 +9,7 @@ import numpy as np
 from oracles.network import log10_residuals
 from safetensors.numpy import save_file
 
-from attncli.maths.split import Split
+from attncli.maths.residuals.split import Split
 from attncli.networks.layer import block
 from attncli.networks.network_files import FileNetwork, metadata, tensors
 from attncli.networks.spec import NetworkSpec

@@ -55,6 +55,13 @@ def test_a_thing_is_its_function_untouched(toys: Registry) -> None:
     assert toys.summary("big_ball") == "What big_ball is."
 
 
+def test_a_folder_is_read_once_for_a_thing(toys: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A report looks its metric up for every row."""
+    assert toys["car"] is toys["car"]
+    monkeypatch.delattr(Registry, "names")
+    assert toys.summary("car") == "What car is."
+
+
 @pytest.mark.parametrize(
     "name", ["nested", "_private", "__init__", "", "car.py", "../car", "toybox.car"]
 )

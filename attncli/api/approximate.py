@@ -3,8 +3,12 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from attncli.api.asked.rank_head_studies import (
+    FitTaskOptions,
+    rank_head_study,
+    refuse_fits_and_tasks,
+)
 from attncli.api.question import How, question
-from attncli.api.rank_head_studies import FitTaskOptions, rank_head_study, refuse_fits_and_tasks
 from attncli.api.rehearsal import before_the_work
 from attncli.errors import UsageError, unknown_name
 from attncli.options.completion import completion
@@ -21,7 +25,7 @@ from attncli.options.task_options import KeptTraining
 from attncli.records import Report
 
 if TYPE_CHECKING:
-    from attncli.api.fit_studies import RealInputs
+    from attncli.api.asked.fit_studies import RealInputs
     from attncli.heads.head import Head
 
 FREE, EMBEDDINGS = "free", "embeddings"
@@ -109,8 +113,8 @@ def approximate(
     With --task rank-heads layers of heads are trained here instead, to pick the token nearest to a query on the sphere, after
     "On the benefits of rank in attention layers": at equal H · r, few heads of full rank against many of low rank.
     """
-    from attncli.api import fit_studies as runs
-    from attncli.api.chosen_patterns import choose
+    from attncli.api.asked import fit_studies as runs
+    from attncli.api.opened.chosen_patterns import choose
 
     check_gates([condition.metric for condition in how.conditions])
     refuse_contradictions(
@@ -127,7 +131,7 @@ def approximate(
         return excused(runs.verified(verify, how), search)
     request = request_of(patterns, search, precision)
     if heads is not None:
-        from attncli.api.head_surveys import surveyed
+        from attncli.api.asked.head_surveys import surveyed
 
         return surveyed(heads, patterns, texts, search, request, run, offline, how)
     head = None if module is None else runs.head_of(module, offline, how)
@@ -164,7 +168,7 @@ def real_inputs_of(
             "`inputs='embeddings'` goes with `module='MODEL:0.HEAD'`.",
             idle=["inputs"],
         )
-    from attncli.api.real_tokens import real_tokens
+    from attncli.api.asked.real_tokens import real_tokens
 
     return real_tokens(module, head, offline)
 

@@ -72,14 +72,14 @@ def at_hand(one: str | Report, reader: Reader) -> Report:
 
 
 def saved(path: str) -> Report:
-    from attncli.api.network_sources import report
+    from attncli.api.opened.network_sources import report
 
     return report(path, "compare")
 
 
 def measuring(by: str, pair: tuple[str | Report, str | Report], how: How) -> Reader:
     """Runs the command on a model; both are refused before the first run where they are none."""
-    from attncli.api.network_sources import named
+    from attncli.api.opened.network_sources import named
 
     words = command_line(by)
     for one in pair:

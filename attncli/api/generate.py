@@ -29,7 +29,7 @@ def generate_network(
     The file holds every part, so that all variants can be computed from it; switches such as --no-skip say which
     variant is meant, and `attn rank-collapse` then computes that one.
     """
-    from attncli.api.network_sources import spec_from
+    from attncli.api.opened.network_sources import spec_from
     from attncli.limits import require_memory
     from attncli.networks.network_files import metadata, tensors
     from attncli.networks.weights import GeneratedNetwork

@@ -151,8 +151,8 @@ def inspect_model(
         "batch": batch is not None,
     }
     others = [name for name, given in own.items() if given]
-    from attncli.api import network_sources as sources
-    from attncli.api.opened_models import refuse_at_once, refuse_beside_inputs
+    from attncli.api.opened import network_sources as sources
+    from attncli.api.opened.loaded_models import refuse_at_once, refuse_beside_inputs
 
     asker = "inspect_model(weights_only=True)" if weights_only else "inspect_model"
     because = ["weights_only"] * weights_only
@@ -166,7 +166,7 @@ def inspect_model(
             idle=["relevance"],
         )
     if attribute is not None:
-        from attncli.api.attribution_studies import attribution_study
+        from attncli.api.asked.attribution_studies import attribution_study
 
         others += [*["metric"] * bool(names), *["weights_only"] * weights_only]
         others += ["sweep"] * (sweep is not None)
@@ -185,19 +185,19 @@ def inspect_model(
             how.say,
         )
     elif sweep is not None:
-        from attncli.api.length_studies import length_study
+        from attncli.api.asked.length_studies import length_study
 
         others += [*["tokens"] * (tokens is not None), *["weights_only"] * weights_only]
         others += [name for name in (*heads.given(), *inputs.given()) if name in NO_LENGTHS]
         study = length_study(subject, sweep, names, heads, others, conditions, model, inputs, seed)
     elif weights_only:
-        from attncli.api.weight_studies import weights_study
+        from attncli.api.asked.weight_studies import weights_study
 
         others += [*["tokens"] * (tokens is not None)]
         others += [name for name in (*model.given(), *inputs.given()) if name != "offline"]
         study = weights_study(subject, names, heads, model.offline, others)
     else:
-        from attncli.api.head_studies import Asked, study_of
+        from attncli.api.asked.head_studies import Asked, study_of
 
         if pairs == 0:
             raise UsageError("`pairs=0`: it must be at least 1.")
@@ -229,7 +229,7 @@ def refuse_gates(conditions: "Sequence[Condition]", metric: Sequence[str], pairs
     """On metrics that this run does not measure, said before the model is loaded."""
     from attncli.gates import refuse_unmeasured
     from attncli.studies.heads.head_metrics import LINEAR_HEADS, choose, members
-    from attncli.studies.heads.linear_heads import COMPLETENESS
+    from attncli.studies.heads.judged.linear_heads import COMPLETENESS
 
     if conditions:
         others = [name for group in members().values() for name in group]

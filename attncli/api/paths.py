@@ -3,14 +3,14 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from attncli.api.question import MEASURING, How, question
-from attncli.api.rehearsal import before_the_work
-from attncli.api.task_path_studies import (
+from attncli.api.asked.task_path_studies import (
     PathTaskOptions,
     refuse_without_a_task,
     task_study,
     without_sizes,
 )
+from attncli.api.question import MEASURING, How, question
+from attncli.api.rehearsal import before_the_work
 from attncli.options.model_options import (
     InputOptions,
     ModelOptions,
@@ -57,7 +57,7 @@ def paths(
     conditions = how.conditions
     asked.refuse_contradictions(task.task)
     of_models = [*asked.for_models(), *model.given(), *inputs.given()]
-    from attncli.api import network_sources as sources
+    from attncli.api.opened import network_sources as sources
 
     subject = sources.named(source, "paths", how.output)
     if task.task is not None:
@@ -71,7 +71,7 @@ def paths(
         elif not asked.count:
             refuse_for_a_model(subject, network, run, *["skip=False"] * (not asked.skip))
         if asked.count:
-            from attncli.api.path_count_studies import count_study
+            from attncli.api.asked.path_count_studies import count_study
 
             study = count_study(subject, asked, network, run, of_models, model.offline)
         elif subject.is_model:
@@ -92,7 +92,7 @@ def network_study(
     conditions: "Sequence[Condition]",
 ) -> Callable[..., Report]:
     """Of synthetic networks, made here or in a file."""
-    from attncli.api import network_path_studies as path_runs
+    from attncli.api.asked import network_path_studies as path_runs
 
     if asked.of_single_paths:
         return path_runs.single_study(source, asked, network, run)
@@ -110,25 +110,25 @@ def model_study(
     say: Callable[[str], None],
 ) -> Callable[..., Report]:
     """Of a trained model; what is wrong with the words is said before torch is imported."""
-    from attncli.api.network_path_studies import DEFAULT_METRICS, wanted_metrics
-    from attncli.api.opened_models import refuse_at_once
+    from attncli.api.asked.network_path_studies import DEFAULT_METRICS, wanted_metrics
+    from attncli.api.opened.loaded_models import refuse_at_once
     from attncli.gates import refuse_unmeasured
 
     refuse_at_once(source)
     where = (model, inputs, network.tokens, run.seed or 0)
     if asked.sensitivity:
-        from attncli.api.sensitivity_studies import sensitivity_study
+        from attncli.api.asked.sensitivity_studies import sensitivity_study
         from attncli.studies.paths.sensitivity_rows import METRICS
 
         refuse_unmeasured(conditions, METRICS)
         return sensitivity_study(source, asked, *where, say)
     if asked.of_single_paths:
-        from attncli.api import model_path_studies as path_models
+        from attncli.api.asked import model_path_studies as path_models
 
         refuse_unmeasured(conditions, path_models.measured(asked))
         single = path_models.single_study if asked.by is None else path_models.study_by
         return single(source, asked, *where)
     metrics = wanted_metrics(asked.metric or DEFAULT_METRICS, conditions, of_model=True)
-    from attncli.api import model_path_studies as path_models
+    from attncli.api.asked import model_path_studies as path_models
 
     return path_models.model_study(source, asked, metrics, *where)

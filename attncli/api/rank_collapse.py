@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-from attncli.api.circle_studies import (
+from attncli.api.asked.circle_studies import (
     CollapseTaskOptions,
     circle_study,
     refuse_with_the_task,
@@ -161,7 +161,7 @@ def rank_collapse(
     }
     for_models = [*(name for name, on in flags.items() if on), *model_switches.given()]
     for_models += [*model.given(), *inputs.given()]
-    from attncli.api import network_sources as sources
+    from attncli.api.opened import network_sources as sources
 
     subject = sources.named(source, "rank_collapse", how.output)
     if asked.task is not None:
@@ -179,7 +179,7 @@ def rank_collapse(
             *["gradients"] * gradients,
         ]
         refuse_for_a_model(subject, network, run, *fixed)
-        from attncli.api.opened_models import collapse_study
+        from attncli.api.opened.loaded_models import collapse_study
 
         study = collapse_study(
             subject,
@@ -328,7 +328,7 @@ def curve_study(
     gates: bool,
 ) -> Callable[..., Report]:
     """The study of one network over its layers, generated or from a file."""
-    from attncli.api import network_sources as sources
+    from attncli.api.opened import network_sources as sources
     from attncli.gates import refuse_unmatched
     from attncli.studies.collapse.network_collapse import rank_collapse as curves
     from attncli.studies.collapse.network_gates import with_gates
@@ -358,7 +358,7 @@ def sweep_study(
     conditions: Sequence[Condition],
 ) -> Callable[..., Report]:
     """The study over a range of one size; every point is checked before the first one runs."""
-    from attncli.api import network_sources as sources
+    from attncli.api.opened import network_sources as sources
     from attncli.gates import refuse_unmatched
     from attncli.options.size_ranges import parse_sweep
     from attncli.studies.collapse.size_sweep import SWEPT, at, sweep

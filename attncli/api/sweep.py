@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 from attncli import gates
 from attncli.api.answers import Answer, answer
-from attncli.api.fingerprint import SOURCE, WRITTEN, Options
 from attncli.api.question import NO_CONFIGURATION, call_in_words, converted, parts_of, watched
-from attncli.api.sweep_items import ENDING, finished, models, reports_in, steps
-from attncli.api.sweep_runs import Judged, SweepPlan, run_all
+from attncli.api.swept.fingerprint import SOURCE, WRITTEN, Options
+from attncli.api.swept.sweep_items import ENDING, finished, models, reports_in, steps
+from attncli.api.swept.sweep_runs import Judged, SweepPlan, run_all
 from attncli.errors import InputError, UsageError, unknown_name
 from attncli.gates import Condition
 from attncli.options.declared import Option

@@ -153,7 +153,7 @@ def keep_parts(asked: Callable[..., Any], values: dict[str, Any], output: Any) -
         return
 
     def facts() -> str:
-        from attncli.api.fingerprint import WEIGHTS, fingerprint
+        from attncli.api.swept.fingerprint import WEIGHTS, fingerprint
 
         return fingerprint(command, values, but=WEIGHTS)
 

@@ -14,7 +14,7 @@ from attncli.heads.head_projections import (
     projection,
     query_norm,
 )
-from attncli.maths.factored import Factored
+from attncli.maths.matrices.factored import Factored
 from attncli.models.files.stored_tensors import Tensors
 
 EXTREME = 1e70

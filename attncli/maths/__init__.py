@@ -1,1 +1,13 @@
-"""Mathematics on numpy arrays, no input or output: the c+R arithmetic, norms, bounds, orders of convergence."""
+"""Mathematics on numpy arrays, no input or output.
+
+digits       numbers as people read them
+noise        is a difference more than noise?
+rounding     what float64, float32 and bfloat16 keep of a number
+rotary       rotary positions
+residuals    the c+R arithmetic: a common row and what varies, each with its own magnitude
+matrices     norms, products, and what is nearest
+bounds       the paper's bound on pure attention
+path_counts  how many paths a network has, in exact integers
+curves       which laws they follow, and how fast they move
+capacity     how wide a module must be for a pattern
+"""

@@ -2,8 +2,8 @@
 
 import math
 
-from attncli.maths.norms import Norm, log10_norm
-from attncli.maths.split import Split
+from attncli.maths.matrices.norms import Norm, log10_norm
+from attncli.maths.residuals.split import Split
 
 
 def log10_relative(state: Split, norm: Norm) -> float:

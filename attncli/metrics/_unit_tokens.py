@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from attncli.maths.scaled import Array
-from attncli.maths.split import Split
+from attncli.maths.residuals.scaled import Array
+from attncli.maths.residuals.split import Split
 
 BLOCK = 1 << 22
 """Cosines that are held at once."""

@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 
-from attncli.maths.split import Split
+from attncli.maths.residuals.split import Split
 from attncli.metrics import unit
 from attncli.metrics._unit_tokens import cosine_blocks, unit_tokens
 

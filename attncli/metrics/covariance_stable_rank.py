@@ -1,5 +1,5 @@
-from attncli.maths.norms import singular_values
-from attncli.maths.split import Split
+from attncli.maths.matrices.norms import singular_values
+from attncli.maths.residuals.split import Split
 from attncli.metrics import unit
 
 

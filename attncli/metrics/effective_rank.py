@@ -1,7 +1,7 @@
 import numpy as np
 
-from attncli.maths.norms import singular_values
-from attncli.maths.split import Split
+from attncli.maths.matrices.norms import singular_values
+from attncli.maths.residuals.split import Split
 from attncli.metrics import unit
 
 

@@ -1,5 +1,5 @@
-from attncli.maths.norms import composite_norm
-from attncli.maths.split import Split
+from attncli.maths.matrices.norms import composite_norm
+from attncli.maths.residuals.split import Split
 from attncli.metrics import unit
 from attncli.metrics._residual import log10_relative
 

@@ -1,7 +1,7 @@
 import math
 
-from attncli.maths.norms import composite_norm, log10_norm
-from attncli.maths.split import Split
+from attncli.maths.matrices.norms import composite_norm, log10_norm
+from attncli.maths.residuals.split import Split
 from attncli.metrics import unit
 
 

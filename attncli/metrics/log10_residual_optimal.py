@@ -3,9 +3,9 @@
 import math
 
 from attncli.errors import LimitError
-from attncli.maths.norms import composite_norm, log10_norm
-from attncli.maths.scaled import Array
-from attncli.maths.split import Split
+from attncli.maths.matrices.norms import composite_norm, log10_norm
+from attncli.maths.residuals.scaled import Array
+from attncli.maths.residuals.split import Split
 from attncli.metrics import unit
 
 MOST_NUMBERS = 2**17
@@ -33,7 +33,7 @@ def log10_residual_optimal(state: Split) -> float:
 
 def nearest_centre(matrix: Array) -> Array:
     """The row x [feature] that minimises ‖M - 1x^T‖_{1,∞}."""
-    from attncli.maths.nearest_row import (
+    from attncli.maths.matrices.nearest_row import (
         nearest_row,  # scipy's optimizers: 0.4 s to import, needed here alone
     )
 

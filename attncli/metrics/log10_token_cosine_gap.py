@@ -1,7 +1,7 @@
 import math
 
-from attncli.maths.norms import frobenius_norm, log10_norm
-from attncli.maths.split import Split, normalised
+from attncli.maths.matrices.norms import frobenius_norm, log10_norm
+from attncli.maths.residuals.split import Split, normalised
 from attncli.metrics import unit
 
 

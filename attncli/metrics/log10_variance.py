@@ -2,8 +2,8 @@ import math
 
 import numpy as np
 
-from attncli.maths.scaled import plus, scaled
-from attncli.maths.split import Split
+from attncli.maths.residuals.scaled import plus, scaled
+from attncli.maths.residuals.split import Split
 from attncli.metrics import unit
 
 

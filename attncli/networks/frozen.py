@@ -10,9 +10,17 @@ from functools import cached_property
 import numpy as np
 
 from attncli.errors import InputError
-from attncli.maths.logits import Logits
-from attncli.maths.scaled import Array, Scaled, common_exponent, plus, product, scaled, times
-from attncli.maths.split import Split, SplitParts, centred, together
+from attncli.maths.residuals.logits import Logits
+from attncli.maths.residuals.scaled import (
+    Array,
+    Scaled,
+    common_exponent,
+    plus,
+    product,
+    scaled,
+    times,
+)
+from attncli.maths.residuals.split import Split, SplitParts, centred, together
 from attncli.networks.layer import (
     APART,
     SAFE,

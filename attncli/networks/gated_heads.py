@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attncli.maths.plain_softmax import softmax_output
-from attncli.maths.scaled import Array, plus, scaled
-from attncli.maths.split import Split
+from attncli.maths.residuals.plain_softmax import softmax_output
+from attncli.maths.residuals.scaled import Array, plus, scaled
+from attncli.maths.residuals.split import Split
 from attncli.networks.layer import attention_logits, norm, per_head, with_head_bias
 from attncli.networks.positions import visible_rows
 from attncli.networks.spec import NetworkSpec

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from attncli.maths.plain_softmax import softmax_output
-from attncli.maths.scaled import Array, scaled
-from attncli.maths.split import Split
+from attncli.maths.residuals.plain_softmax import softmax_output
+from attncli.maths.residuals.scaled import Array, scaled
+from attncli.maths.residuals.split import Split
 from attncli.networks.layer import attention_logits
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import Switches

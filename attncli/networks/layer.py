@@ -6,17 +6,17 @@ from functools import partial
 import numpy as np
 
 from attncli.errors import InputError, Unresolved
-from attncli.maths.activations import ACTIVATIONS, gated
-from attncli.maths.logits import Logits, largest_deviation
-from attncli.maths.plain_softmax import softmax_output
-from attncli.maths.scaled import Array, Scaled, matmul, plus, scaled, times
-from attncli.maths.sinkhorn import sinkhorn_deviation, sinkhorn_output
-from attncli.maths.softmax import (
+from attncli.maths.residuals.activations import ACTIVATIONS, gated
+from attncli.maths.residuals.logits import Logits, largest_deviation
+from attncli.maths.residuals.plain_softmax import softmax_output
+from attncli.maths.residuals.scaled import Array, Scaled, matmul, plus, scaled, times
+from attncli.maths.residuals.sinkhorn import sinkhorn_deviation, sinkhorn_output
+from attncli.maths.residuals.softmax import (
     RESOLVED_BITS,
     reference_offset,
     softmax_deviation,
 )
-from attncli.maths.split import Split, SplitParts, normalised, together, with_bias
+from attncli.maths.residuals.split import Split, SplitParts, normalised, together, with_bias
 from attncli.networks.positions import rotated, visible_rows
 from attncli.networks.spec import NORM_EPSILON, NetworkSpec
 from attncli.networks.variants import FOR_MODELS_ONLY, Switches, require_known

@@ -16,7 +16,7 @@ import numpy as np
 
 from attncli.errors import InputError, UsageError
 from attncli.limits import whole_number
-from attncli.maths.scaled import Array
+from attncli.maths.residuals.scaled import Array
 from attncli.networks.spec import KINDS, NetworkSpec
 from attncli.networks.variants import SETS, VARIANTS
 from attncli.networks.weights import Layer, Network

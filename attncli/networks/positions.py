@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.scaled import Array, Scaled, scaled
+from attncli.maths.residuals.scaled import Array, Scaled, scaled
 from attncli.networks.spec import ROPE_BASE
 
 

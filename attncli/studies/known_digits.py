@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from attncli.maths.digits import number
-from attncli.maths.scaled import Array
-from attncli.maths.split import Split
+from attncli.maths.residuals.scaled import Array
+from attncli.maths.residuals.split import Split
 
 MOVES = 2.0
 """The sample may by chance be smaller than the rounding that it stands for."""

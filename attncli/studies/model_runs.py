@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from attncli.carried.exact.split_run import exact_code, run_exactly
 from attncli.carried.exact.split_tensor import SplitTensor
 from attncli.errors import InputError
-from attncli.maths.scaled import Array
-from attncli.maths.split import Split
+from attncli.maths.residuals.scaled import Array
+from attncli.maths.residuals.split import Split
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.quiet import quiet
 from attncli.networks.variants import Switches

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from attncli.errors import InputError, Unresolved
 from attncli.limits import require_finishable, require_memory
 from attncli.maths import bounds
-from attncli.maths.activations import STEEPEST
-from attncli.maths.logits import BLOCK_ELEMENTS
-from attncli.maths.split import Split
+from attncli.maths.residuals.activations import STEEPEST
+from attncli.maths.residuals.logits import BLOCK_ELEMENTS
+from attncli.maths.residuals.split import Split
 from attncli.networks.layer import block
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import Switches

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from attncli.api.sweep_items import remove_leftovers
+from attncli.api.swept.sweep_items import remove_leftovers
 from attncli.writing.whole_files import write_whole
 
 

@@ -29,8 +29,8 @@ from attncli.metrics.attention._totals import measured
 from attncli.models.inputs.repeated import repeated_tokens
 from attncli.models.random.random_models import build
 from attncli.studies.heads.head_metrics import choose
-from attncli.studies.heads.head_runs import Wanted, look
-from attncli.studies.heads.uniform_null import UniformNull
+from attncli.studies.heads.passes.head_runs import Wanted, look
+from attncli.studies.heads.passes.uniform_null import UniformNull
 from attncli.watching.blocks import find_stacks
 
 REPEATS = 4

@@ -20,14 +20,14 @@ from typing import Any
 
 import torch
 
-from attncli.api.head_studies import proved
+from attncli.api.asked.head_studies import proved
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.quiet import quiet
 from attncli.models.random.random_models import build
 from attncli.studies.heads.head_metrics import choose
-from attncli.studies.heads.head_runs import Wanted, look
 from attncli.studies.heads.model_heads import HeadPlan, HeadSubject
-from attncli.studies.heads.uniform_null import UniformNull
+from attncli.studies.heads.passes.head_runs import Wanted, look
+from attncli.studies.heads.passes.uniform_null import UniformNull
 
 KINDS = ("qwen3_next",)
 TOKENS = int(os.environ.get("BENCH_TOKENS", "16384"))

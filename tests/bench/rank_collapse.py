@@ -22,7 +22,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from attncli.maths.split import Split
+from attncli.maths.residuals.split import Split
 from attncli.networks.layer import block
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import VARIANTS

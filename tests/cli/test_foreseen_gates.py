@@ -20,9 +20,9 @@ def no_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Whatever would begin the work fails."""
     monkeypatch.chdir(tmp_path)
     places = (
-        "attncli.api.opened_models.loaded_for_ablation",
-        "attncli.api.head_studies.load",
-        "attncli.api.model_path_studies.load",
+        "attncli.api.opened.loaded_models.loaded_for_ablation",
+        "attncli.api.asked.head_studies.load",
+        "attncli.api.asked.model_path_studies.load",
         "attncli.studies.collapse.network_collapse.measure",
         "attncli.studies.collapse.size_sweep.measure",
         "attncli.api.sweep.run_all",

@@ -8,7 +8,7 @@ import pytest
 import torch
 from commands import ONE, SMALL, attn
 
-from attncli.api.network_sources import TAKES
+from attncli.api.opened.network_sources import TAKES
 from attncli.cli.spelling import as_typed
 from attncli.models.sources import WORDS, Kind, parse
 

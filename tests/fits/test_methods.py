@@ -14,8 +14,8 @@ from attncli.fits._codes import code
 from attncli.fits._losses import likelihood, margin, setting
 from attncli.fits._search import cheapest, find_width, one_fit, try_width
 from attncli.fits.cyclic import product_coefficients
-from attncli.maths.growth import fit_laws
-from attncli.maths.widths import circle_logit_scale
+from attncli.maths.capacity.widths import circle_logit_scale
+from attncli.maths.curves.growth import fit_laws
 from attncli.patterns import build
 
 

@@ -52,9 +52,9 @@ def load_everything() -> None:
     import torch
     import transformers  # noqa: F401
 
-    import attncli.api.head_studies
-    import attncli.api.model_path_studies
-    import attncli.api.opened_models
+    import attncli.api.asked.head_studies
+    import attncli.api.asked.model_path_studies
+    import attncli.api.opened.loaded_models
     import attncli.cli.app
     import attncli.studies.approximate.verify_fit
     import attncli.studies.heads.saved_maps  # noqa: F401

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from attncli.errors import InputError
-from attncli.maths.activations import ACTIVATIONS, STEEPEST, gated
-from attncli.maths.scaled import aligned, scaled
-from attncli.maths.split import SplitParts
+from attncli.maths.residuals.activations import ACTIVATIONS, STEEPEST, gated
+from attncli.maths.residuals.scaled import aligned, scaled
+from attncli.maths.residuals.split import SplitParts
 
 
 def exact(name: str, x: mpmath.mpf) -> mpmath.mpf:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from attncli.maths import bounds
-from attncli.maths.norms import composite_norm, infinity_norm, one_norm
-from attncli.maths.split import Split
+from attncli.maths.matrices.norms import composite_norm, infinity_norm, one_norm
+from attncli.maths.residuals.split import Split
 from attncli.metrics.log10_residual_norm import log10_residual_norm
 from attncli.networks.layer import block
 from attncli.networks.spec import NetworkSpec

@@ -1,6 +1,6 @@
 import pytest
 
-from attncli.maths.convergence import late_order, orders
+from attncli.maths.curves.convergence import late_order, orders
 
 CUBIC = [-0.5 * 3.0**layer for layer in range(8)]
 LINEAR = [-1.5 * layer for layer in range(8)]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attncli.maths.depth_growth import falls, growth, plateaus
+from attncli.maths.curves.depth_growth import falls, growth, plateaus
 
 LAYERS = np.arange(1.0, 13.0)
 

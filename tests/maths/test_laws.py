@@ -2,8 +2,8 @@
 
 import pytest
 
-from attncli.maths.growth import fit_laws
-from attncli.maths.laws import RATES, law_at
+from attncli.maths.curves.growth import fit_laws
+from attncli.maths.curves.laws import RATES, law_at
 
 
 @pytest.mark.parametrize("exponent", [0.0, 0.3, 1.0])

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from attncli.fits import FitRequest
 from attncli.fits._line import tolerances
 from attncli.fits._search import narrowest
-from attncli.maths.least_widths import (
+from attncli.maths.capacity.least_widths import (
     LeastWidth,
     budgeted,
     face_chain,
@@ -20,7 +20,7 @@ from attncli.maths.least_widths import (
     spectral_logits,
     spectral_width,
 )
-from attncli.maths.line.asked import LineDemands, Tolerances, necessary
+from attncli.maths.capacity.line.asked import LineDemands, Tolerances, necessary
 from attncli.patterns import build
 
 LIMITS = Tolerances(math.log(1.2), math.log(0.2), 0.01)

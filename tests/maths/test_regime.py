@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from attncli.maths.decays import explained
-from attncli.maths.regime import regime, told_order
+from attncli.maths.curves.decays import explained
+from attncli.maths.curves.regime import regime, told_order
 
 CUBIC = [-0.5 * 3.0**layer for layer in range(8)]
 LINEAR = [-1.5 * layer for layer in range(8)]

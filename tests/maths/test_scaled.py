@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncli.maths.scaled import (
+from attncli.maths.residuals.scaled import (
     Scaled,
     aligned,
     expm1_scaled,

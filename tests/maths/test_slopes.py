@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from attncli.maths.slopes import slopes
+from attncli.maths.curves.slopes import slopes
 
 
 def test_against_scipy() -> None:

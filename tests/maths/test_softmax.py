@@ -4,11 +4,11 @@ import mpmath
 import numpy as np
 import pytest
 
-from attncli.maths.logits import Logits, bias_rows, blocks
-from attncli.maths.plain_softmax import softmax_output
-from attncli.maths.scaled import aligned, scaled
-from attncli.maths.sinkhorn import sinkhorn_deviation
-from attncli.maths.softmax import reference_offset, softmax_deviation
+from attncli.maths.residuals.logits import Logits, bias_rows, blocks
+from attncli.maths.residuals.plain_softmax import softmax_output
+from attncli.maths.residuals.scaled import aligned, scaled
+from attncli.maths.residuals.sinkhorn import sinkhorn_deviation
+from attncli.maths.residuals.softmax import reference_offset, softmax_deviation
 
 TOKENS = 5
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncli.maths.scaled import aligned, scaled
-from attncli.maths.split import Split, normalised
+from attncli.maths.residuals.scaled import aligned, scaled
+from attncli.maths.residuals.split import Split, normalised
 
 
 def exact_norm(row: list[mpmath.mpf], epsilon: float, centre: bool) -> list[mpmath.mpf]:

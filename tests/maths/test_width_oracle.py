@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from attncli.maths.least_widths import (
+from attncli.maths.capacity.least_widths import (
     budgeted,
     face_chain,
     least_logits,
@@ -17,9 +17,9 @@ from attncli.maths.least_widths import (
     shattered,
     spectral_width,
 )
-from attncli.maths.line.asked import LineDemands, Tolerances, necessary
-from attncli.maths.line.decided import decided
-from attncli.maths.rows_apart import rows_apart
+from attncli.maths.capacity.line.asked import LineDemands, Tolerances, necessary
+from attncli.maths.capacity.line.decided import decided
+from attncli.maths.capacity.rows_apart import rows_apart
 
 NEARLY = 1.0 + 1e-9
 Asked = tuple[LineDemands, float, float]

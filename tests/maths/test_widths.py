@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncli.maths import widths
-from attncli.maths.growth import fit_laws
+from attncli.maths.capacity import widths
+from attncli.maths.curves.growth import fit_laws
 
 
 def test_the_papers_bound_as_stated() -> None:

@@ -8,11 +8,11 @@ import pytest
 from scipy.optimize import linprog
 
 from attncli.errors import LimitError
-from attncli.maths.nearest_row import nearest_row
-from attncli.maths.norms import composite_norm, log10_norm
-from attncli.maths.programme import level_below
-from attncli.maths.scaled import Scaled, scaled
-from attncli.maths.split import Split
+from attncli.maths.matrices.nearest_row import nearest_row
+from attncli.maths.matrices.norms import composite_norm, log10_norm
+from attncli.maths.matrices.programme import level_below
+from attncli.maths.residuals.scaled import Scaled, scaled
+from attncli.maths.residuals.split import Split
 from attncli.metrics import METRICS, definition
 from attncli.metrics.log10_residual_optimal import nearest_centre
 

@@ -12,7 +12,7 @@ from transformers.models.audio_spectrogram_transformer.modeling_audio_spectrogra
     ASTLayer,
 )
 
-from attncli.api.opened_models import collapse_study
+from attncli.api.opened.loaded_models import collapse_study
 from attncli.carried.exact.split_tensor import RULES
 from attncli.errors import InputError
 from attncli.models.loading.body import body_of

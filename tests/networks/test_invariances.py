@@ -5,7 +5,7 @@ import pytest
 from helpers import ALL_VARIANTS, final_state
 
 from attncli.maths.bounds import log10_attention_constant, log10_mlp_constant
-from attncli.maths.split import Split
+from attncli.maths.residuals.split import Split
 from attncli.metrics.log10_residual_frobenius import log10_residual_frobenius
 from attncli.metrics.log10_residual_norm import log10_residual_norm
 from attncli.networks.layer import block
@@ -78,7 +78,7 @@ def test_equal_tokens_stay_equal() -> None:
 
 def test_small_blocks_of_logits_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = final_state(SPEC, "transformer").states
-    monkeypatch.setattr("attncli.maths.logits.BLOCK_ELEMENTS", 20)
+    monkeypatch.setattr("attncli.maths.residuals.logits.BLOCK_ELEMENTS", 20)
     parts = final_state(SPEC, "transformer").states
     np.testing.assert_allclose(parts.value(), whole.value(), rtol=1e-12)
 

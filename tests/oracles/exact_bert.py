@@ -1,15 +1,13 @@
 """Tiny BERT, GPT-2 and ViT models in arbitrary precision: the residual to rank 1 far below what float64 resolves.
 
-The attention and the residual are those of `oracles.network`, in plain loops over mpmath numbers; what the switches mean is
+The attention and the residual are those of `oracles.network`, in plain loops over numbers of MPFR; what the switches mean is
 `oracles.forwards.common`. States are numpy arrays of such numbers. Meant for about 6 tokens, 8 features, 2 heads.
 """
 
-import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-import mpmath  # type: ignore[import-untyped]
 import numpy as np
 
 from . import network
@@ -62,7 +60,7 @@ def log10_residuals(model: Any, inputs: Any, switches: Any) -> list[float]:
 def states(model: Any, inputs: Any, switches: Any, digits: int | None) -> list[Any]:
     """[token, feature] before the first block and after each; in floats if `digits` is None."""
     number = numbers(digits)
-    net = READERS[model.config.model_type](model, inputs, number, digits)
+    net = READERS[model.config.model_type](model, inputs, number)
     found = [net.x]
     for layer in net.layers:
         found.append(block(found[-1], layer, net, switches, number))
@@ -107,31 +105,24 @@ def exact(values: Array, number: Number) -> Any:
     return np.vectorize(number.convert, otypes=[object])(values)
 
 
-def gelu(number: Number, digits: int | None) -> Function:
+def gelu(number: Number) -> Function:
     """x Φ(x), by the error function."""
-    erf = math.erf if digits is None else precise_erf(digits)
     root = number.sqrt(number.convert(2))
-    return lambda x: x * (1 + number.convert(erf(x / root))) / 2
+    return lambda x: x * (1 + number.erf(x / root)) / 2
 
 
-def precise_erf(digits: int) -> Function:
-    context = mpmath.MPContext()
-    context.dps = digits
-    return context.erf
-
-
-def gelu_new(number: Number, digits: int | None) -> Function:
+def gelu_new(number: Number) -> Function:
     """Its approximation by tanh."""
     return partial(network.activate, kind="gelu", number=number)
 
 
-ACTIVATIONS: Mapping[str, Callable[[Number, int | None], Function]] = {
+ACTIVATIONS: Mapping[str, Callable[[Number], Function]] = {
     "gelu": gelu,
     "gelu_new": gelu_new,
 }
 
 
-def read_bert(model: Any, inputs: Any, number: Number, digits: int | None) -> Network:
+def read_bert(model: Any, inputs: Any, number: Number) -> Network:
     config, w = model.config, weights(model)
     ids, types = only(inputs, "input_ids", "token_type_ids")
     word, position, kind = (
@@ -153,11 +144,11 @@ def read_bert(model: Any, inputs: Any, number: Number, digits: int | None) -> Ne
         read_layer(w, f"encoder.layer.{layer}.", names, config.num_attention_heads, number)
         for layer in range(config.num_hidden_layers)
     ]
-    activation = ACTIVATIONS[config.hidden_act](number, digits)
+    activation = ACTIVATIONS[config.hidden_act](number)
     return Network(x, layers, True, "none", activation, config.layer_norm_eps)
 
 
-def read_gpt2(model: Any, inputs: Any, number: Number, digits: int | None) -> Network:
+def read_gpt2(model: Any, inputs: Any, number: Number) -> Network:
     config, w = model.config, weights(model)
     (ids,) = only(inputs, "input_ids")
     x = exact(w["wte.weight"][ids], number) + exact(w["wpe.weight"][: len(ids)], number)
@@ -167,7 +158,7 @@ def read_gpt2(model: Any, inputs: Any, number: Number, digits: int | None) -> Ne
         names = {name: name for name in ("q", "k", "v", "o", "in", "out")}
         names |= {"norm_1": "ln_1", "norm_2": "ln_2"}
         layers.append(read_layer(own, "", names, config.n_head, number))
-    activation = ACTIVATIONS[config.activation_function](number, digits)
+    activation = ACTIVATIONS[config.activation_function](number)
     return Network(x, layers, False, "causal", activation, config.layer_norm_epsilon)
 
 
@@ -186,7 +177,7 @@ def as_linear_layers(w: Weights, prefix: str) -> Weights:
     return own
 
 
-def read_vit(model: Any, inputs: Any, number: Number, digits: int | None) -> Network:
+def read_vit(model: Any, inputs: Any, number: Number) -> Network:
     config, w = model.config, weights(model)
     (pixels,) = only(inputs, "pixel_values")
     kernel = w["embeddings.patch_embeddings.projection.weight"]  # [feature, channel, row, column]
@@ -206,7 +197,7 @@ def read_vit(model: Any, inputs: Any, number: Number, digits: int | None) -> Net
         read_layer(w, f"layers.{layer}.", names, config.num_attention_heads, number)
         for layer in range(config.num_hidden_layers)
     ]
-    activation = ACTIVATIONS[config.hidden_act](number, digits)
+    activation = ACTIVATIONS[config.hidden_act](number)
     return Network(x, layers, False, "none", activation, config.layer_norm_eps)
 
 

@@ -1,6 +1,6 @@
 """Slow, direct evaluation of a network file, by the semantics that `attncli.networks` states and none of its code.
 
-Plain loops over Python lists. The same code runs on floats and on mpmath numbers; a `Number` supplies the few
+Plain loops over Python lists. The same code runs on floats and on numbers of MPFR; a `Number` supplies the few
 operations that differ between them.
 """
 
@@ -11,11 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import mpmath  # type: ignore[import-untyped]
+import gmpy2
 import numpy as np
 from numpy.typing import NDArray
 
-Scalar = Any  # float or mpf
+Scalar = Any  # float or mpfr
 Vector = list[Scalar]
 Matrix = list[Vector]
 Layer = dict[str, Any]  # tensor name without "layers.{l}." -> nested lists of scalars
@@ -32,17 +32,19 @@ class Number(NamedTuple):
     tanh: Function
     cos: Function
     sin: Function
+    erf: Function
     log10: Function
     pi: Scalar
 
 
 def numbers(digits: int | None) -> Number:
-    """Floats if None, else mpmath numbers of so many decimal digits (in their own context)."""
-    n: Any = math if digits is None else mpmath.MPContext()
-    if digits is not None:
-        n.dps = digits
-    conversion = float if digits is None else n.convert  # both exact
-    return Number(conversion, n.exp, n.sqrt, n.tanh, n.cos, n.sin, n.log10, +n.pi)
+    """Floats if None, else numbers of so many decimal digits: all arithmetic from here on, until this is asked anew."""
+    if digits is None:
+        n: Any = math
+        return Number(float, n.exp, n.sqrt, n.tanh, n.cos, n.sin, n.erf, n.log10, n.pi)
+    n = gmpy2
+    n.set_context(n.context(precision=math.ceil(digits * math.log2(10)) + 8))
+    return Number(n.mpfr, n.exp, n.sqrt, n.tanh, n.cos, n.sin, n.erf, n.log10, n.const_pi())
 
 
 def read(path: str | Path) -> tuple[dict[str, NDArray[np.float64]], Settings]:

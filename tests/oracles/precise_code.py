@@ -1,4 +1,4 @@
-"""A model's own code in arbitrary precision: a tensor of mpmath numbers in place of its stream.
+"""A model's own code in arbitrary precision: a tensor of numbers of MPFR in place of its stream.
 
 Nothing is carried apart and nothing is clever: every function is done entry by entry on numbers of so many digits that
 what subtraction leaves of a residual still has all of float64's. So it shares no formula with what it checks.
@@ -28,7 +28,7 @@ class Done(Exception):
 
 
 class Precise(torch.Tensor):
-    """A float64 tensor to all who look at it from outside; inside an object array of mpmath numbers."""
+    """A float64 tensor to all who look at it from outside; inside an object array of numbers of MPFR."""
 
     values: Any
     number: network.Number
@@ -93,7 +93,7 @@ def lifted(value: Any, number: network.Number) -> Any:
 
 def precise(array: Any, number: network.Number) -> Any:
     found = np.empty(array.shape, dtype=object)
-    found[...] = np.vectorize(number.convert, otypes=[object])(array) if array.size else array
+    found.ravel()[:] = [number.convert(value) for value in array.ravel().tolist()]
     return found
 
 
@@ -192,9 +192,8 @@ def gelu(number: Any, x: Any, approximate: str = "none") -> Any:
     if approximate != "none":
         root = number.sqrt(2 / number.pi)
         return x * (1 + tanh(number, (x + x**3 * number.convert(0.044715)) * root)) / 2
-    erf = number.convert(1).context.erf
     root = number.sqrt(number.convert(2))
-    return each(lambda value: value * (1 + erf(value / root)) / 2)(x)
+    return each(lambda value: value * (1 + number.erf(value / root)) / 2)(x)
 
 
 @op("rsqrt")

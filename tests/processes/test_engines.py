@@ -285,7 +285,7 @@ def test_reports_at_an_address(nets: Path) -> None:
 def test_addresses_hold_a_file_or_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     from fsspec.implementations.memory import MemoryFileSystem
 
-    from attncli.api.sweep_items import finished, reports_in
+    from attncli.api.swept.sweep_items import finished, reports_in
     from attncli.stored.addresses import bytes_at, put_whole, remove
 
     place = "memory://sweep/a/net-1.json"
@@ -342,7 +342,7 @@ def test_evicted_is_what_was_downloaded_for_this(
     nets: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Never what the cache held before, and nothing that is no model of the hub."""
-    from attncli.api import sweep_runs
+    from attncli.api.swept import sweep_runs
     from attncli.models.files import hub_cache
 
     removed: list[str] = []

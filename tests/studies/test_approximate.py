@@ -10,8 +10,8 @@ from safetensors.numpy import load_file, save_file
 from attncli.errors import AttnError, InputError
 from attncli.fits import FitRequest
 from attncli.fits._module_files import metadata, read_fits, tensors
+from attncli.maths.capacity.widths import sufficient_width
 from attncli.maths.digits import number
-from attncli.maths.widths import sufficient_width
 from attncli.patterns import build
 from attncli.records import Report
 from attncli.studies.approximate.frontier import frontier

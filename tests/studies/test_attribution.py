@@ -10,7 +10,7 @@ from commands import attn
 from small_checkpoints import saved
 
 from attncli.errors import UsageError
-from attncli.studies.heads.token_choices import position_of
+from attncli.studies.heads.attributed.token_choices import position_of
 from attncli.studies.paths import path_subject
 
 torch.set_num_threads(1)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from attncli.maths.scaled import scaled
-from attncli.maths.split import Split
+from attncli.maths.residuals.scaled import scaled
+from attncli.maths.residuals.split import Split
 from attncli.records import Report, Row
 from attncli.render import FORMATS
 from attncli.studies.circle import circle_runs

@@ -6,7 +6,7 @@ import pytest
 from commands import attn
 
 from attncli.records import Row
-from attncli.studies.heads.extreme_heads import extremes_in_words
+from attncli.studies.heads.rows.extreme_heads import extremes_in_words
 
 
 def row(head: int, value: float | None, metric: str = "sink", **keys: str | float) -> Row:

@@ -3,18 +3,18 @@
 import numpy as np
 import pytest
 
-from attncli.maths.growth import Law, fit_laws
+from attncli.maths.curves.growth import Law, fit_laws
 from attncli.records import Finding, Row
 from attncli.studies.approximate.width_growth import in_short, in_words
 from attncli.studies.collapse.model_collapse import headline as collapse_headline
 from attncli.studies.collapse.model_collapse import in_words as regime_of
-from attncli.studies.heads.attribution_rows import (
+from attncli.studies.heads.attributed.attribution_rows import (
     LIFT,
     OF_CONSTANTS,
     SHARE,
     ChosenToken,
 )
-from attncli.studies.heads.attribution_rows import headline as attribution_headline
+from attncli.studies.heads.attributed.attribution_rows import headline as attribution_headline
 from attncli.studies.trajectories import EXACT, RESIDUAL, Ensemble, Trajectory
 
 LENGTHS = [16.0, 32.0, 64.0, 128.0, 256.0, 512.0]

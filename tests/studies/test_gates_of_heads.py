@@ -12,8 +12,8 @@ from commands import attn as command
 from torch import Tensor, nn
 
 import attncli as attn
-from attncli.maths.split import Split
-from attncli.metrics.attention import function
+from attncli.maths.residuals.split import Split
+from attncli.metrics.attention import ATTENTION
 from attncli.metrics.attention._gates import Gates
 from attncli.networks.gated_heads import gated_heads
 from attncli.networks.layer import attention
@@ -61,7 +61,7 @@ def test_metrics_are_what_their_definitions_say(width: int) -> None:
     sink = np.where(np.arange(9) == 0, np.nan, stream.uniform(size=(3, 9)))
     expected = by_hand(gate, context, into, sink)
     for name in gate_metrics():
-        found = function(name)(Gates(gate, context, into, sink))
+        found = ATTENTION[name](Gates(gate, context, into, sink))
         assert found.tolist() == pytest.approx(expected[name], rel=1e-9), name
 
 
@@ -69,14 +69,14 @@ def test_extremes() -> None:
     context, into = np.ones((1, 6, 2)), np.ones((1, 2, 3))
     sink = np.linspace(0.0, 1.0, 6)[None]
     still = Gates(np.full((1, 6, 2), 0.3), context, into, sink)
-    assert function("gate_effect")(still) == pytest.approx(0.0, abs=1e-12)
-    assert function("gate_sparsity")(still) == pytest.approx(0.0, abs=1e-12)
-    assert np.isnan(function("gate_sink_correlation")(still))
+    assert ATTENTION["gate_effect"](still) == pytest.approx(0.0, abs=1e-12)
+    assert ATTENTION["gate_sparsity"](still) == pytest.approx(0.0, abs=1e-12)
+    assert np.isnan(ATTENTION["gate_sink_correlation"](still))
     shuts = Gates(np.repeat(1.0 - sink[..., None], 2, axis=2), context, into, sink)
-    assert function("gate_sink_correlation")(shuts) == pytest.approx(-1.0)
+    assert ATTENTION["gate_sink_correlation"](shuts) == pytest.approx(-1.0)
     shut = Gates(np.zeros((1, 6, 2)), context, into, sink)
-    assert function("gate_closed")(shut) == 1.0
-    assert np.isnan(function("gate_effect")(shut))
+    assert ATTENTION["gate_closed"](shut) == 1.0
+    assert np.isnan(ATTENTION["gate_effect"](shut))
 
 
 def qwen() -> Any:

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from attncli.records import Row, Scalar
-from attncli.studies.heads.head_findings import findings
-from attncli.studies.heads.head_roles import heads_of
+from attncli.studies.heads.judged.head_findings import findings
+from attncli.studies.heads.judged.head_roles import heads_of
 
 EVEN = {"sink_max": 0.05, "head_contribution": 0.25, "induction": 0.03}
 

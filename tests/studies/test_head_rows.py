@@ -7,8 +7,8 @@ import torch
 
 from attncli.metrics.activations._state import Peak
 from attncli.records import Row
-from attncli.studies.heads.head_rows import Observed, head_rows, state_rows, unsettled_spectra
-from attncli.studies.heads.head_runs import Seen
+from attncli.studies.heads.passes.head_runs import Seen
+from attncli.studies.heads.rows.head_rows import Observed, head_rows, state_rows, unsettled_spectra
 from attncli.watching import Site
 
 SITE = Site("h", 2, "self", "full", "h.2.attn")

@@ -25,10 +25,10 @@ from attncli.models.loading.load import Checkpoint
 from attncli.models.loading.twins import random_twin
 from attncli.records import Report, Row
 from attncli.studies.heads.head_metrics import DEFAULT_HEADS, choose
-from attncli.studies.heads.head_runs import Observer, Seen, Wanted, look
+from attncli.studies.heads.judged.roles import INDUCTION, MIXED, SINK, role_of
 from attncli.studies.heads.model_heads import HeadPlan, HeadSubject, inspect_model
-from attncli.studies.heads.roles import INDUCTION, MIXED, SINK, role_of
-from attncli.studies.heads.uniform_null import UniformNull
+from attncli.studies.heads.passes.head_runs import Observer, Seen, Wanted, look
+from attncli.studies.heads.passes.uniform_null import UniformNull
 from attncli.watching import Site, prove
 from attncli.watching.blocks import find_stacks
 

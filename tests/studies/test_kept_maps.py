@@ -5,8 +5,8 @@ import json
 import numpy as np
 import torch
 
-from attncli.studies.heads.kept_maps import MOST_CELLS, KeptMaps, bytes_needed, coarser
-from attncli.studies.heads.token_names import TokenNames
+from attncli.studies.heads.kept.kept_maps import MOST_CELLS, KeptMaps, bytes_needed, coarser
+from attncli.studies.heads.rows.token_names import TokenNames
 from attncli.watching import Shape, Site, Strip
 
 SITE = Site("h", 2, "self", "sliding", "h.2.attn")

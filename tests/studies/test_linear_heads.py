@@ -9,7 +9,7 @@ import torch
 
 import attncli as attn
 from attncli import gates
-from attncli.api import head_studies
+from attncli.api.asked import head_studies
 from attncli.api.inspect_model import refuse_gates
 from attncli.errors import InputError, NoAttention, UsageError
 from attncli.records import Report, Row

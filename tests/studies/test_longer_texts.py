@@ -15,8 +15,8 @@ from attncli.models.quiet import quiet
 from attncli.models.random.dummy_inputs import example_inputs
 from attncli.models.random.random_models import build
 from attncli.studies.heads.head_metrics import members
-from attncli.studies.heads.head_runs import Observer, Seen, Wanted, look
-from attncli.studies.heads.uniform_null import UniformNull
+from attncli.studies.heads.passes.head_runs import Observer, Seen, Wanted, look
+from attncli.studies.heads.passes.uniform_null import UniformNull
 from attncli.studies.model_runs import own_precision
 from attncli.watching import Shape, Site, Strip, in_rounds, prove, streaming
 from attncli.watching.blocks import find_stacks

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from attncli.errors import InputError
-from attncli.maths.split import Split
+from attncli.maths.residuals.split import Split
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import VARIANTS
 from attncli.networks.weights import GeneratedNetwork

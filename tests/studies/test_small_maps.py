@@ -17,8 +17,8 @@ from transformers import AutoModel
 import attncli
 from attncli.records import Row
 from attncli.render.page.tiles import STEPS
-from attncli.studies.heads.kept_maps import coarser
-from attncli.studies.heads.small_maps import (
+from attncli.studies.heads.kept.kept_maps import coarser
+from attncli.studies.heads.kept.small_maps import (
     HELD,
     LARGEST,
     ROOM,
@@ -27,7 +27,7 @@ from attncli.studies.heads.small_maps import (
     of_layers,
     side_of,
 )
-from attncli.studies.heads.token_names import TokenNames
+from attncli.studies.heads.rows.token_names import TokenNames
 from attncli.watching import Shape, Site, Strip
 
 SITE = Site("h", 2, "self", "full", "h.2.attn")

@@ -13,12 +13,12 @@ from small_checkpoints import model_of, saved
 from attncli.models.inputs.texts import ModelInput, labels_of_decoder
 from attncli.records import Row
 from attncli.render._cells import paired
-from attncli.studies.heads.head_rows import Observed
-from attncli.studies.heads.head_runs import Seen, Wanted, look
-from attncli.studies.heads.strongest_pairs import StrongestQueries
-from attncli.studies.heads.token_names import TokenNames
-from attncli.studies.heads.token_pairs import pair_rows
-from attncli.studies.heads.uniform_null import UniformNull
+from attncli.studies.heads.passes.head_runs import Seen, Wanted, look
+from attncli.studies.heads.passes.strongest_pairs import StrongestQueries
+from attncli.studies.heads.passes.uniform_null import UniformNull
+from attncli.studies.heads.rows.head_rows import Observed
+from attncli.studies.heads.rows.token_names import TokenNames
+from attncli.studies.heads.rows.token_pairs import pair_rows
 from attncli.watching import Site, Strip
 from attncli.watching.blocks import find_stacks
 

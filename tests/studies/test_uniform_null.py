@@ -6,8 +6,8 @@ from torch import Tensor
 
 from attncli.metrics.attention import ATTENTION, nature
 from attncli.metrics.attention._totals import Values, measured
-from attncli.studies.heads import uniform_null
-from attncli.studies.heads.uniform_null import SCATTERED, Spans, UniformNull
+from attncli.studies.heads.passes import uniform_null
+from attncli.studies.heads.passes.uniform_null import SCATTERED, Spans, UniformNull
 from attncli.watching import Strip
 
 torch.set_num_threads(1)

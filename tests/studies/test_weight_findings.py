@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from attncli.heads.census import census
 from attncli.records import Row
-from attncli.studies.heads.weight_findings import findings
+from attncli.studies.heads.judged.weight_findings import findings
 
 
 def heads(metric: str, values: Sequence[float]) -> list[Row]:

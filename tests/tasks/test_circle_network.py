@@ -10,8 +10,8 @@ import torch
 from oracles import circle as oracle
 
 from attncli.errors import Unresolved, UsageError
-from attncli.maths.scaled import Array
-from attncli.maths.split import Split, SplitParts
+from attncli.maths.residuals.scaled import Array
+from attncli.maths.residuals.split import Split, SplitParts
 from attncli.metrics.log10_residual import log10_residual
 from attncli.networks.variants import VARIANTS, Switches
 from attncli.tasks.circle import recurrence as module

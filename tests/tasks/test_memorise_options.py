@@ -10,7 +10,7 @@ import torch
 from commands import attn
 
 import attncli
-from attncli.api.token_streams import token_stream
+from attncli.api.opened.token_streams import token_stream
 from attncli.errors import InputError
 from attncli.tasks.labelling import Sizes
 from attncli.tasks.labelling.memorise import ReleasedScript, TokenStream, memorise

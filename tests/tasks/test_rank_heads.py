@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import attncli as attn
-from attncli.maths.low_rank_head import projecting_error, wrong_choices
+from attncli.maths.capacity.low_rank_head import projecting_error, wrong_choices
 from attncli.records import Report
 from attncli.tasks.rank_heads.head_layer import HeadLayer, answers, loss_of_steps
 from attncli.tasks.rank_heads.head_plan import RankHeads

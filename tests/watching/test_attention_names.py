@@ -12,9 +12,9 @@ from attncli.metrics.attention import ATTENTION, nature
 from attncli.models.quiet import quiet
 from attncli.models.random.dummy_inputs import example_inputs
 from attncli.models.random.random_models import build
-from attncli.studies.heads.head_rows import stack_names
-from attncli.studies.heads.head_runs import Wanted, look
-from attncli.studies.heads.uniform_null import UniformNull
+from attncli.studies.heads.passes.head_runs import Wanted, look
+from attncli.studies.heads.passes.uniform_null import UniformNull
+from attncli.studies.heads.rows.head_rows import stack_names
 from attncli.watching import Site, Strip, differential, prove, streaming
 from attncli.watching.attention_sites import Sites, own_words
 from attncli.watching.blocks import find_stacks

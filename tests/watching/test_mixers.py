@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from attncli.models.quiet import quiet
 from attncli.models.random.dummy_inputs import example_inputs
 from attncli.models.random.random_models import build
-from attncli.studies.heads.layer_census import LayerCensus, Mixing
+from attncli.studies.heads.rows.layer_census import LayerCensus, Mixing
 from attncli.watching import prove
 from attncli.watching.blocks import find_stacks
 from attncli.watching.mixers import Given, kind_of, mixers_of, mixes

@@ -9,10 +9,10 @@ from torch import Tensor, nn
 from toy_blocks import Block, model_of, some_input
 
 from attncli.errors import InputError
-from attncli.maths.stream_gain import Gain, gains
+from attncli.maths.matrices.stream_gain import Gain, gains
 from attncli.models.random.dummy_inputs import example_inputs
 from attncli.models.random.random_models import build
-from attncli.studies.heads.stream_gains import FORWARD, stream_gains
+from attncli.studies.heads.passes.stream_gains import FORWARD, stream_gains
 from attncli.surgery import examine
 from attncli.watching import prove
 from attncli.watching.blocks import find_stacks

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attncli.carried.exact.split_shapes import getitem
 from attncli.carried.exact.split_tensor import RULES, SplitTensor, plain, rule
-from attncli.maths.scaled import scaled
+from attncli.maths.residuals.scaled import scaled
 
 
 class ChosenExperts(NamedTuple):

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attncli.carried.exact.split_tensor import SplitTensor, rule
-from attncli.maths.scaled import Scaled, scaled
+from attncli.maths.residuals.scaled import Scaled, scaled
 
 
 @rule(F.conv1d, torch.conv1d)

@@ -9,7 +9,7 @@ from attncli.carried.carrier import Carried
 from attncli.carried.exact.split_arithmetic import numbers
 from attncli.carried.exact.split_scores import SCORE_RULES, WEIGHT_RULES
 from attncli.carried.exact.split_tensor import SplitTensor, no_rule, rule
-from attncli.maths.scaled import scaled
+from attncli.maths.residuals.scaled import scaled
 
 
 @rule(torch.einsum, torch.functional.einsum)

@@ -11,7 +11,7 @@ from attncli.carried.exact.score_terms import HIDDEN, SplitTerms, terms_of
 from attncli.carried.exact.split_attention import mixed_by_numbers
 from attncli.carried.exact.split_scores import scores_of
 from attncli.carried.exact.split_tensor import SplitTensor, centred, no_rule, rule
-from attncli.maths.scaled import Array, Scaled, plus, product, scaled, times
+from attncli.maths.residuals.scaled import Array, Scaled, plus, product, scaled, times
 
 
 @rule(F.linear)

@@ -16,9 +16,9 @@ from attncli.carried.exact.score_terms import HIDDEN, SplitTerms
 from attncli.carried.exact.split_tensor import SplitTensor, centred, no_rule, rule, split_of
 from attncli.carried.fused import attention
 from attncli.errors import Unresolved
-from attncli.maths.logits import Logits
-from attncli.maths.scaled import Array, Scaled, plus, product, scaled, times
-from attncli.maths.softmax import RESOLVED_BITS, reference_offset, softmax_deviation
+from attncli.maths.residuals.logits import Logits
+from attncli.maths.residuals.scaled import Array, Scaled, plus, product, scaled, times
+from attncli.maths.residuals.softmax import RESOLVED_BITS, reference_offset, softmax_deviation
 
 rule(F.scaled_dot_product_attention)(attention)
 

@@ -21,8 +21,8 @@ from attncli.carried.exact.split_arithmetic import (
 )
 from attncli.carried.exact.split_scores import LazyWeights
 from attncli.carried.exact.split_tensor import SplitTensor, centred, plain, rule
-from attncli.maths import activations
-from attncli.maths.scaled import (
+from attncli.maths.residuals import activations
+from attncli.maths.residuals.scaled import (
     NEGLIGIBLE,
     Scaled,
     aligned,
@@ -33,7 +33,7 @@ from attncli.maths.scaled import (
     scaled,
     times,
 )
-from attncli.maths.split import Split, SplitParts, normalised
+from attncli.maths.residuals.split import Split, SplitParts, normalised
 
 Function = Callable[[SplitParts], SplitParts]
 

@@ -21,8 +21,8 @@ from attncli.carried.exact import (  # noqa: F401  (they enter their rules)
 from attncli.carried.exact.handwritten_norms import exact_norms
 from attncli.carried.exact.split_tensor import SplitTensor, no_rule, split_of
 from attncli.errors import InputError, NoRule, Unresolved
-from attncli.maths.softmax import RESOLVED_BITS
-from attncli.maths.split import Split
+from attncli.maths.residuals.softmax import RESOLVED_BITS
+from attncli.maths.residuals.split import Split
 from attncli.watching.attention_calls import tensors_in
 from attncli.watching.blocks import Following, Stack, blocks_of
 from attncli.watching.capture import eager_everywhere

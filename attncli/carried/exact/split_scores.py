@@ -21,7 +21,7 @@ from attncli.carried.exact.score_terms import HIDDEN, SplitTerms, with_lead
 from attncli.carried.exact.split_attention import content_attention, mixed, rows_meet
 from attncli.carried.exact.split_tensor import SplitTensor, no_rule, plain
 from attncli.errors import NoRule
-from attncli.maths.scaled import scaled
+from attncli.maths.residuals.scaled import scaled
 from attncli.watching.masks import with_all_rows
 
 SCORE_RULES: Table = {}

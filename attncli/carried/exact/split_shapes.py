@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attncli.carried.exact.split_tensor import SplitTensor, centred, plain, rule
-from attncli.maths.scaled import Scaled, aligned, common_exponent, plus, scaled, times
+from attncli.maths.residuals.scaled import Scaled, aligned, common_exponent, plus, scaled, times
 
 
 @rule(Tensor.view_as, Tensor.detach, torch.detach)

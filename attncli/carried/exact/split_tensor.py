@@ -13,9 +13,9 @@ import torch
 
 from attncli.carried.carrier import Carried, Table, caller, entering
 from attncli.errors import NoRule, Unresolved
-from attncli.maths.scaled import Scaled, plus, scaled
-from attncli.maths.softmax import RESOLVED_BITS
-from attncli.maths.split import Split
+from attncli.maths.residuals.scaled import Scaled, plus, scaled
+from attncli.maths.residuals.softmax import RESOLVED_BITS
+from attncli.maths.residuals.split import Split
 
 RULES: Table = {}
 rule = entering(RULES)

@@ -34,7 +34,7 @@ def check(
     Needs no model: any --format shows the report again. Without gates, the verdicts in the report stand.
     """
     from attncli import gates
-    from attncli.api import network_sources as sources
+    from attncli.api.opened import network_sources as sources
     from attncli.cli.writer import prepare, write
 
     conditions, changes = prepare(output), baseline.changes()

@@ -17,7 +17,7 @@ from attncli.processes.runs import OF_MODELS
 from attncli.stored.addresses import is_address
 
 if TYPE_CHECKING:
-    from attncli.api.sweep_runs import SweepPlan
+    from attncli.api.swept.sweep_runs import SweepPlan
 
 EXAMPLES = """
 attn sweep rank-collapse --glob 'runs/*/checkpoint-*' --variants SAN,transformer --plot
@@ -95,7 +95,7 @@ def sweep(
 
 def lines(plan: "SweepPlan", output: OutputOptions) -> Iterator[str]:
     """One ready command line per item, for a shell or as JSON."""
-    from attncli.api.sweep_items import finished
+    from attncli.api.swept.sweep_items import finished
 
     if is_address(plan.into):
         raise UsageError(f"--list-items writes reports with -o, which takes files: give a folder instead of --into {plan.into}.")  # fmt: skip

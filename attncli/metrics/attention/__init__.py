@@ -20,7 +20,6 @@ batch items count alike.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, TypeVar
 
 from attncli.records import Definition
@@ -85,14 +84,8 @@ def measure(
     return attach
 
 
-@cache
-def function(name: str) -> Callable[..., Any]:
-    """Asked for at every attention, so the folder is walked once for each name."""
-    return ATTENTION[name]
-
-
 def nature(name: str) -> Nature:
-    found: Nature = function(name).nature  # type: ignore[attr-defined]
+    found: Nature = ATTENTION[name].nature  # type: ignore[attr-defined]
     return found
 
 

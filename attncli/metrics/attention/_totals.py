@@ -5,7 +5,7 @@ from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from attncli.metrics.attention import Nature, function, nature
+from attncli.metrics.attention import ATTENTION, Nature, nature
 from attncli.metrics.attention._column_energy import ColumnEnergy
 from attncli.metrics.attention._gates import SinkColumn
 from attncli.metrics.attention._gram import Gram
@@ -54,7 +54,7 @@ class Totals:
         signed: bool = False,
         linear: bool = False,
     ) -> None:
-        self.functions = {name: function(name) for name in names}
+        self.functions = {name: ATTENTION[name] for name in names}
         self.same_tokens = same_tokens
         """Whether queries and keys are the same tokens, so that places can be compared."""
         self.signed = signed

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from attncli.maths.scaled import Array
-from attncli.maths.split import Split
+from attncli.maths.residuals.scaled import Array
+from attncli.maths.residuals.split import Split
 from attncli.metrics._unit_tokens import unit_tokens
 
 

@@ -1,4 +1,4 @@
-from attncli.maths.split import Split
+from attncli.maths.residuals.split import Split
 from attncli.metrics import unit
 from attncli.metrics.steps._directions import chords
 

@@ -1,8 +1,8 @@
 import math
 
-from attncli.maths.norms import frobenius_norm, log10_norm
-from attncli.maths.scaled import plus, times
-from attncli.maths.split import Split
+from attncli.maths.matrices.norms import frobenius_norm, log10_norm
+from attncli.maths.residuals.scaled import plus, times
+from attncli.maths.residuals.split import Split
 from attncli.metrics import unit
 
 

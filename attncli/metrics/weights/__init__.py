@@ -11,7 +11,7 @@ centring and the scales of the logits (1/√d, YaRN's factor) are left out. To a
 from collections.abc import Callable
 from typing import Literal
 
-from attncli.maths.factored import Factored
+from attncli.maths.matrices.factored import Factored
 from attncli.records import Definition
 from attncli.registry import Registry
 

@@ -1,6 +1,6 @@
 import numpy as np
 
-from attncli.maths.factored import Factored
+from attncli.maths.matrices.factored import Factored
 from attncli.metrics.weights import measures
 
 

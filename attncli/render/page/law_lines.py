@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from attncli.maths.laws import CONSTANT, RATES, law_at
+from attncli.maths.curves.laws import CONSTANT, RATES, law_at
 from attncli.records import Report
 from attncli.visible import visible
 

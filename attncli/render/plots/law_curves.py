@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from attncli.maths.curves.laws import CONSTANT, LOG, RATES, law_at
 from attncli.maths.digits import number
-from attncli.maths.laws import CONSTANT, LOG, RATES, law_at
 from attncli.records import Report
 
 STEPS = 64

@@ -9,8 +9,7 @@ from scipy.sparse import csr_array
 from attncli.fits._line import WidthOne, tolerances, width_one
 from attncli.fits._search import Attempt, narrowest
 from attncli.fits._types import FitRequest
-from attncli.maths.digits import number
-from attncli.maths.least_widths import (
+from attncli.maths.capacity.least_widths import (
     MOST_BOUNDED,
     LeastWidth,
     budgeted,
@@ -19,8 +18,9 @@ from attncli.maths.least_widths import (
     planarity,
     shattered,
 )
-from attncli.maths.line.asked import necessary
-from attncli.maths.line.contradictions import LineProof
+from attncli.maths.capacity.line.asked import necessary
+from attncli.maths.capacity.line.contradictions import LineProof
+from attncli.maths.digits import number
 from attncli.records import NOT_APPLICABLE, Definition, Finding, Report, Row, Verdict, View
 from attncli.studies import Progress, no_progress
 from attncli.studies.approximate.fit_rows import one_row

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 from attncli.fits._search import Attempt
 from attncli.fits._types import FitRequest
-from attncli.maths import widths
+from attncli.maths.capacity import widths
 from attncli.records import Definition, Row, Scalar, View
 
 FIT_METRICS: Mapping[str, Definition] = {

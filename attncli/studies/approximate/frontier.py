@@ -10,12 +10,12 @@ from attncli.fits._line import tolerances
 from attncli.fits._manner import one_wide, tried_by_auto
 from attncli.fits._search import Attempt, try_width
 from attncli.fits._types import FitRequest
+from attncli.maths.capacity.least_widths import MOST_BOUNDED, least_logits
+from attncli.maths.capacity.line.asked import necessary
+from attncli.maths.capacity.line.decided import decided
+from attncli.maths.capacity.widths import fixed_keys_limit
 from attncli.maths.digits import number
-from attncli.maths.least_widths import MOST_BOUNDED, least_logits
-from attncli.maths.line.asked import necessary
-from attncli.maths.line.decided import decided
 from attncli.maths.rounding import DTYPES
-from attncli.maths.widths import fixed_keys_limit
 from attncli.records import NOT_APPLICABLE, Definition, Finding, Report, Row, Scalar, View
 from attncli.studies import Progress, no_progress
 from attncli.studies.approximate.fit_rows import FIT_METRICS, most_keys

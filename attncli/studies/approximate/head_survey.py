@@ -26,8 +26,8 @@ from attncli.studies.approximate.survey_rows import (
     findings,
     headline,
 )
-from attncli.studies.heads.head_rows import site_keys
 from attncli.studies.heads.model_heads import HeadSubject
+from attncli.studies.heads.rows.head_rows import site_keys
 from attncli.studies.nulls import RANDOM, SHUFFLED
 from attncli.watching import Site
 

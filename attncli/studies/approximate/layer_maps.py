@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attncli.studies.heads.kept_maps import KeptMaps
+from attncli.studies.heads.kept.kept_maps import KeptMaps
 from attncli.studies.heads.model_heads import HeadSubject, everything
 from attncli.studies.model_runs import own_precision
 from attncli.watching import STRIP_MEMORY, Shape, Site, Strip, streaming

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 
 from attncli.fits._own_map import narrowest_module
 from attncli.fits._types import FitRequest
-from attncli.maths.widths import sufficient_width
+from attncli.maths.capacity.widths import sufficient_width
 from attncli.patterns._sparse import row_normalised
 from attncli.records import Definition
 from attncli.studies.approximate.fit_rows import largest_ratio

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 
 from attncli.limits import require_memory
-from attncli.maths.low_rank_head import projecting_error
+from attncli.maths.capacity.low_rank_head import projecting_error
 from attncli.maths.noise import spread
 from attncli.records import NOT_APPLICABLE, Finding, Report, Row, Scalar, View
 from attncli.studies import Progress, no_progress

@@ -7,9 +7,9 @@ from scipy.sparse import csr_array
 
 from attncli.fits._search import try_width
 from attncli.fits._types import FitRequest
+from attncli.maths.capacity.widths import permutation_exponent
+from attncli.maths.curves.growth import FEWEST_LENGTHS, least_squares
 from attncli.maths.digits import number
-from attncli.maths.growth import FEWEST_LENGTHS, least_squares
-from attncli.maths.widths import permutation_exponent
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
 from attncli.studies import Progress, no_progress
 from attncli.studies.approximate.fit_rows import FIT_METRICS, most_keys

@@ -8,8 +8,8 @@ from scipy.sparse import csr_array
 
 from attncli.fits._search import find_width, narrowest
 from attncli.fits._types import FitRequest
-from attncli.maths.growth import FEWEST_LENGTHS, Law, fit_laws
-from attncli.maths.laws import RATES
+from attncli.maths.curves.growth import FEWEST_LENGTHS, Law, fit_laws
+from attncli.maths.curves.laws import RATES
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
 from attncli.studies import Progress, no_progress
 from attncli.studies.approximate.fit_rows import FIT_METRICS

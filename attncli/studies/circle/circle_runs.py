@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attncli.maths.convergence import late_order
-from attncli.maths.scaled import Array
+from attncli.maths.curves.convergence import late_order
+from attncli.maths.residuals.scaled import Array
 from attncli.metrics import METRICS
 from attncli.studies.trajectories import RESIDUAL
 from attncli.tasks.circle.arcs import RADIUS, STEP, places

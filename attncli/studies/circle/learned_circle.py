@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from attncli.limits import require_memory
-from attncli.maths.scaled import Array
+from attncli.maths.residuals.scaled import Array
 from attncli.metrics import definition
 from attncli.networks.variants import of_network
 from attncli.records import Definition, Report, Track

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from attncli.maths.depth_growth import falls, growth, plateaus
+from attncli.maths.curves.depth_growth import falls, growth, plateaus
 from attncli.records import Finding
 from attncli.studies.trajectories import Ensemble, Trajectory
 

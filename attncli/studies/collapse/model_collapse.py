@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from attncli.maths.decays import FEWEST_POINTS
-from attncli.maths.regime import regime
+from attncli.maths.curves.decays import FEWEST_POINTS
+from attncli.maths.curves.regime import regime
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.loading.load import Checkpoint
 from attncli.networks.variants import Switches

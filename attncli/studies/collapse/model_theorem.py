@@ -21,7 +21,7 @@ from attncli.heads.head_projections import Array
 from attncli.heads.held_tensors import HeldTensors
 from attncli.heads.theorem_constants import LayerConstant, layer_constant, why_not_covered
 from attncli.maths.digits import number
-from attncli.maths.norms import composite_norm
+from attncli.maths.matrices.norms import composite_norm
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.loading.load import Checkpoint
 from attncli.records import NOT_APPLICABLE, Finding, Report, Row

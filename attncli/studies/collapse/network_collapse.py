@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from attncli.maths import bounds
-from attncli.maths.convergence import orders
+from attncli.maths.curves.convergence import orders
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import Switches, of_network
 from attncli.networks.weights import Network

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from attncli.maths.digits import number
-from attncli.maths.split import Split
-from attncli.metrics.attention import ATTENTION, definition, function, nature
+from attncli.maths.residuals.split import Split
+from attncli.metrics.attention import ATTENTION, definition, nature
 from attncli.metrics.attention._gates import Gates
 from attncli.networks.gated_heads import gated_heads
 from attncli.networks.variants import Switches
@@ -59,7 +59,7 @@ def measure(found: Measured, network: Network, switches: Switches, variant: str)
             seen = gated_heads(state, layer, spec)
             gates = Gates(seen.gate, seen.context, layer.w_o, seen.sink)
         for name in gate_metrics():
-            values = np.full(spec.heads, np.nan) if gates is None else function(name)(gates)
+            values = np.full(spec.heads, np.nan) if gates is None else ATTENTION[name](gates)
             for head, value in enumerate(values):
                 found.setdefault((name, index, head), []).append(float(value))
         state = step(state, layer, spec, switches, f"{variant}, layer {index}")

@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from attncli.maths.curves.regime import DOUBLY, regime, told_order
 from attncli.maths.digits import number
-from attncli.maths.regime import DOUBLY, regime, told_order
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import Switches
 from attncli.records import Finding

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from attncli.maths.scaled import Array
-from attncli.maths.split import Split
+from attncli.maths.residuals.scaled import Array
+from attncli.maths.residuals.split import Split
 from attncli.networks.held_maps import covers, gradient_norms, held_map
 from attncli.networks.variants import Switches
 from attncli.networks.weights import Network

@@ -11,10 +11,10 @@ from attncli.metrics.attention import ATTENTION, nature
 from attncli.metrics.weights import WEIGHTS
 from attncli.options.head_options import GROUPS
 from attncli.records import Definition
-from attncli.studies.heads import roles
-from attncli.studies.heads.head_roles import DEFINITION, ROLE
-from attncli.studies.heads.token_pairs import DEFINITION as OF_PAIRS
-from attncli.studies.heads.token_pairs import PAIR
+from attncli.studies.heads.judged import roles
+from attncli.studies.heads.judged.head_roles import DEFINITION, ROLE
+from attncli.studies.heads.rows.token_pairs import DEFINITION as OF_PAIRS
+from attncli.studies.heads.rows.token_pairs import PAIR
 
 DEFAULT_HEADS = (
     "entropy",

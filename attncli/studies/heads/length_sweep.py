@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from attncli.maths.slopes import slopes
+from attncli.maths.curves.slopes import slopes
 from attncli.metrics.attention import definition, nature
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.loading.load import Checkpoint

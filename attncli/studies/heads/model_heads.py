@@ -17,13 +17,27 @@ from attncli.models.loading.load import Checkpoint
 from attncli.processes.sharing import own_share
 from attncli.records import Finding, Report, Row, Scalar
 from attncli.studies import Progress, no_progress
-from attncli.studies.heads.beyond_maps import Beyond, is_beyond
 from attncli.studies.heads.chosen_heads import Chosen
-from attncli.studies.heads.extreme_heads import extremes_in_words
-from attncli.studies.heads.head_findings import findings
 from attncli.studies.heads.head_metrics import Metrics, choose
-from attncli.studies.heads.head_roles import ROLE, PlayedHead, heads_of, role_rows
-from attncli.studies.heads.head_rows import (
+from attncli.studies.heads.head_views import Ranking, ranked, views
+from attncli.studies.heads.judged.head_findings import findings
+from attncli.studies.heads.judged.head_roles import ROLE, PlayedHead, heads_of, role_rows
+from attncli.studies.heads.judged.linear_heads import (
+    completeness_rows,
+    definitions,
+    described_linear,
+    is_linear,
+    sampled_warnings,
+)
+from attncli.studies.heads.judged.linear_heads import findings as linear_findings
+from attncli.studies.heads.judged.linear_heads import headline as linear_headline
+from attncli.studies.heads.kept.beyond_maps import Beyond, is_beyond
+from attncli.studies.heads.passes.head_runs import Look, Seen, Wanted, look
+from attncli.studies.heads.passes.stream_gains import DEFINITIONS, StreamGains, stream_gains
+from attncli.studies.heads.passes.strongest_pairs import HeadPairs
+from attncli.studies.heads.passes.uniform_null import UniformNull
+from attncli.studies.heads.rows.extreme_heads import extremes_in_words
+from attncli.studies.heads.rows.head_rows import (
     ON_REPEATS,
     Keeps,
     Observed,
@@ -32,23 +46,9 @@ from attncli.studies.heads.head_rows import (
     state_rows,
     unsettled_spectra,
 )
-from attncli.studies.heads.head_runs import Look, Seen, Wanted, look
-from attncli.studies.heads.head_views import Ranking, ranked, views
-from attncli.studies.heads.layer_census import LayerCensus
-from attncli.studies.heads.linear_heads import (
-    completeness_rows,
-    definitions,
-    described_linear,
-    is_linear,
-    sampled_warnings,
-)
-from attncli.studies.heads.linear_heads import findings as linear_findings
-from attncli.studies.heads.linear_heads import headline as linear_headline
-from attncli.studies.heads.stream_gains import DEFINITIONS, StreamGains, stream_gains
-from attncli.studies.heads.strongest_pairs import HeadPairs
-from attncli.studies.heads.token_names import TokenNames
-from attncli.studies.heads.token_pairs import pair_rows, strongest_in_words
-from attncli.studies.heads.uniform_null import UniformNull
+from attncli.studies.heads.rows.layer_census import LayerCensus
+from attncli.studies.heads.rows.token_names import TokenNames
+from attncli.studies.heads.rows.token_pairs import pair_rows, strongest_in_words
 from attncli.studies.model_runs import own_precision
 from attncli.studies.nulls import RANDOM, SHUFFLED
 from attncli.studies.over_texts import over_texts

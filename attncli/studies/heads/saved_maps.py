@@ -9,18 +9,18 @@ from attncli.errors import InputError
 from attncli.metrics.attention._totals import FULL_ROW
 from attncli.records import Report, Row, Scalar
 from attncli.studies import Progress, no_progress
-from attncli.studies.heads.beyond_maps import Beyond
 from attncli.studies.heads.chosen_heads import Chosen
-from attncli.studies.heads.head_findings import findings
-from attncli.studies.heads.head_roles import heads_of, role_rows
-from attncli.studies.heads.head_rows import Observed, head_rows, site_keys, unsettled_spectra
-from attncli.studies.heads.head_runs import Look, Observer, Seen, Wanted
 from attncli.studies.heads.head_views import ranked, views
+from attncli.studies.heads.judged.head_findings import findings
+from attncli.studies.heads.judged.head_roles import heads_of, role_rows
+from attncli.studies.heads.kept.beyond_maps import Beyond
+from attncli.studies.heads.kept.small_maps import SmallMaps, side_of
 from attncli.studies.heads.model_heads import HeadPlan, census, headline
-from attncli.studies.heads.small_maps import SmallMaps, side_of
-from attncli.studies.heads.token_names import TokenNames
-from attncli.studies.heads.token_pairs import pair_rows, strongest_in_words
-from attncli.studies.heads.uniform_null import UniformNull
+from attncli.studies.heads.passes.head_runs import Look, Observer, Seen, Wanted
+from attncli.studies.heads.passes.uniform_null import UniformNull
+from attncli.studies.heads.rows.head_rows import Observed, head_rows, site_keys, unsettled_spectra
+from attncli.studies.heads.rows.token_names import TokenNames
+from attncli.studies.heads.rows.token_pairs import pair_rows, strongest_in_words
 from attncli.watching import Shape, Site, Strip, in_rounds
 from attncli.watching.float64 import in_float64
 from attncli.watching.saved.map_files import MapFile, SavedMap

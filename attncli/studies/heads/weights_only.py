@@ -13,7 +13,7 @@ from attncli.errors import Unresolved, UsageError, unknown_name
 from attncli.heads.census import Census, census
 from attncli.heads.configs import Config
 from attncli.heads.head_products import NORMALISED, HeadProducts, head_products
-from attncli.maths.factored import Factored
+from attncli.maths.matrices.factored import Factored
 from attncli.metrics.weights import SCALE_FREE, WEIGHTS, definition, product_of
 from attncli.models.files.local_folder import Fetching, Local, local_folder
 from attncli.models.files.stored_tensors import Tensors
@@ -21,7 +21,7 @@ from attncli.models.sources import Source
 from attncli.records import NOT_APPLICABLE, Definition, Report, Row, View
 from attncli.studies import Progress, no_progress
 from attncli.studies.heads.chosen_heads import part
-from attncli.studies.heads.weight_findings import findings, headline
+from attncli.studies.heads.judged.weight_findings import findings, headline
 from attncli.studies.statistics import summary_row
 
 NULL = "random weights"

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attncli.carried.paths.path_run import FoundPaths, run_by_length
 from attncli.maths.path_counts import counts_of_choices
-from attncli.maths.split import Split
+from attncli.maths.residuals.split import Split
 from attncli.models.inputs.texts import ModelInput
 from attncli.records import Definition, Finding, Report, Row, View
 from attncli.studies import Progress, no_progress

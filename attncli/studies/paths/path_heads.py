@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from attncli.errors import InputError
-from attncli.maths.split import Split
+from attncli.maths.residuals.split import Split
 from attncli.networks.frozen import FrozenLayer, sum_of
 from attncli.networks.variants import VARIANTS
 from attncli.networks.weights import Network

@@ -4,8 +4,8 @@ import numpy as np
 import torch
 
 from attncli.errors import InputError
-from attncli.maths.scaled import Array, Scaled, scaled
-from attncli.maths.split import Split
+from attncli.maths.residuals.scaled import Array, Scaled, scaled
+from attncli.maths.residuals.split import Split
 from attncli.metrics.log10_residual import log10_residual
 from attncli.models.inputs.texts import ModelInput
 from attncli.studies.model_runs import own_precision

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from attncli.errors import Imprecise
-from attncli.maths.norms import frobenius_norm, log10_norm
-from attncli.maths.scaled import Scaled
-from attncli.maths.split import Split
+from attncli.maths.matrices.norms import frobenius_norm, log10_norm
+from attncli.maths.residuals.scaled import Scaled
+from attncli.maths.residuals.split import Split
 from attncli.metrics import METRICS
 from attncli.studies.paths.path_terms import Decomposition, Terms, difference, inner_share, total
 

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from attncli.maths.curves.regime import one_rate
 from attncli.maths.digits import ten_to
-from attncli.maths.regime import one_rate
-from attncli.maths.split import Split
+from attncli.maths.residuals.split import Split
 from attncli.metrics.log10_residual import log10_residual
 from attncli.networks.frozen import FrozenLayer
 from attncli.networks.variants import VARIANTS

@@ -7,8 +7,8 @@ import numpy as np
 
 from attncli.errors import InputError
 from attncli.limits import require_memory
-from attncli.maths.scaled import scaled
-from attncli.maths.split import Split
+from attncli.maths.residuals.scaled import scaled
+from attncli.maths.residuals.split import Split
 from attncli.networks.frozen import FrozenLayer, frozen_step, sum_of
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import Switches

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from attncli.maths.curves.slopes import slopes
 from attncli.maths.digits import number
-from attncli.maths.slopes import slopes
 from attncli.records import NOT_APPLICABLE, Definition, Row, Scalar, View
 from attncli.studies.nulls import UNIFORM
 from attncli.studies.paths.path_words import percent

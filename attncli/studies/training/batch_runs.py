@@ -13,7 +13,7 @@ from attncli.metrics.attention import nature, on_maps
 from attncli.metrics.attention._totals import Totals, Values
 from attncli.models.loading.resting import resting
 from attncli.studies.heads.head_metrics import Metrics
-from attncli.studies.heads.head_runs import Observer, Seen, Wanted
+from attncli.studies.heads.passes.head_runs import Observer, Seen, Wanted
 from attncli.studies.training.batch_pieces import TextPiece, are_apart, of_pieces, packed, rows_of
 from attncli.studies.training.probe_runs import ProbeRuns, unheard
 from attncli.watching import STRIP_MEMORY, Site, Strip

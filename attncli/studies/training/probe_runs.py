@@ -24,9 +24,9 @@ from attncli.models.loading.unwrapped import Unwrapped
 from attncli.models.quiet import quiet
 from attncli.models.random.dummy_inputs import example_inputs
 from attncli.studies.heads.head_metrics import Metrics
-from attncli.studies.heads.head_runs import Seen, Wanted, look
 from attncli.studies.heads.model_heads import HeadSubject
-from attncli.studies.heads.uniform_null import UniformNull
+from attncli.studies.heads.passes.head_runs import Seen, Wanted, look
+from attncli.studies.heads.passes.uniform_null import UniformNull
 from attncli.studies.model_runs import own_precision
 from attncli.watching import prove
 from attncli.watching.blocks import find_stacks

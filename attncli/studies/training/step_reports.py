@@ -7,11 +7,11 @@ from typing import Any
 from attncli.errors import AttnError
 from attncli.records import Finding, Report, Row, View
 from attncli.studies.heads.head_metrics import Metrics
-from attncli.studies.heads.head_roles import heads_of, role_rows
-from attncli.studies.heads.head_rows import Observed, head_rows, site_keys, state_rows
-from attncli.studies.heads.head_runs import Seen
 from attncli.studies.heads.head_views import views
+from attncli.studies.heads.judged.head_roles import heads_of, role_rows
 from attncli.studies.heads.model_heads import HeadSubject, census, everything
+from attncli.studies.heads.passes.head_runs import Seen
+from attncli.studies.heads.rows.head_rows import Observed, head_rows, site_keys, state_rows
 from attncli.studies.training.head_growth import Growth
 
 STUDY = "training"

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from attncli.maths.scaled import Array
+from attncli.maths.residuals.scaled import Array
 from attncli.tasks.circle.arcs import PAIRS, places
 from attncli.tasks.circle.design import HEADS, NORM_EPSILON, Design
 

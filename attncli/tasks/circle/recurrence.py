@@ -10,8 +10,8 @@ from functools import partial
 import numpy as np
 
 from attncli.errors import Unresolved
-from attncli.maths.scaled import Array, product, scaled
-from attncli.maths.split import Split, SplitParts, normalised, together, with_bias
+from attncli.maths.residuals.scaled import Array, product, scaled
+from attncli.maths.residuals.split import Split, SplitParts, normalised, together, with_bias
 from attncli.networks.layer import attention, mlp, sub_block
 from attncli.networks.weights import Layer
 from attncli.tasks.circle.arcs import places

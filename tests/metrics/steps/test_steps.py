@@ -6,8 +6,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from attncli.maths.scaled import Scaled, scaled
-from attncli.maths.split import Split
+from attncli.maths.residuals.scaled import Scaled, scaled
+from attncli.maths.residuals.split import Split
 from attncli.metrics.steps import STEPS, definition
 
 RNG = np.random.default_rng(7)

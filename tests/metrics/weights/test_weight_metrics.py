@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attncli.errors import Unresolved
-from attncli.maths.factored import Factored
+from attncli.maths.matrices.factored import Factored
 from attncli.metrics.weights import SCALE_FREE, WEIGHTS, definition, product_of
 
 NAMES = WEIGHTS.names()

@@ -1,0 +1,107 @@
+"""`attn approximate --heads MODEL`: from the options to a survey of all trained heads."""
+
+from dataclasses import replace
+from typing import Any
+
+from attncli.api.asked.head_studies import proved_softmax
+from attncli.api.opened.loaded_models import refuse_at_once
+from attncli.api.opened.network_sources import named
+from attncli.api.question import How
+from attncli.api.rehearsal import before_the_work
+from attncli.errors import InputError, LimitError, UsageError, parameters
+from attncli.fits import FitRequest
+from attncli.heads.head import Head, read_head
+from attncli.models.inputs.texts import ModelInput, WantedInput, inputs_of
+from attncli.models.loading.body import body_of
+from attncli.models.loading.load import Checkpoint, LoadOptions, load
+from attncli.models.loading.room_needed import require_room_to_run
+from attncli.models.loading.twins import random_twin
+from attncli.models.sources import Source
+from attncli.options.model_options import InputOptions
+from attncli.options.pattern_options import DrawOptions, PatternOptions, SearchOptions
+from attncli.records import Report
+from attncli.studies.approximate.head_survey import SurveyPlan, head_survey
+
+LONGEST = 128
+"""Tokens that are read where no length is asked for: the searches cost the square of it."""
+
+
+def surveyed(
+    model: str,
+    patterns: PatternOptions,
+    inputs: InputOptions,
+    search: SearchOptions,
+    request: FitRequest,
+    run: DrawOptions,
+    offline: bool,
+    how: How,
+) -> Report:
+    """Every head of a model on texts of one length."""
+    refuse_patterns(patterns, search)
+    source = named(model, "approximate(heads=...)")
+    refuse_at_once(source)
+    seeds = run.all_seeds()
+    wanted = inputs.to_read(patterns.length or LONGEST, seeds[0])
+    before_the_work()
+    checkpoint = in_float64(source, LoadOptions(offline=offline, seed=seeds[0]))
+    texts = of_one_length(checkpoint, two(wanted))
+    require_room_to_run(checkpoint.body, texts[0].tokens, strip_memory=0)
+    plan = SurveyPlan(request, search.methods, search.widest, seeds)
+
+    def read(layer: int, head: int) -> Head:
+        if checkpoint.folder is None:
+            raise InputError(
+                "single heads are read from a saved model's files, and this one has none"
+            )
+        return read_head(f"{model}:{layer}.{head}", offline)
+
+    subject = proved_softmax(checkpoint.body)
+    twin = proved_softmax(body_of(random_twin(checkpoint.model, seeds[0])))
+    return head_survey(checkpoint, subject, twin, texts, read, plan, how.progress)
+
+
+def refuse_patterns(patterns: PatternOptions, search: SearchOptions) -> None:
+    """The heads' own maps and random patterns are what is asked about."""
+    given: dict[str, Any] = {
+        "pattern": patterns.pattern,
+        "causal": patterns.causal,
+        "width": search.width,
+        "find_width": search.find_width,
+    }
+    idle = [name for name, value in given.items() if value]
+    if idle:
+        raise UsageError(
+            f"{parameters(idle)} goes with patterns: `heads` asks about a model's own heads.",
+            idle=idle,
+            because=["heads"],
+        )
+
+
+def two(wanted: WantedInput) -> WantedInput:
+    """Two texts where nothing else is said, since input dependence takes two."""
+    asked = wanted.texts or wanted.text_file is not None or wanted.token_ids
+    return wanted if asked else replace(wanted, own_texts=2, samples=max(2, wanted.samples))
+
+
+def in_float64(source: Source, options: LoadOptions) -> Checkpoint:
+    """So that weights are positive where a key is visible; in the file's own dtype where that does not fit."""
+    try:
+        return load(source, replace(options, dtype="float64"))
+    except LimitError:
+        return load(source, options)
+
+
+def of_one_length(checkpoint: Checkpoint, wanted: WantedInput) -> list[ModelInput]:
+    """All as long as the shortest, their special tokens kept."""
+    texts = inputs_of(checkpoint, wanted)
+    shortest = min(text.tokens for text in texts)
+    if shortest < 2:
+        raise InputError("the shortest input has one token: a map needs two.")
+    if all(text.tokens == shortest for text in texts):
+        return texts
+    if wanted.text_file == "-":
+        raise UsageError(
+            f"`text_file` - holds texts of other lengths, and stdin is read once: give `length={shortest!r}`, or a file.",
+            because=["heads"],
+        )
+    return inputs_of(checkpoint, replace(wanted, tokens=shortest))

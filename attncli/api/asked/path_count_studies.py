@@ -1,0 +1,90 @@
+"""`attn paths --count`: from sizes, or a config, to the study; nothing is run and no weights are read."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from attncli.api.opened import network_sources as sources
+from attncli.errors import UsageError, parameters, unknown_name
+from attncli.models.sources import Source
+from attncli.models.text_configs import text_config
+from attncli.networks.spec import NetworkSpec
+from attncli.options.path_options import PathOptions
+from attncli.options.shared import NetworkOptions, RunOptions
+from attncli.records import Report
+from attncli.studies.paths.network_paths import count_paths
+
+
+def count_study(
+    source: Source,
+    asked: PathOptions,
+    network: NetworkOptions,
+    run: RunOptions,
+    others: Sequence[str],
+    offline: bool,
+) -> Callable[..., Report]:
+    """The number of paths alone, from sizes; `others`: names of given options of models and their input."""
+    given = [*network.given(), *run.given(), *["metric"] * bool(asked.metric), *others]
+    idle = [name for name in given if name not in ("layers", "heads", "offline")]
+    if idle:
+        raise UsageError(
+            f"{parameters(idle)} changes no count: leave it out, or leave out `count`.",
+            idle=idle,
+            because=["count"],
+        )
+    if source.kind != "synthetic":
+        if network.given():
+            raise UsageError(
+                f"`layers` and `heads` are those of {source}: leave them out.",
+                idle=network.given(),
+            )
+        layers, heads, identity = sizes_of(source, offline)
+        return partial(count_paths, layers, heads, asked.skip, identity)
+    standard = NetworkSpec()
+    layers = standard.layers if network.layers is None else network.layers
+    heads = standard.heads if network.heads is None else network.heads
+    sizes = NetworkSpec(layers=layers, heads=heads, key_width=1)
+    return partial(count_paths, sizes.layers, sizes.heads, asked.skip, sources.SYNTHETIC)
+
+
+def sizes_of(source: Source, offline: bool) -> tuple[int, int, Mapping[str, object]]:
+    """Layers and heads of a network file, or of a model's config; no weights are read."""
+    if source.kind == "network":
+        spec = sources.from_file(source, {}).spec
+        return spec.layers, spec.heads, sources.identity(source)
+    if source.kind == "random":
+        return sizes_of_type(source.name, source.sizes)
+    from attncli.heads.configs import Config
+    from attncli.models.files.local_folder import Fetching, local_folder
+
+    local = local_folder(source, Fetching(offline=offline, config_alone=True))
+    config = Config.read(local.folder)
+    return config.layers, config.heads, local.described()
+
+
+def sizes_of_type(
+    arch: str, given: Mapping[str, str | int | float]
+) -> tuple[int, int, dict[str, object]]:
+    """Of a model type's own config, but for what is given."""
+    from transformers import CONFIG_MAPPING
+
+    if arch not in CONFIG_MAPPING:
+        raise unknown_name("model type", arch, CONFIG_MAPPING.keys())
+    other = sorted(set(given) - {"layers", "heads"})
+    if other:
+        raise UsageError(
+            f"{other[0]} changes no count: leave it out of random:{arch}.", because=["count"]
+        )
+    config = text_config(CONFIG_MAPPING[arch]())
+    own = (config.num_hidden_layers, config.num_attention_heads)
+    sizes = NetworkSpec(
+        layers=whole(given.get("layers", own[0])),
+        heads=whole(given.get("heads", own[1])),
+        key_width=1,
+    )
+    return sizes.layers, sizes.heads, {"kind": "random", "name": arch}
+
+
+def whole(size: str | int | float) -> int:
+    if not isinstance(size, int):
+        raise UsageError(f"{size} is no whole number of layers or heads.")
+    return size

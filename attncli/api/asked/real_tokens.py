@@ -1,0 +1,35 @@
+"""`attn approximate --module MODEL:0.HEAD --inputs embeddings`: the model whose tokens are tried."""
+
+from collections.abc import Sequence
+
+from attncli.api.asked.fit_studies import RealInputs
+from attncli.api.asked.head_studies import proved_softmax
+from attncli.fits import FitRequest
+from attncli.heads.head import SPEC, Head
+from attncli.models.loading.load import LoadOptions, load
+from attncli.records import Report
+from attncli.studies import Progress
+from attncli.studies.approximate.found_inputs import FoundInputs
+from attncli.studies.approximate.real_inputs import with_real_inputs
+from attncli.studies.approximate.token_table import refuse_deeper_layers
+
+
+def real_tokens(module: str, head: Head, offline: bool) -> RealInputs:
+    """In float64, so that the model's own map can be held against its weights."""
+    refuse_deeper_layers(head)
+    spec = SPEC.fullmatch(module)
+    assert spec is not None  # the head has been read by these words
+
+    def add(
+        report: Report,
+        head: Head,
+        found: Sequence[FoundInputs],
+        request: FitRequest,
+        seeds: Sequence[int],
+        progress: Progress,
+    ) -> Report:
+        checkpoint = load(spec["model"], LoadOptions(offline=offline, dtype="float64"))
+        subject = proved_softmax(checkpoint.body)
+        return with_real_inputs(report, checkpoint, subject, head, found, request, seeds, progress)
+
+    return add

@@ -1,0 +1,42 @@
+"""`attn paths MODEL --sensitivity`: from the options to the study."""
+
+from collections.abc import Callable
+from functools import partial
+
+from attncli.api.asked.model_path_studies import opened
+from attncli.errors import UsageError
+from attncli.limits import gibibytes, require_memory
+from attncli.models.loading.room_needed import room_to_run
+from attncli.models.sources import Source
+from attncli.options.model_options import InputOptions, ModelOptions
+from attncli.options.path_options import PathOptions
+from attncli.records import Report
+from attncli.studies.paths.sensitivity import SensitivityPlan, sensitivity
+
+MEANS = 2
+"""Maps that are held of every layer for the sum over paths, in float32."""
+
+
+def sensitivity_study(
+    source: Source,
+    asked: PathOptions,
+    model: ModelOptions,
+    inputs: InputOptions,
+    tokens: int | None,
+    seed: int,
+    say: Callable[[str], None],
+) -> Callable[..., Report]:
+    """What a backward pass needs is kept of every block, so that is said, and asked for, before the work."""
+    if asked.directions is not None and asked.directions < 1:
+        raise UsageError(f"`directions={asked.directions}`: it must be at least 1.")
+    subject, texts = opened(source, model, inputs, tokens, seed, asked.stack)
+    plan = SensitivityPlan(asked.directions, seed)
+    body, blocks = subject.body, len(subject.stack.calls)
+    longest = max(text.tokens for text in texts)
+    heads = vars(body.config).get("num_attention_heads", 1)
+    needed = blocks * (room_to_run(body, longest, 0, heads) + 4 * MEANS * longest**2)
+    what = f"gradients of {longest} tokens through {blocks} blocks"
+    require_memory(needed, what, "cut the text with `tokens`")
+    back = plan.number(longest)
+    say(f"{what}: about {gibibytes(needed)} at most, 1 forward and {back} backward passes a text")  # fmt: skip
+    return partial(sensitivity, subject, texts, plan)

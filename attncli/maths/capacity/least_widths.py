@@ -1,0 +1,205 @@
+"""Widths that a pattern needs at least, each with what it takes for granted. Our own derivations.
+
+A row that wants some keys above others cuts them apart by a half-space. d + 2 keys in d dimensions cannot be cut in every
+way (Radon), so keys that rows cut in every way bound the width at any logits. Where in-row ratios are exact, the support
+of a row with equal weights is a face of the polytope of the keys: common keys of faces are faces, and of faces inside
+one another each is one dimension higher; faces of two keys are edges, which in three dimensions draw a planar graph.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attncli.maths.capacity.line.asked import Array, LineDemands
+from attncli.maths.capacity.rows_apart import rows_apart
+
+Flags = NDArray[np.bool_]
+
+SETS = 4000
+"""Sets of keys that are looked at for one that rows cut in every way."""
+CANDIDATES = 96
+"""Keys that may be in it: more, and the first few would use up the sets."""
+LARGEST_SET = 8
+MOST_BOUNDED = 4096
+"""Tokens up to which bounds are looked for: a norm of all rows is among them."""
+MOST_FACES = 4000
+"""Common keys of supports that are kept."""
+
+
+class LeastWidth(NamedTuple):
+    """A width below which there is no module, and the rows and keys that say so."""
+
+    d: int
+    keys: tuple[int, ...] = ()
+    rows: tuple[int, ...] = ()
+    chain: tuple[tuple[int, ...], ...] = ()
+
+
+def cutting(asked: LineDemands) -> Flags:
+    """[row, key]: supports of the rows that want all of them above all else, one row for each support."""
+    keen = [row for row in asked.rows if asked.off[asked.part(row)].max() < 0.0]
+    support: Flags = asked.target.toarray()[keen] > 0.0
+    return support
+
+
+def shattered(asked: LineDemands) -> LeastWidth:
+    """The most keys found that rows cut in every way, less one: true at any logits, for these limits.
+
+    Only rows that see all of the keys cut them; a cut and its mirror are one, for queries may be turned round.
+    """
+    support = cutting(asked)
+    keen = np.array([row for row in asked.rows if asked.off[asked.part(row)].max() < 0.0], int)
+    if not len(keen):
+        return LeastWidth(1)
+    proper = support.any(axis=0) & ~support.all(axis=0) if not asked.masked else support.any(axis=0)
+    chosen = np.flatnonzero(proper)
+    if len(chosen) > CANDIDATES:
+        chosen = chosen[np.linspace(0, len(chosen) - 1, CANDIDATES).astype(int)]
+    best: tuple[int, ...] = ()
+    looked = 0
+    stack: list[tuple[tuple[int, ...], NDArray[np.int64]]] = [((), np.zeros(len(keen), np.int64))]
+    while stack and looked < SETS:
+        keys, code = stack.pop()
+        if len(keys) > len(best):
+            best = keys
+        if len(keys) >= LARGEST_SET:
+            continue
+        for key in chosen[chosen > (keys[-1] if keys else -1)][::-1].tolist():
+            looked += 1
+            wider = 2 * code + support[:, key]
+            sees = asked.seen[keen] > key
+            if cut_every_way(wider[sees], len(keys) + 1):
+                stack.append(((*keys, key), wider))
+    return LeastWidth(max(1, len(best) - 1), best, rows_of(support, keen, asked, best))
+
+
+def cut_every_way(code: NDArray[np.int64], count: int) -> bool:
+    """Whether every way to part `count` keys in two, none of them empty, is among the rows' ways."""
+    whole = (1 << count) - 1
+    ways = np.minimum(code, whole - code)
+    return len(np.unique(ways[ways > 0])) == (1 << (count - 1)) - 1
+
+
+def rows_of(
+    support: Flags, keen: NDArray[np.int64], asked: LineDemands, keys: tuple[int, ...]
+) -> tuple[int, ...]:
+    """One row for every way in which the keys are cut."""
+    if len(keys) < 2:
+        return ()
+    seeing = np.flatnonzero(asked.seen[keen] > max(keys))
+    code = support[np.ix_(seeing, np.array(keys))] @ (1 << np.arange(len(keys)))
+    ways = np.minimum(code, (1 << len(keys)) - 1 - code)
+    first = {int(way): int(keen[row]) for way, row in zip(ways[::-1], seeing[::-1], strict=True)}
+    return tuple(sorted(row for way, row in first.items() if way > 0))
+
+
+def even_supports(asked: LineDemands) -> list[frozenset[int]]:
+    """Supports of rows that see all keys, want an order and have equal weights."""
+    found = []
+    for row in asked.rows:
+        part = asked.part(row)
+        equal = np.ptp(asked.target.data[part]) < 1e-12 and asked.off[part].max() < 0.0
+        if equal and asked.seen[row] == asked.target.shape[0]:
+            found.append(frozenset(asked.keys(row).tolist()))
+    return list(dict.fromkeys(found))
+
+
+def face_chain(asked: LineDemands) -> LeastWidth:
+    """The longest chain of faces found, one inside the other: its length. For exact ratios and no mask."""
+    supports = even_supports(asked)
+    faces = set(supports)
+    fresh = list(supports)
+    while fresh and len(faces) < MOST_FACES:
+        made = {face & other for face in fresh for other in supports if face & other} - faces
+        fresh = list(made)[: MOST_FACES - len(faces)]
+        faces |= set(fresh)
+    longest: dict[frozenset[int], tuple[frozenset[int], ...]] = {}
+    for face in sorted(faces, key=lambda each: (len(each), sorted(each))):
+        below = [chain for other, chain in longest.items() if other < face]
+        longest[face] = (*max(below, key=len, default=()), face)
+    chain = max(longest.values(), key=len, default=())
+    return LeastWidth(max(1, len(chain)), chain=tuple(tuple(sorted(face)) for face in chain))
+
+
+def planarity(asked: LineDemands) -> LeastWidth:
+    """4 where supports of two keys draw a graph that is not planar; else 1. For exact ratios and no mask."""
+    edges = [tuple(sorted(each)) for each in even_supports(asked) if len(each) == 2]
+    if len(edges) < 9:  # the smallest graph that is not planar has nine edges
+        return LeastWidth(1)
+    import networkx
+
+    planar, witness = networkx.check_planarity(networkx.Graph(edges), counterexample=True)
+    return LeastWidth(1) if planar else LeastWidth(4, tuple(sorted(map(int, witness.nodes))))
+
+
+def budgeted(asked: LineDemands, budget: float, variation: float) -> int:
+    """What no d is below with logits up to the budget: the larger of two bounds; 0 where neither says anything."""
+    if not math.isfinite(budget):
+        return 0
+    apart = max((each.least_width(budget) for each in rows_apart(asked, variation)), default=0)
+    return max(apart, math.ceil(spectral_width(asked, budget, variation) - 1e-9))
+
+
+def spectral_width(asked: LineDemands, budget: float, variation: float) -> float:
+    """⟨L, W⟩² / (‖W‖₂² ‖L‖_F²), which no d is below: logits up to the budget, no mask.
+
+    L is the logits with the keys' mean taken off, so its rank is at most d; W is even weights on every support minus even
+    weights off it; a row's ⟨L_i, W_i⟩ is at least its gap, and ‖L‖_F at most budget · n.
+    """
+    if asked.masked:
+        return 0.0
+    total, witness = witnessed(asked, variation)
+    norm = float(np.linalg.norm(witness, 2)) if witness.any() else math.inf
+    return (total / (norm * budget * len(witness))) ** 2
+
+
+def witnessed(asked: LineDemands, variation: float) -> tuple[float, Array]:
+    """Σ of the gaps between the mean logit on a row's support and off it, and W."""
+    length = asked.target.shape[0]
+    witness = np.zeros((length, length))
+    total = 0.0
+    for row, gap in gaps(asked, variation):
+        on = asked.keys(row)
+        witness[row] = -1.0 / (length - len(on))
+        witness[row, on] = 1.0 / len(on)
+        total += gap
+    return total, witness
+
+
+def gaps(asked: LineDemands, variation: float) -> Iterator[tuple[int, float]]:
+    """For every row how far its mean logit on the support lies at least above that off it.
+
+    By the ratios: as far as every pair. By the total variation τ: the c keys off the support share at most τ, so that
+    their mean logit is at most ln(τ / c), against (A - τ) on the support, whose logits are at least ln of that.
+    """
+    for row in asked.rows:
+        part, length = asked.part(row), asked.target.shape[0]
+        weight, others = asked.target.data[part], length - len(asked.keys(row))
+        if not others:
+            continue
+        gap = -float(asked.off[part].max())
+        if weight.min() > variation:
+            share = float(np.log(weight - variation).mean()) - math.log(variation / others)
+            gap = max(gap, share)
+        if gap > 0.0:
+            yield int(row), gap
+
+
+def least_logits(asked: LineDemands, d: int, variation: float) -> float:
+    """What the largest |logit| is at least, at width d: half of the largest gap of a row, or a budget's bound turned round."""
+    others = [row for row in asked.rows if len(asked.keys(row)) < asked.seen[row]]
+    half = 0.5 * max((-float(asked.off[asked.part(row)].min()) for row in others), default=0.0)
+    apart = max((each.least_logits(d) for each in rows_apart(asked, variation)), default=0.0)
+    return max(half, apart, spectral_logits(asked, d, variation) if others else 0.0, 0.0)
+
+
+def spectral_logits(asked: LineDemands, d: int, variation: float) -> float:
+    """`spectral_width`, turned round; 0 under a mask."""
+    if asked.masked:
+        return 0.0
+    total, witness = witnessed(asked, variation)
+    norm = float(np.linalg.norm(witness, 2)) if witness.any() else math.inf
+    return total / (norm * len(witness) * math.sqrt(d))

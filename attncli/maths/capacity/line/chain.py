@@ -1,0 +1,276 @@
+"""Equal weights and no mask: the least gaps between the keys, in closed form.
+
+Given the signs, every support is an upper set of one order of the keys, or what is left of one; keys that all rows treat
+alike share a place. A row that cuts the line at gap t asks, with r its spread, b its drop, R the sum of all gaps:
+
+    x_t ≥ (b / r) · (gaps within its support)        and, with logits up to B,        x_t ≥ (b / 2B) · R
+
+since its g lies between both sides. The least x with x_t ≥ b and the first condition is the smallest in every gap at
+once, so B = R / 2 is the least logit scale there is. Our own derivation.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import accumulate
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attncli.maths.capacity.line.asked import Array, Index, LineDemands
+from attncli.maths.capacity.line.contradictions import Step
+from attncli.maths.capacity.line.signs import Signs
+
+SWEEPS = 500
+FAR = 1e300
+CLOSE = 1e-13
+DIGITS = 64
+"""Binary ones that the smallest amount keeps."""
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Places in order, and the rows that cut between them."""
+
+    cell: Index
+    """The place of every key, 0 … T."""
+    rows: Index
+    sign: NDArray[np.int64]
+    """Of each of `rows`."""
+    cut: Index
+    """The gap 0 … T - 1 at which each of `rows` cuts."""
+    drop: Array
+    """b of each of `rows`."""
+    spread: Array
+    """r of each of `rows`."""
+
+    @property
+    def steep(self) -> Array:
+        """b / r of each of `rows`."""
+        return self.drop / self.spread
+
+    @property
+    def gaps(self) -> int:
+        return int(self.cell.max())
+
+
+class LeastGaps(NamedTuple):
+    """The least gaps, where there are any."""
+
+    gaps: Array
+    """Infinite where they leave float range."""
+    circular: bool
+    """Whether they do not settle because two gaps each want to be the larger."""
+    logits: float
+    """R / 2: the least logit scale."""
+
+
+def chain_of(asked: LineDemands, found: Signs) -> Chain | None:
+    """The order of the places; None where supports are not nested after all."""
+    length, rows = asked.target.shape[0], asked.rows
+    sign = found.sign[rows]
+    upper = (asked.target.toarray()[rows] > 0.0) == (sign > 0)[:, None]
+    level = upper.sum(axis=0)
+    cell = np.unique(level, return_inverse=True)[1]
+    size = np.bincount(cell)
+    start = np.cumsum(size) - size
+    lower = length - upper.sum(axis=1)
+    place = np.searchsorted(start, lower)
+    inside = place < len(start)
+    if not inside.all() or (start[place] != lower).any():
+        return None
+    if ((cell[None, :] >= place[:, None]) != upper).any():
+        return None
+    starts = asked.target.indptr[rows]
+    drop = -asked.off[starts]
+    spread = np.min([high[starts] - low[starts] for high, low in asked.ceilings], axis=0)
+    return Chain(cell, rows, sign, place - 1, drop, spread)
+
+
+def least_gaps(chain: Chain) -> LeastGaps:
+    """The smallest x with x_t ≥ b and x_t ≥ (b / r) · (gaps within the support), by sweeps from both ends."""
+    need, rising, falling = (np.zeros(chain.gaps) for _ in range(3))
+    np.maximum.at(need, chain.cut, chain.drop)
+    up = chain.sign > 0
+    np.maximum.at(rising, chain.cut[up], chain.steep[up])
+    np.maximum.at(falling, chain.cut[~up], chain.steep[~up])
+    gaps, settled = need.copy(), False
+    with np.errstate(over="ignore", invalid="ignore"):
+        for _ in range(SWEEPS):
+            before = gaps.copy()
+            swept(gaps[::-1], rising[::-1])
+            swept(gaps, falling)
+            settled = bool((gaps <= before * (1.0 + CLOSE)).all())
+            if settled or not gaps.max() < FAR:
+                break
+    return LeastGaps(
+        gaps, not settled and against_each_other(rising, falling), 0.5 * float(gaps.sum())
+    )
+
+
+def swept(gaps: Array, steep: Array) -> None:
+    """In place: every gap at least `steep` times all before it."""
+    total = 0.0
+    for place in range(len(gaps)):
+        if steep[place] > 0.0 and total > 0.0:
+            gaps[place] = max(gaps[place], steep[place] * total)
+        total += gaps[place]
+
+
+def against_each_other(rising: Array, falling: Array) -> bool:
+    """Whether some support that ends upwards holds the gap of one that ends downwards, and the reverse."""
+    if not (rising.any() and falling.any()):
+        return False
+    last_falling = len(falling) - 1 - int(np.argmax(falling[::-1] > 0.0))
+    return last_falling > int(np.argmax(rising > 0.0))
+
+
+def places(chain: Chain, least: LeastGaps) -> tuple[Array, Array]:
+    """k of every key, and the largest g of every row of the chain; 0 where the gaps are small, so that they keep digits."""
+    origin = int(np.argmin(least.gaps))
+    up = np.concatenate([[0.0], np.cumsum(least.gaps[origin:])])
+    down = -np.cumsum(least.gaps[:origin][::-1])[::-1]
+    return np.concatenate([down, up])[chain.cell], least.gaps[chain.cut] / chain.drop
+
+
+def contradiction(chain: Chain, least: LeastGaps, budget: float | None) -> tuple[Step, ...]:
+    """Multiples of conditions that no keys keep at this budget (None: any)."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        policy = steepest(chain, least)
+    if budget is None:
+        return as_steps(chain, policy, circle_weights(chain, policy), None)
+    return as_steps(chain, policy, tower_weights(chain, policy, least, budget), budget)
+
+
+class Policy(NamedTuple):
+    """For every gap the row that makes it as large as it is."""
+
+    row: Index
+    """Number within the chain's rows."""
+    steep: Array
+    """b / r where the row's own support does; 0 where b alone does."""
+    budget: Array
+    """b where b alone does, else 0."""
+
+
+def steepest(chain: Chain, least: LeastGaps) -> Policy:
+    total = np.concatenate([[0.0], np.cumsum(least.gaps)])
+    above, below = np.cumsum(least.gaps[::-1])[::-1] - least.gaps, total[:-1]
+    side = np.where(chain.sign > 0, above[chain.cut], below[chain.cut])
+    asked_for = np.maximum(chain.drop, np.where(side > 0.0, chain.steep * side, 0.0))
+    order = np.lexsort((asked_for, chain.cut))
+    last = np.searchsorted(chain.cut[order], np.arange(chain.gaps), side="right") - 1
+    row = order[last]
+    by_side = np.where(side[row] > 0.0, chain.steep[row] * side[row], 0.0) > chain.drop[row]
+    return Policy(
+        row, np.where(by_side, chain.steep[row], 0.0), np.where(by_side, 0.0, chain.drop[row])
+    )
+
+
+def inside(chain: Chain, policy: Policy) -> NDArray[np.bool_]:
+    """[gap, gap]: whether the second lies within the support of the first's row."""
+    gap = np.arange(chain.gaps)
+    up = chain.sign[policy.row] > 0
+    found: NDArray[np.bool_] = np.where(
+        up[:, None], gap[None, :] > gap[:, None], gap[None, :] < gap[:, None]
+    )
+    return found
+
+
+def tower_weights(chain: Chain, policy: Policy, least: LeastGaps, budget: float) -> Array:
+    """y with λ y = F^T y + (b · y / 2B) 1, λ > 1, over gaps that already make the sum too large.
+
+    y^T x ≥ y^T (F x + (b / 2B) R) = λ y^T x is what no x > 0 can do. F leads one way, so λ is found by halving.
+    """
+    kept = enough_gaps(least, budget)
+    share = np.where(kept, policy.budget, 0.0) / (2.0 * budget)
+    steep = np.where(kept, policy.steep, 0.0)
+    up = chain.sign[policy.row] > 0
+    low, high = 1.0, 1e6
+    for _ in range(80):
+        middle = float(np.sqrt(low * high))
+        total = float(share @ tower(steep, up, middle))
+        low, high = (middle, high) if total > 1.0 else (low, middle)
+    return np.where(kept, tower(steep, up, low), 0.0)
+
+
+def enough_gaps(least: LeastGaps, budget: float) -> NDArray[np.bool_]:
+    """The smallest gaps, as few as add up to more than the budget allows."""
+    sizes = np.where(least.gaps < FAR, least.gaps, np.inf)
+    order = np.argsort(sizes, kind="stable")
+    enough = int(np.searchsorted(np.cumsum(sizes[order]), 2.0 * budget)) + 1
+    kept = np.zeros(len(sizes), dtype=bool)
+    kept[order[:enough]] = True
+    return kept & np.isfinite(sizes)
+
+
+def tower(steep: Array, up: NDArray[np.bool_], growth: float) -> Array:
+    """(λ - F^T)^-1 1: every gap is held by the rows in whose supports it lies."""
+    weights = np.zeros(len(steep))
+    from_below = from_above = 0.0
+    with np.errstate(over="ignore"):
+        for gap in range(len(steep)):
+            weights[gap] = (1.0 + from_below) / growth
+            from_below += steep[gap] * weights[gap] if up[gap] else 0.0
+        for gap in reversed(range(len(steep))):
+            weights[gap] += from_above / growth
+            from_above += 0.0 if up[gap] else steep[gap] * weights[gap]
+    return weights
+
+
+def circle_weights(chain: Chain, policy: Policy) -> Array:
+    """Left eigenvector of the gaps that want one another larger and larger; 1 + F has the same and does not swing."""
+    flow = inside(chain, policy) * policy.steep[:, None]
+    weights = np.ones(chain.gaps)
+    for _ in range(300):
+        weights = weights + flow.T @ weights
+        weights /= max(float(weights.max()), 1e-300)
+        weights[weights < 1e-12] = 0.0
+    return weights
+
+
+def as_steps(
+    chain: Chain, policy: Policy, weights: Array, budget: float | None
+) -> tuple[Step, ...]:
+    """Rows with their supports wide or their logits large, and the drop of every gap as often as those cross it."""
+    first = np.unique(chain.cell, return_index=True)[1]
+    share = policy.steep if budget is None else policy.steep + policy.budget / (2.0 * budget)
+    whole = whole_numbers(weights * share)
+    kept = np.flatnonzero(weights > 0.0)
+    span = (int(kept.min(initial=0)), int(kept.max(initial=0)) + 1)
+    made: list[Step] = []
+    crossing = [0] * (chain.gaps + 1)
+
+    def add(gap: int, x: int | None, y: int | None, bound: float, weight: int) -> None:
+        number = policy.row[gap]
+        keys = [None if place is None else int(first[place]) for place in (x, y)]
+        made.append(
+            Step(int(chain.rows[number]), int(chain.sign[number]), keys[0], keys[1], bound, weight)
+        )
+
+    for gap in range(chain.gaps):
+        number, top, amount = policy.row[gap], chain.gaps, whole[gap]
+        if not amount:
+            continue
+        up, steep = chain.sign[number] > 0, policy.steep[gap]
+        low, high = span if steep == 0.0 else (gap + 1, top) if up else (0, gap)
+        x, y = (high, low) if up else (low, high)
+        if steep > 0.0:
+            add(gap, x, y, float(chain.spread[number]), amount)
+        elif budget is not None:
+            add(gap, x, None, budget, amount)
+            add(gap, None, y, budget, amount)
+        crossing[low] += amount
+        crossing[high] -= amount
+    for gap, amount in enumerate(accumulate(crossing[:-1])):
+        if amount:
+            number = policy.row[gap]
+            x, y = (gap, gap + 1) if chain.sign[number] > 0 else (gap + 1, gap)
+            add(gap, x, y, -float(chain.drop[number]), amount)
+    return tuple(made)
+
+
+def whole_numbers(amounts: Array) -> list[int]:
+    """In units in which even the smallest keeps its digits."""
+    unit = Fraction(2**DIGITS) / Fraction(float(amounts[amounts > 0.0].min(initial=1e300)))
+    return [int(Fraction(float(amount)) * unit) for amount in amounts]

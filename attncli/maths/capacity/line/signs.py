@@ -1,0 +1,165 @@
+"""Which rows pull the same way along the line, and which the other.
+
+Two rows that both want l_x > l_y have equal signs; where one wants l_x > l_y and the other l_y > l_x they have opposite
+ones. Rows and these links are a signed graph: it can be coloured in two ways that are each other's mirror, or an odd
+cycle proves that width 1 is impossible. For two supports S, T without a mask: one inside the other, equal; disjoint or
+covering all keys, opposite; both (they cross), impossible.
+"""
+
+from collections import deque
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attncli.maths.capacity.line.asked import LineDemands
+
+Flags = NDArray[np.bool_]
+
+PAIRWISE_LIMIT = 256
+"""Tokens up to which unequal weights are compared pair of keys by pair of keys; above, supports alone link rows."""
+
+
+class SignLink(NamedTuple):
+    """Two rows and two keys: the first row wants l_x > l_y; the second too (same) or l_y > l_x (not)."""
+
+    rows: tuple[int, int]
+    keys: tuple[int, int]
+    same: bool
+
+
+class Signs(NamedTuple):
+    """What the links say."""
+
+    sign: NDArray[np.int64]
+    """Of every row, ±1, the first row of each component at +1; 0 for rows that ask for nothing."""
+    component: NDArray[np.int64]
+    parent: NDArray[np.int64]
+    """The row that a row's sign was taken from; -1 for the first of a component."""
+    odd: tuple[SignLink, ...]
+    """A closed walk of links that contradict one another; empty if there is none."""
+
+
+def signs(asked: LineDemands) -> Signs:
+    same, opposite = links(asked)
+    crossing = np.argwhere(same & opposite)
+    length = asked.target.shape[0]
+    empty = np.zeros(length, np.int64), np.full(length, -1), np.full(length, -1)
+    if len(crossing):
+        i, j = sorted(map(int, crossing[0]))
+        return Signs(*empty, (witness(asked, i, j, True), witness(asked, i, j, False)))
+    return coloured(asked, same, opposite)
+
+
+def links(asked: LineDemands) -> tuple[Flags, Flags]:
+    """[row, row]: whether some two keys force equal signs, and whether some force opposite ones."""
+    length = asked.target.shape[0]
+    same, opposite = by_counting(asked)
+    crossing = bool((same & opposite).any())
+    if length <= PAIRWISE_LIMIT and not asked.even and not crossing:
+        wanted = np.zeros((length, length, length), dtype=np.float32)
+        for row in asked.rows:
+            count = asked.seen[row]
+            wanted[row, :count, :count] = asked.demanded(row)
+        flat, turned = wanted.reshape(length, -1), wanted.swapaxes(1, 2).reshape(length, -1)
+        same, opposite = flat @ flat.T > 0.0, flat @ turned.T > 0.0
+    np.fill_diagonal(same, False)
+    return same, opposite
+
+
+def by_counting(asked: LineDemands) -> tuple[Flags, Flags]:
+    """From how many keys two supports share, and have each for themselves, among those that both rows see."""
+    target, length = asked.target, asked.target.shape[0]
+    support = (target.toarray() > 0.0).astype(np.float32)
+    keen = np.zeros(length, dtype=bool)
+    keen[[row for row in asked.rows if asked.off[asked.part(row)].max() < 0.0]] = True
+    support[~keen] = 0.0
+    both = support @ support.T
+    common = np.minimum(asked.seen[:, None], asked.seen[None, :])
+    within = np.take_along_axis(support.cumsum(axis=1), common - 1, axis=1)
+    first, second = within - both, within.T - both
+    rest = common - both - first - second
+    pair = keen[:, None] & keen[None, :]
+    return pair & (both > 0) & (rest > 0), pair & (first > 0) & (second > 0)
+
+
+def witness(asked: LineDemands, i: int, j: int, same: bool) -> SignLink:
+    """Two keys that force the signs of two rows to be equal or opposite."""
+    count = int(min(asked.seen[i], asked.seen[j]))
+    on_i, on_j = (on_support(asked, row, count) for row in (i, j))
+    x = np.flatnonzero(on_i & on_j if same else on_i & ~on_j)
+    y = np.flatnonzero(~on_i & ~on_j if same else on_j & ~on_i)
+    for first, second in zip(x[:4], y[:4], strict=False):
+        link = SignLink((i, j), (int(first), int(second)), same)
+        if link_holds(link, asked):
+            return link
+    wanted = asked.demanded(i)[:count, :count]
+    other = asked.demanded(j)[:count, :count]
+    first, second = np.argwhere(wanted & (other if same else other.T))[0]
+    return SignLink((i, j), (int(first), int(second)), same)
+
+
+def on_support(asked: LineDemands, row: int, count: int) -> Flags:
+    found = np.zeros(count, dtype=bool)
+    keys = asked.keys(row)
+    found[keys[keys < count]] = True
+    return found
+
+
+def link_holds(link: SignLink, asked: LineDemands) -> bool:
+    """Whether both rows want what the link says of them."""
+    (i, j), (x, y) = link.rows, link.keys
+    other = asked.bound(j, y, x) if link.same else asked.bound(j, x, y)
+    return asked.bound(i, y, x) < 0.0 and other < 0.0
+
+
+def coloured(asked: LineDemands, same: Flags, opposite: Flags) -> Signs:
+    """Breadth first, so that an odd cycle is a short one."""
+    length = len(same)
+    sign, component = np.zeros(length, np.int64), np.full(length, -1)
+    parent = np.full(length, -1)
+    for number, root in enumerate(asked.rows):
+        if sign[root]:
+            continue
+        sign[root], component[root] = 1, number
+        waiting = deque([int(root)])
+        while waiting:
+            row = waiting.popleft()
+            pull = same[row].astype(np.int64) - opposite[row]
+            fresh = np.flatnonzero((pull != 0) & (sign == 0))
+            sign[fresh], component[fresh], parent[fresh] = sign[row] * pull[fresh], number, row
+            waiting.extend(map(int, fresh))
+            wrong = np.flatnonzero((pull != 0) & (sign * sign[row] != pull))
+            if len(wrong):
+                odd = closed_walk(asked, row, int(wrong[0]), parent, same)
+                return Signs(sign, component, parent, odd)
+    return Signs(sign, component, parent, ())
+
+
+def closed_walk(
+    asked: LineDemands, row: int, other: int, parent: NDArray[np.int64], same: Flags
+) -> tuple[SignLink, ...]:
+    """From one row up to where both meet and down to the other, and back over the link that is wrong."""
+    left, right = ancestors(row, parent), ancestors(other, parent)
+    meeting = next(each for each in left if each in right)
+    path = left[: left.index(meeting) + 1] + right[: right.index(meeting)][::-1]
+    steps = zip(path, [*path[1:], path[0]], strict=True)
+    return tuple(witness(asked, a, b, bool(same[a, b])) for a, b in steps)
+
+
+def ancestors(row: int, parent: NDArray[np.int64]) -> list[int]:
+    path = [row]
+    while parent[path[-1]] >= 0:
+        path.append(int(parent[path[-1]]))
+    return path
+
+
+def tree_links(asked: LineDemands, found: Signs, rows: set[int]) -> tuple[SignLink, ...]:
+    """Links that force the signs of these rows to one another, up to one flip for each component."""
+    needed = {each for row in rows for each in ancestors(row, found.parent)}
+    made = []
+    for row in sorted(needed):
+        above = int(found.parent[row])
+        if above >= 0:
+            made.append(witness(asked, above, row, bool(found.sign[row] == found.sign[above])))
+    return tuple(made)

@@ -1,0 +1,137 @@
+"""Rows that each need a far larger logit than the row before: a programme in units of its own.
+
+A causal window asks its newest keys to be close together and, a row later, far apart: steepnesses grow by a factor from
+row to row, and soon leave what a solver can tell from 0. Here rows are added one at a time; every key and every steepness
+is counted in units of what the rows before found it to be, so that the solver sees numbers near 1 at any height.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attncli.maths.capacity.line.asked import Array, LineDemands
+from attncli.maths.capacity.line.steps import SMALLEST, LineProgramme, LineUnits, Placed, ranks
+
+FIRST = 3
+"""Rows to begin with."""
+TRIES = 12
+"""Budgets and units that are tried for one more row."""
+FURTHER = 6.0
+"""A budget is raised by the last row's growth, and by this where that was not enough."""
+LOWER = 0.1
+CLOSE = 20.0
+TIED = 1e-3
+"""Of the least steepness: what a gap that may be 0 is counted in."""
+HIGHEST = 1e290
+"""Logits above it leave float64."""
+MOST_ROWS = 600
+
+
+class Tower(NamedTuple):
+    """How far the rows could be added."""
+
+    programme: LineProgramme
+    placed: Placed
+    """Of all rows, or where it cannot be had, the contradiction of the first of them."""
+    budget: float
+    """That the places keep, or that the contradiction is of."""
+
+
+def tower(asked: LineDemands, sign: NDArray[np.int64], budget: float) -> Tower | None:
+    """Places of all rows within the budget, or rows that contradict it; None where neither was found."""
+    rank = ranks(asked, sign[asked.rows])
+    if rank is None or len(asked.rows) > MOST_ROWS:
+        return None
+    order = np.argsort(rank)
+    found: list[Tower] = []
+    for count in range(min(FIRST, len(asked.rows)), len(asked.rows) + 1):
+        few = asked.only(asked.rows[:count])
+        higher = one_more(few, sign, order, found[-2:], min(budget, HIGHEST))
+        if higher is None or not is_solved(higher.placed):
+            return higher
+        found.append(higher)
+    return found[-1]
+
+
+def one_more(
+    few: LineDemands,
+    sign: NDArray[np.int64],
+    order: NDArray[np.intp],
+    before: list[Tower],
+    ceiling: float,
+) -> Tower | None:
+    """The budget is raised until these rows fit, and lowered to until it is close; units follow what is found."""
+    programme = LineProgramme(few, sign, first_units(few, order, before))
+    now = 1.0
+    if before:
+        programme.held = dict(before[-1].programme.held)
+        now = before[-1].budget * (before[-1].budget / before[0].budget if before[1:] else FURTHER)
+    best: Tower | None = None
+    blind = 0.0
+    for _ in range(TRIES):
+        now = min(now, ceiling)
+        placed = programme.solved(now)
+        if is_solved(placed):
+            best = Tower(programme, placed, now)
+            programme.units = measured(few, order, placed)
+        elif now >= ceiling:
+            return Tower(programme, placed, now) if placed.steps else None
+        else:
+            blind = now
+        if best is not None and best.budget <= CLOSE * blind:
+            break
+        if best is None:
+            now *= FURTHER
+        else:
+            now = float(np.sqrt(best.budget * blind)) if blind else LOWER * best.budget
+    return best
+
+
+def is_solved(placed: Placed) -> bool:
+    return placed.room >= SMALLEST and placed.finished
+
+
+def measured(few: LineDemands, order: NDArray[np.intp], placed: Placed) -> LineUnits:
+    """Gaps between neighbours in the order, in the sizes that were found, from the smallest gap on."""
+    chosen = order[order < few.seen[few.rows].max()]
+    least = least_reach(few, chosen, placed.reach)
+    sizes = np.maximum(np.abs(np.diff(placed.keys[chosen])), TIED * least)
+    return gap_units(few, chosen, sizes, placed.reach)
+
+
+def least_reach(few: LineDemands, chosen: NDArray[np.intp], reach: Array) -> Array:
+    """[gap]: the smallest g of the rows that see both of its keys."""
+    later = np.maximum(chosen[1:], chosen[:-1])
+    sees = later[None, :] < few.seen[few.rows][:, None]
+    found: Array = np.where(sees, reach[:, None], np.inf).min(axis=0)
+    return found
+
+
+def first_units(few: LineDemands, order: NDArray[np.intp], before: list[Tower]) -> LineUnits:
+    """As found with one row less; what is new goes on as the last rows did."""
+    chosen = order[order < few.seen[few.rows].max()]
+    if not before:
+        return gap_units(few, chosen, np.ones(len(chosen) - 1), np.ones(len(few.rows)))
+    known = before[-1].placed
+    step = float(known.reach[-1] / known.reach[-2])
+    reach = np.append(known.reach, known.reach[-1] * step)
+    seen = before[-1].programme.asked
+    new = chosen >= seen.seen[seen.rows].max()
+    gaps = np.maximum(np.abs(np.diff(known.keys[chosen])), TIED * least_reach(few, chosen, reach))
+    gaps = np.where(new[1:] | new[:-1], reach[-1], gaps)
+    return gap_units(few, chosen, gaps, reach)
+
+
+def gap_units(few: LineDemands, chosen: NDArray[np.intp], sizes: Array, reach: Array) -> LineUnits:
+    """Keys as sums of gaps from the one beside the smallest gap, and the origin's own distance from the ground."""
+    count = len(sizes)
+    origin = int(np.argmin(sizes)) if count else 0
+    place = np.arange(count + 1)
+    gap = np.arange(count)
+    above = (gap[None, :] >= origin) & (gap[None, :] < place[:, None])
+    below = (gap[None, :] < origin) & (gap[None, :] >= place[:, None])
+    sums = np.zeros((few.target.shape[0], count + 1))
+    sums[chosen, :count] = above.astype(float) - below
+    sums[chosen, count] = 1.0
+    return LineUnits(np.append(sizes, sizes.sum()), reach, sums)

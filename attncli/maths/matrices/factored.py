@@ -1,0 +1,58 @@
+"""A wide square matrix of low rank, known by its two thin factors; it is never formed.
+
+    M = left right^T            left, right: [wide, thin], M: [wide, wide]
+
+Its nonzero eigenvalues are those of the thin core right^T left. With left = Q₁R₁ and right = Q₂R₂ its nonzero singular
+values are those of R₁R₂^T, so that no step costs more than O(wide · thin²).
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attncli.maths.matrices.norms import singular_values
+
+Array = NDArray[np.float64]
+Eigenvalues = NDArray[np.complex128]
+
+
+@dataclass(frozen=True)
+class Factored:
+    """left right^T."""
+
+    left: Array
+    right: Array
+
+    @property
+    def wide(self) -> int:
+        return len(self.left)
+
+    @property
+    def is_zero(self) -> bool:
+        return not self.singular_values.any()
+
+    @cached_property
+    def core(self) -> Array:
+        """right^T left [thin, thin], whose nonzero eigenvalues are those of the product."""
+        core: Array = self.right.T @ self.left
+        return core
+
+    @cached_property
+    def eigenvalues(self) -> Eigenvalues:
+        """Of the core, those below its rounding left out: their signs would be chance."""
+        values = np.linalg.eigvals(self.core).astype(np.complex128)
+        scale = np.linalg.norm(self.left) * np.linalg.norm(self.right)
+        resolved: Eigenvalues = values[np.abs(values) > np.finfo(np.float64).eps * scale]
+        return resolved
+
+    @cached_property
+    def singular_values(self) -> Array:
+        """From the largest; at most as many as the factors are thin."""
+        return singular_values(triangle(self.left) @ triangle(self.right).T)
+
+
+def triangle(factor: Array) -> Array:
+    """R of the factor's QR decomposition."""
+    return np.asarray(np.linalg.qr(factor, mode="r"), dtype=np.float64)

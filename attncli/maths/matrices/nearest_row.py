@@ -1,0 +1,117 @@
+"""The constant-row matrix nearest to M in the composite norm √(‖·‖_1 ‖·‖_∞): optimal, with a proof that it is.
+
+Both norms are convex in the centre x, their product is not. But the pairs (‖M - 1x^T‖_1, ‖M - 1x^T‖_∞) that some x
+reaches, or stays below, form a convex set, and along a line the product is least at an end. So the set is enclosed
+between corners that are reached and lines that it cannot cross, and refined where a crossing of two lines would still
+beat the best corner. Each line comes from a linear programme, min u‖·‖_1 + v‖·‖_∞. Its dual needs no trust in the
+solver: for any weights p of the columns and q of the rows that sum to u and v,
+
+    Σ_j min_x Σ_i (p_j + q_i) |M_ij - x|    (a weighted median in each column)
+
+is below u‖·‖_1 + v‖·‖_∞ for every centre.
+"""
+
+import math
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from attncli.maths.matrices.programme import Programme, level_below
+from attncli.maths.residuals.scaled import Array
+
+ENOUGH = 1e-10
+"""How far, relatively, the product of the norms may be above what is proved to be its least value."""
+
+MOST_PROGRAMMES = 60
+
+
+class WeightedLine(NamedTuple):
+    """No centre has u · columns + v · rows below the level."""
+
+    u: float
+    v: float
+    level: float
+
+
+class Corner(NamedTuple):
+    """‖·‖_1 and ‖·‖_∞ that some centre reaches, or that bound what any can."""
+
+    columns: float
+    rows: float
+
+    @property
+    def product(self) -> float:
+        return self.columns * self.rows
+
+
+class Nearest(NamedTuple):
+    """A centre, and how sure it is."""
+
+    centre: Array
+    gap: float
+    """ln of the composite norm there, less what it is proved to be at least."""
+
+
+def nearest_row(matrix: Array) -> Nearest:
+    """The centre [feature]: the best of the corners, until no crossing of lines promises a better one."""
+    programme = Programme(matrix)
+    lines = [
+        WeightedLine(1.0, 0.0, median_sums(matrix)),
+        WeightedLine(0.0, 1.0, half_distance(matrix)),
+    ]
+    best, centre = Corner(math.inf, math.inf), np.zeros(matrix.shape[1])
+    for _ in range(MOST_PROGRAMMES):
+        lowest = lowest_crossing(lines)
+        if lowest.product >= best.product * (1.0 - ENOUGH):
+            break
+        u, v = 1.0 / lowest.columns, 1.0 / lowest.rows
+        found = programme.solved(u, v)
+        reached = Corner(*programme.norms(found.centre))
+        if reached.product < best.product:
+            best, centre = reached, found.centre
+        lines.append(WeightedLine(u, v, level_below(matrix, found.columns, found.rows)))
+    return Nearest(centre, gap(best, lowest_crossing(lines)))
+
+
+def gap(best: Corner, lowest: Corner) -> float:
+    return max(0.0, math.log(best.product / lowest.product) / 2.0)
+
+
+def median_sums(matrix: Array) -> float:
+    """The least ‖·‖_1: every column about its median."""
+    return float(np.abs(matrix - np.median(matrix, axis=0)).sum(axis=0).max())
+
+
+def half_distance(matrix: Array) -> float:
+    """Below it no ‖·‖_∞ can be: half of the distance between the first row and the one farthest from it."""
+    return float(np.abs(matrix - matrix[0]).sum(axis=1).max()) / 2.0
+
+
+def lowest_crossing(lines: list[WeightedLine]) -> Corner:
+    """Of all corners of the region above every line, the one with the smallest product."""
+    edge = lower_edge(lines)
+    return min((crossing(*two) for two in pairwise(edge)), key=lambda corner: corner.product)
+
+
+def lower_edge(lines: list[WeightedLine]) -> list[WeightedLine]:
+    """The lines that bound the region, from the steep one at its left to the flat one below it."""
+    steep_first = sorted(lines, key=lambda line: (math.atan2(line.v, line.u), -line.level))
+    edge: list[WeightedLine] = []
+    for line in steep_first:
+        while len(edge) > 1 and not below(crossing(edge[-2], line), edge[-1]):
+            edge.pop()
+        edge.append(line)
+    return edge
+
+
+def below(corner: Corner, line: WeightedLine) -> bool:
+    return line.u * corner.columns + line.v * corner.rows < line.level
+
+
+def crossing(one: WeightedLine, other: WeightedLine) -> Corner:
+    determinant = one.u * other.v - one.v * other.u
+    return Corner(
+        (one.level * other.v - one.v * other.level) / determinant,
+        (one.u * other.level - one.level * other.u) / determinant,
+    )

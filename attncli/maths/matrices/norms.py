@@ -1,0 +1,41 @@
+"""Norms of a plain matrix, and their logarithms for scaled ones."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from attncli.maths.residuals.scaled import Array, Scaled, log10_of
+
+Norm = Callable[[Array], float]
+
+
+def one_norm(matrix: Array) -> float:
+    """Largest column sum of absolute values."""
+    return float(np.abs(matrix).sum(axis=0).max())
+
+
+def infinity_norm(matrix: Array) -> float:
+    """Largest row sum of absolute values."""
+    return float(np.abs(matrix).sum(axis=1).max())
+
+
+def composite_norm(matrix: Array) -> float:
+    """‖M‖_{1,∞} = √(‖M‖_1 ‖M‖_∞): homogeneous, but without a triangle inequality."""
+    return float(np.sqrt(one_norm(matrix)) * np.sqrt(infinity_norm(matrix)))
+
+
+def frobenius_norm(matrix: Array) -> float:
+    return float(np.sqrt(np.square(matrix).sum()))
+
+
+def spectral_norm(matrix: Array) -> float:
+    return float(singular_values(matrix)[0])
+
+
+def singular_values(matrix: Array) -> Array:
+    return np.linalg.svd(matrix, compute_uv=False).astype(np.float64, copy=False)
+
+
+def log10_norm(matrix: Scaled, norm: Norm) -> float:
+    """log10 ‖M‖; -inf for zero."""
+    return log10_of(norm(matrix.mantissa), matrix.exponent)

@@ -1,0 +1,158 @@
+"""min over x of u ‖M - 1x^T‖_1 + v ‖M - 1x^T‖_∞ as a linear programme that only holds what bites.
+
+Written out it has a variable for every number of M. But few rows are as long as the longest, and in a column the sum
+Σ_i |M_ij - x_j| is a function of one number, of which a few tangents matter. Rows and tangents that a solution breaks
+are added until none is broken.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+from scipy.sparse import coo_array, csr_array, vstack
+
+from attncli.maths.residuals.scaled import Array
+
+BROKEN = 1e-11
+"""Relatively: what is broken by less is rounding."""
+
+SOME_ROWS = 8
+"""It begins with the longest rows, one in so many, and goes on with as many of those that are broken most."""
+
+MOST_ROUNDS = 200
+
+
+class ProgrammeSolution(NamedTuple):
+    """A centre, and the weights of columns and rows that prove it to be the best."""
+
+    centre: Array
+    columns: Array
+    rows: Array
+
+
+class Programme:
+    """Rows and tangents are kept for the next pair of weights."""
+
+    def __init__(self, matrix: Array) -> None:
+        self.matrix = matrix
+        self.active: list[int] = []
+        self.tangents: list[tuple[int, float, float]] = []
+        """Column, slope, and value at 0."""
+        middle = (matrix.max(axis=0) + matrix.min(axis=0)) / 2.0
+        for centre in (np.median(matrix, axis=0), matrix.mean(axis=0), middle):
+            self.add(centre, np.arange(matrix.shape[1]), self.lengths(centre).argsort()[::-1])
+
+    def lengths(self, centre: Array) -> Array:
+        found: Array = np.abs(self.matrix - centre).sum(axis=1)
+        return found
+
+    def sums(self, centre: Array) -> Array:
+        found: Array = np.abs(self.matrix - centre).sum(axis=0)
+        return found
+
+    def norms(self, centre: Array) -> tuple[float, float]:
+        return float(self.sums(centre).max()), float(self.lengths(centre).max())
+
+    def add(self, centre: Array, columns: NDArray[np.intp], rows: NDArray[np.intp]) -> None:
+        """Tangents of these columns at the centre, and the first of these rows that are not held yet."""
+        signs = np.sign(centre - self.matrix).sum(axis=0)
+        values = self.sums(centre) - signs * centre
+        self.tangents += [(int(j), float(signs[j]), float(values[j])) for j in columns]
+        new = [int(row) for row in rows if int(row) not in self.active]
+        self.active += new[: max(2, len(self.matrix) // SOME_ROWS)]
+
+    def solved(self, u: float, v: float) -> ProgrammeSolution:
+        """To within rounding, or as near as the solver comes."""
+        for _ in range(MOST_ROUNDS):
+            centre, a, b, solution = self.relaxed(u, v)
+            sums, lengths = self.sums(centre), self.lengths(centre)
+            columns = np.flatnonzero(sums > a * (1.0 + BROKEN))
+            rows = np.flatnonzero(lengths > b * (1.0 + BROKEN))
+            rows = rows[lengths[rows].argsort()[::-1]]
+            before = len(self.active), len(self.tangents)
+            reached = u * sums.max() + v * lengths.max()
+            if reached <= (u * a + v * b) * (1.0 + BROKEN):
+                break
+            self.add(centre, columns, rows)
+            if before == (len(self.active), len(self.tangents)):
+                break
+        return solution
+
+    def relaxed(self, u: float, v: float) -> tuple[Array, float, float, ProgrammeSolution]:
+        """With the rows and tangents that are held."""
+        n, d = self.matrix.shape
+        held = len(self.active)
+        left, right = self.constraints()
+        cost = np.concatenate([np.zeros(d), [u, v], np.zeros(held * d)])
+        bounds = [(None, None)] * d + [(0, None)] * (2 + held * d)
+        result = linprog(cost, left, right, bounds=bounds, method="highs-ipm")
+        duals = -result.ineqlin.marginals
+        columns, rows = np.zeros(d), np.zeros(n)
+        np.add.at(columns, [j for j, _, _ in self.tangents], duals[: len(self.tangents)])
+        rows[self.active] = duals[len(self.tangents) : len(self.tangents) + held]
+        x = result.x
+        return (
+            x[:d],
+            float(x[d]),
+            float(x[d + 1]),
+            ProgrammeSolution(x[:d], balanced(columns, u), balanced(rows, v)),
+        )
+
+    def constraints(self) -> tuple[csr_array, Array]:
+        """In the order: tangents, lengths of rows, M - x ≤ e, x - M ≤ e."""
+        d, held = self.matrix.shape[1], len(self.active)
+        columns, slopes, values = (np.array(part) for part in zip(*self.tangents, strict=True))
+        number = np.arange(len(columns))
+        tangents = coo_array(
+            (
+                np.concatenate([slopes, -np.ones(len(columns))]),
+                (np.tile(number, 2), np.concatenate([columns, np.full(len(columns), d)])),
+            ),
+            shape=(len(columns), d + 2 + held * d),
+        )
+        errors = np.arange(held * d)
+        each = np.ones(held * d)
+        row_of, column_of = errors // d, errors % d
+        lengths = coo_array(
+            (
+                np.concatenate([each, -np.ones(held)]),
+                (
+                    np.concatenate([row_of, np.arange(held)]),
+                    np.concatenate([d + 2 + errors, np.full(held, d + 1)]),
+                ),
+            ),
+            shape=(held, d + 2 + held * d),
+        )
+        parts = [tangents, lengths]
+        for sign in (-1.0, 1.0):
+            parts.append(
+                coo_array(
+                    (
+                        np.concatenate([sign * each, -each]),
+                        (np.tile(errors, 2), np.concatenate([column_of, d + 2 + errors])),
+                    ),
+                    shape=(held * d, d + 2 + held * d),
+                )
+            )
+        own = self.matrix[self.active].ravel()
+        right = np.concatenate([-values, np.zeros(held), -own, own])
+        return vstack(parts).tocsr(), right
+
+
+def balanced(weights: Array, total: float) -> Array:
+    """None negative, and adding up to the total, as a proof needs."""
+    positive = np.maximum(weights, 0.0)
+    whole = float(positive.sum())
+    return positive * (total / whole) if whole else np.full(len(weights), total / len(weights))
+
+
+def level_below(matrix: Array, columns: Array, rows: Array) -> float:
+    """Σ_j min_x Σ_i (p_j + q_i) |M_ij - x|: below the weighed norms of every centre."""
+    weights = rows[:, None] + columns
+    order = matrix.argsort(axis=0)
+    ordered = np.take_along_axis(weights, order, axis=0).cumsum(axis=0)
+    middle = (ordered < ordered[-1] / 2.0).sum(axis=0)
+    at = np.take_along_axis(order, middle[None], axis=0)
+    centre = np.take_along_axis(matrix, at, axis=0)
+    return float((weights * np.abs(matrix - centre)).sum())

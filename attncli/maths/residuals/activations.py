@@ -1,0 +1,155 @@
+"""Token-wise functions on (common, varying): f(c) and f(c + R) - f(c), the difference without cancellation.
+
+relu is piecewise linear and exact at any magnitude. gelu and silu are x·σ(s(x)); everything about them follows from
+
+    σ(a + r) - σ(a) = σ(a + r) σ(-a) (1 - e^-r),    with a and a + r exchanged for negative r
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from attncli.errors import InputError
+from attncli.maths.residuals.scaled import (
+    Array,
+    Scaled,
+    aligned,
+    expm1_scaled,
+    from_logs,
+    plus,
+    product,
+    scaled,
+    times,
+)
+from attncli.maths.residuals.split import SplitParts
+
+LARGEST_INPUT = 1e90
+"""gelu takes the cube of its input."""
+
+
+def relu(x: SplitParts) -> SplitParts:
+    """max(x, 0)"""
+    common, varying = x
+    a, r = aligned(common, varying.exponent), varying.mantissa
+    difference = np.where(a > 0.0, np.maximum(r, -a), np.maximum(a + r, 0.0))
+    return SplitParts(
+        scaled(np.maximum(common.mantissa, 0.0), common.exponent),
+        scaled(difference, varying.exponent),
+    )
+
+
+def silu(x: SplitParts) -> SplitParts:
+    """x σ(x)"""
+    return gated(x, x)
+
+
+GELU_SLOPE, GELU_CUBE = 2.0 * np.sqrt(2.0 / np.pi), 0.044715
+
+
+def gelu(x: SplitParts) -> SplitParts:
+    """x/2 (1 + tanh(√(2/π)(x + 0.044715 x³))) = x σ(2√(2/π)(x + 0.044715 x³))"""
+    a = in_cube_range(x.common)
+    total = a + in_cube_range(x.varying)
+    steepness = 1.0 + GELU_CUBE * (a * a + a * total + total * total)
+    return gated(
+        x,
+        SplitParts(
+            scaled(GELU_SLOPE * (a + GELU_CUBE * a**3)),
+            times(x.varying, GELU_SLOPE * steepness),
+        ),
+    )
+
+
+def gelu_erf(x: SplitParts) -> SplitParts:
+    """x Φ(x): with ΔΦ = Φ(a + r) - Φ(a) the difference is a ΔΦ + r Φ(a + r)."""
+    from scipy.special import erfc
+
+    root = np.sqrt(0.5)
+    a = x.common.value() * root
+    whole = a + x.varying.value() * root
+    change = times(erf_change(a, times(x.varying, root)), 0.5)
+    return SplitParts(
+        product(x.common, scaled(erfc(-a) / 2.0)),
+        plus(product(x.common, change), product(x.varying, scaled(erfc(-whole) / 2.0))),
+    )
+
+
+NEAR = 0.01
+"""|r| (1 + |a|) below which seven terms of erf's Taylor series leave an error of 1e-16."""
+
+
+def erf_change(a: Array, r: Scaled) -> Scaled:
+    """erf(a + r) - erf(a): its Taylor series in Hermite polynomials where r is small, else the difference."""
+    from scipy.special import erf
+
+    step = r.value()
+    total, before, now = np.ones(np.broadcast(a, step).shape), np.zeros_like(a), np.ones_like(a)
+    power = np.ones_like(step)
+    for k in range(1, 7):
+        before, now = now, 2.0 * a * now - 2.0 * (k - 1) * before  # the Hermite polynomials H_k
+        power = power * -step / (k + 1)
+        total = total + now * power
+    slope = 2.0 / np.sqrt(np.pi) * np.exp(-a * a)
+    series = product(scaled(slope * total), r)
+    far = np.abs(step) * (1.0 + np.abs(a)) > NEAR
+    if not far.any():
+        return series
+    return scaled(np.where(far, erf(a + step) - erf(a), series.value()))
+
+
+def tanh(x: SplitParts) -> SplitParts:
+    """2σ(2x) - 1"""
+    twice = SplitParts(times(x.common, 2.0), times(x.varying, 2.0))
+    a, r = in_cube_range(twice.common), in_cube_range(twice.varying)
+    return SplitParts(scaled(np.tanh(a / 2.0)), times(sigmoid_change(twice.varying, a, r), 2.0))
+
+
+def sigmoid(x: SplitParts) -> SplitParts:
+    a, r = in_cube_range(x.common), in_cube_range(x.varying)
+    return SplitParts(from_logs(np.ones(()), log_sigmoid(a)), sigmoid_change(x.varying, a, r))
+
+
+ACTIVATIONS: dict[str, Callable[[SplitParts], SplitParts]] = {
+    "relu": relu,
+    "gelu": gelu,
+    "silu": silu,
+}
+
+STEEPEST = {"relu": 1.0, "gelu": 1.13, "silu": 1.1}
+"""Upper bounds on the slope: gelu' peaks at 1.1290 (x = 1.42), silu' at 1.0998 (x = 2.40)."""
+
+
+def gated(x: SplitParts, argument: SplitParts) -> SplitParts:
+    """x σ(argument): with gate (g, h) the difference is (a + r)(g + h) - ag = a h + r (g + h).
+
+    The gate is kept in logs, so that units far in its tail keep their relative size.
+    """
+    a, r = in_cube_range(argument.common), in_cube_range(argument.varying)
+    gate, whole_gate = (from_logs(np.ones(()), log_sigmoid(value)) for value in (a, a + r))
+    change = sigmoid_change(argument.varying, a, r)
+    return SplitParts(
+        product(x.common, gate),
+        plus(product(x.common, change), product(whole_gate, x.varying)),
+    )
+
+
+def log_sigmoid(x: Array) -> Array:
+    result: Array = -np.logaddexp(0.0, -x)
+    return result
+
+
+def sigmoid_change(difference: Scaled, a: Array, r: Array) -> Scaled:
+    """σ(a + r) - σ(a) = sign(r) σ(high) σ(-low) (1 - e^-|r|), high and low the larger and smaller of a and a + r."""
+    high, low = np.maximum(a, a + r), np.minimum(a, a + r)
+    growth = expm1_scaled(Scaled(-np.abs(difference.mantissa), difference.exponent))
+    change = from_logs(-np.sign(difference.mantissa), log_sigmoid(high) + log_sigmoid(-low))
+    return product(change, growth)
+
+
+def in_cube_range(x: Scaled) -> Array:
+    values = x.value()
+    if not np.abs(values).max(initial=0.0) < LARGEST_INPUT:
+        raise InputError(
+            "activations leave float range (above 1e90): lower `init_scale`, add a `norm` or use relu."
+        )
+    return values

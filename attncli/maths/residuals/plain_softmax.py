@@ -1,0 +1,53 @@
+"""Softmax attention as anyone computes it: exact enough where tokens differ much."""
+
+import math
+
+import numpy as np
+
+from attncli.maths.residuals.logits import (
+    Logits,
+    blocks,
+    deviation,
+    largest_deviation,
+    reference_row,
+)
+from attncli.maths.residuals.scaled import Array, Scaled, scaled
+
+MODERATE = math.log2(300.0)
+"""Largest log2 |E| for which e^E times any weight stays inside float range."""
+
+
+def log_softmax(logits: Array) -> Array:
+    """Over the last axis."""
+    shifted = logits - logits.max(axis=-1, keepdims=True)
+    result: Array = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+    return result
+
+
+def softmax_output(logits: Logits, values: Scaled, minus: float = 0.0) -> Scaled:
+    """P V [head, query, value], as anyone would compute it; `minus` is taken from every entry of P."""
+    heads, tokens, _ = values.mantissa.shape
+    reference = reference_row(logits)
+    huge = largest_deviation(logits) > MODERATE or np.abs(reference).max() > 2.0**MODERATE
+    result = np.empty(values.mantissa.shape)
+    for some, rows in blocks(heads, tokens, tokens):
+        block = deviation(logits, some, rows)
+        block += reference[some, None, :]
+        if huge:
+            block = masked_logits(block, logits, rows)
+            block -= block.max(axis=2, keepdims=True)
+        np.exp(block, out=block)
+        if logits.visible is not None and not huge:
+            block *= logits.visible(rows)
+        block /= block.sum(axis=2, keepdims=True)
+        if minus:
+            block -= minus
+        result[some, rows] = block @ values.mantissa[some]
+    return scaled(result, values.exponent)
+
+
+def masked_logits(block: Array, logits: Logits, rows: slice) -> Array:
+    """-inf where the mask hides a key."""
+    if logits.visible is None:
+        return block
+    return np.where(logits.visible(rows), block, -math.inf)

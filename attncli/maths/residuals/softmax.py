@@ -1,0 +1,250 @@
+"""(P - 1π^T) V for softmax attention P with its reference row π, exact however small that is.
+
+With m_ij = expm1(E_ij) and m̄_i = Σ_j π_j m_ij,
+
+    P_ij - π_j = π_j (m_ij - m̄_i) / (1 + m̄_i)
+
+has no cancellation left. The key with the largest π (the star) is subtracted from all keys and values first, which
+softmax and the row sums allow; so when π is nearly one-hot the result comes from the other keys alone and keeps its
+digits, and their weights are carried relative to the second largest, so nothing underflows.
+
+Four ways to the same number:
+  vanishing    E below 2^-60: expm1(E) = E, and the product is of low rank: no token × token array at all
+  factored     E moderate: one expm1 and two matrix products, as dear as plain attention
+  masked       some keys invisible, so that P - π is of order one in some rows: plain softmax, minus π^T V
+  logarithmic  huge logits: P - π entry by entry from log P and log π
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attncli.maths.residuals.logits import (
+    Logits,
+    blocks,
+    deviation,
+    largest_deviation,
+    last_bias,
+    reference_row,
+)
+from attncli.maths.residuals.plain_softmax import (
+    MODERATE,
+    log_softmax,
+    masked_logits,
+    softmax_output,
+)
+from attncli.maths.residuals.scaled import (
+    NEGLIGIBLE,
+    Array,
+    Scaled,
+    aligned,
+    common_exponent,
+    expm1_scaled,
+    from_logs,
+    matmul,
+    plus,
+    product,
+    scaled,
+    times,
+)
+
+RESOLVED_BITS = 30
+"""A result this far below its largest term has no more than 22 bits (6 digits) left."""
+
+
+def reference_offset(logits: Logits) -> Scaled:
+    """π - 1/n [head, key] for the reference row π, to full relative accuracy when π is nearly uniform."""
+    reference = logits.reference
+    if logits.bias_in_reference and logits.bias is not None:
+        reference = plus(reference, scaled(last_bias(logits)))
+    tokens = reference.mantissa.shape[1]
+    if reference.exponent > 0:
+        return scaled(np.exp(log_softmax(reference.value())) - 1.0 / tokens)
+    grown = expm1_scaled(reference)
+    mean = grown.mantissa.mean(axis=1, keepdims=True)
+    total = 1.0 + Scaled(mean, grown.exponent).value()
+    return scaled((grown.mantissa - mean) / total / tokens, grown.exponent)
+
+
+class Deviation(NamedTuple):
+    """(P - 1π^T) V, and whether rounding leaves it any digits.
+
+    It does not where keys that share the attention coincide to the last bit, though they may truly differ by e^-100:
+    terms of order one then cancel, and what is left is not the difference but its rounding.
+    """
+
+    value: Scaled
+    resolved: bool
+
+
+class Sum(NamedTuple):
+    """A sum of terms, and the size of the largest of them."""
+
+    value: Scaled
+    largest: Scaled
+    """One number; kept with its integer exponent, whose last bits a float would lose."""
+
+
+def softmax_deviation(logits: Logits, values: Scaled) -> Deviation:
+    """(P - 1π^T) V [head, query, value] for values [head, key, value]."""
+    if values.mantissa.shape[1] == 1:
+        return Deviation(scaled(np.zeros(values.mantissa.shape)), True)
+    reference = reference_row(logits)
+    star = reference.argmax(axis=1)
+    logits = logits._replace(keys=minus_star(logits.keys, star))
+    values = minus_star(values, star)
+    size = largest_deviation(logits)
+    log_reference = log_softmax(reference)
+    if size > MODERATE or (logits.visible is not None and np.ptp(reference) > 2.0**MODERATE):
+        return judged(logarithmic(logits, log_reference, star, values))
+    if logits.visible is not None:
+        return judged(masked(logits, np.exp(log_reference), values))
+    weights, log_weight = others(reference, star)
+    if size < NEGLIGIBLE and logits.bias is None:
+        found = Sum(vanishing(logits, weights, log_weight, values), largest_term(logits, values))
+    else:
+        found = factored(logits, weights, log_weight, star, values)
+    value, resolved = judged(found)
+    return Deviation(weighted(value, log_weight), resolved)
+
+
+def largest_term(logits: Logits, values: Scaled) -> Scaled:
+    """A bound on |E V| where E vanishes."""
+    sides = (logits.queries, logits.keys, values)
+    lengths = [math.sqrt(float(np.square(side.mantissa).sum(-1).max())) for side in sides]
+    return single(math.prod(lengths), sum(side.exponent for side in sides))
+
+
+def single(magnitude: float, exponent: int) -> Scaled:
+    """One number."""
+    return scaled(np.full(1, magnitude), exponent)
+
+
+def judged(found: Sum) -> Deviation:
+    if found.largest.is_zero():
+        return Deviation(found.value, True)
+    kept = found.value.exponent > found.largest.exponent - RESOLVED_BITS
+    return Deviation(found.value, kept and not found.value.is_zero())
+
+
+def minus_star(array: Scaled, star: NDArray[np.intp]) -> Scaled:
+    """Every key's vector minus that of the head's star."""
+    chosen = array.mantissa[np.arange(len(star)), star]
+    return scaled(array.mantissa - chosen[:, None, :], array.exponent)
+
+
+def others(reference: Array, star: NDArray[np.intp]) -> tuple[Array, Array]:
+    """π without the star, as e^log_weight[head] · weights[head, key] with largest weight 1."""
+    rest = reference.copy()
+    rest[np.arange(len(star)), star] = -math.inf
+    second = rest.max(axis=1)
+    log_star = log_softmax(reference).max(axis=1)
+    return np.exp(rest - second[:, None]), second - reference.max(axis=1) + log_star
+
+
+def weighted(result: Scaled, log_weight: Array) -> Scaled:
+    """The result [head, …] times e^log_weight[head]."""
+    weight = from_logs(np.ones(len(log_weight)), log_weight)
+    return product(result, weight._replace(mantissa=weight.mantissa[:, None, None]))
+
+
+def covariance(
+    moments: Array, weights: Array, log_weight: Array, values: Array
+) -> tuple[Array, Array]:
+    """From moments [head, query, value + 1] = m @ [w V, w]: the numerator, and m̄ itself.
+
+    Σ_j w_j m_ij V_j - m̄_i Σ_j w_j V_j, where one factor e^log_weight is left to the caller.
+    """
+    share = np.exp(log_weight)[:, None, None]
+    mean_values = share * (weights[:, None, :] @ values)
+    means = moments[:, :, -1:]
+    return moments[:, :, :-1] - means * mean_values, share * means
+
+
+def weighted_values(weights: Array, values: Array) -> Array:
+    """[w V, w] as one array [head, key, value + 1], so that one matrix product yields both moments."""
+    column = weights[:, :, None]
+    return np.concatenate([column * values, column], axis=2)
+
+
+def vanishing(logits: Logits, weights: Array, log_weight: Array, values: Scaled) -> Scaled:
+    """First order in E: Q (K^T [w V, w]), never forming Q K^T."""
+    right = logits.keys.mantissa.swapaxes(1, 2) @ weighted_values(weights, values.mantissa)
+    moments = logits.queries.mantissa @ right
+    numerator, _ = covariance(moments, weights, log_weight, values.mantissa)
+    exponent = logits.queries.exponent + logits.keys.exponent
+    return scaled(numerator, exponent + values.exponent)
+
+
+def factored(
+    logits: Logits, weights: Array, log_weight: Array, star: NDArray[np.intp], values: Scaled
+) -> Sum:
+    """One expm1 and two matrix products."""
+    heads, tokens, width = values.mantissa.shape
+    right = weighted_values(weights, values.mantissa)
+    moments = np.empty((heads, logits.queries.mantissa.shape[1], width + 1))
+    sizes = np.empty((heads, moments.shape[1], 1))
+    for some, rows in blocks(heads, moments.shape[1], tokens):
+        block = deviation(logits, some, rows)
+        if logits.bias is not None:
+            block -= np.take_along_axis(block, star[some, None, None], axis=2)
+        moments[some, rows] = np.expm1(block, out=block) @ right[some]
+        sizes[some, rows] = np.abs(block, out=block) @ weights[some, :, None]
+    numerator, means = covariance(moments, weights, log_weight, values.mantissa)
+    value = scaled(numerator / (1.0 + means), values.exponent)
+    largest = float((sizes / (1.0 + means)).max())
+    return Sum(value, single(0.0 if values.is_zero() else largest, values.exponent))
+
+
+def masked(logits: Logits, weights: Array, values: Scaled) -> Sum:
+    """Plain softmax over the visible keys, minus the reference."""
+    output = softmax_output(logits, values)
+    reference = scaled(weights[:, None, :] @ values.mantissa, values.exponent)
+    difference = plus(output, times(reference, -1.0))
+    return Sum(difference, single(1.0, common_exponent(output, reference)))
+
+
+def logarithmic(
+    logits: Logits, log_reference: Array, star: NDArray[np.intp], values: Scaled
+) -> Sum:
+    """Entry by entry: |P - π| = max(P, π) (1 - e^-|log P - log π|)."""
+    heads, tokens, width = values.mantissa.shape
+    result = np.zeros((heads, logits.queries.mantissa.shape[1], width))
+    pieces = []
+    largest: int | None = None
+    for some, rows in blocks(heads, result.shape[1], tokens):
+        block = masked_logits(deviation(logits, some, rows), logits, rows)
+        weights = minus_reference(block, log_reference[some], star[some])
+        if not weights.is_zero():
+            largest = weights.exponent if largest is None else max(largest, weights.exponent)
+        pieces.append((some, rows, matmul(weights, values.mantissa[some])))
+    top = common_exponent(*(piece for _, _, piece in pieces))
+    for some, rows, piece in pieces:
+        result[some, rows] = aligned(piece, top)
+    size = single(float(largest is not None), (largest or 0) + values.exponent)
+    return Sum(scaled(result, top + values.exponent), size)
+
+
+def minus_reference(block: Array, log_reference: Array, star: NDArray[np.intp]) -> Scaled:
+    """P - π from E and log π; the star's column, which meets a zero value row, is 0.
+
+    log P comes from the logits' distance to their row maximum, which is exact where P is large. log P - log π is that
+    difference or E minus the row's normaliser, whichever has the smaller terms and so the smaller rounding: with huge
+    logits the first, with small deviations the second.
+    """
+    logits = block + log_reference[:, None, :]
+    top = logits.max(axis=2, keepdims=True)
+    logits -= top
+    total = np.log(np.exp(logits).sum(axis=2, keepdims=True))
+    logits -= total
+    normaliser = top + total
+    apart = np.abs(block) + np.abs(normaliser) > np.abs(logits) + np.abs(log_reference[:, None, :])
+    ratio = np.where(apart, logits - log_reference[:, None, :], block - normaliser)
+    sign = np.sign(ratio)
+    larger = np.maximum(logits, log_reference[:, None, :], out=logits)
+    with np.errstate(divide="ignore"):  # log 0 = -inf where P = π
+        larger += np.log(-np.expm1(-np.abs(ratio, out=ratio), out=ratio))
+    larger[np.arange(len(star)), :, star] = -math.inf
+    return from_logs(sign, larger)

@@ -1,0 +1,190 @@
+"""A hidden state X = 1c^T + V, its common row and what varies, each with its own magnitude.
+
+Measuring X - 1x̄^T by subtraction stops at 1e-16 of X; carried apart, V keeps all its digits at any size. Every step of
+a network maps (c, V) to (c', V') by formulas in which V never meets c in a subtraction.
+
+Where tokens differ much nothing is gained by a common row, and a token far smaller than the others would lose digits
+beside it: such a state is *plain*, c = 0 and V = X. `split` and `joined` change from one form to the other.
+"""
+
+import math
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from attncli.maths.residuals.scaled import (
+    BEYOND_FLOATS,
+    NEGLIGIBLE,
+    Array,
+    Scaled,
+    aligned,
+    common_exponent,
+    matmul,
+    plus,
+    scaled,
+    shift,
+    times,
+)
+
+SMALLEST = 1e-300
+"""Stands for ε where the state is so large that ε underflows, so that a zero token stays zero."""
+
+
+class SplitParts(NamedTuple):
+    """The common part [feature] and the varying part [token, feature] of anything computed from a state."""
+
+    common: Scaled
+    varying: Scaled
+
+    def __matmul__(self, weights: Array) -> "SplitParts":
+        return SplitParts(matmul(self.common, weights), matmul(self.varying, weights))
+
+
+class Split:
+    """X = 1c^T + V; in the split form V is centred, so that it is the residual to the token mean."""
+
+    def __init__(self, common: Scaled, varying: Scaled, plain: bool) -> None:
+        self.plain = plain
+        if plain:
+            self.common = scaled(np.zeros_like(common.mantissa))
+            self.varying = plus(common, varying)
+        else:
+            mean = varying.mantissa.mean(axis=0)
+            self.common = plus(common, scaled(mean, varying.exponent))
+            self.varying = scaled(varying.mantissa - mean, varying.exponent)
+
+    @classmethod
+    def of(cls, states: Array) -> "Split":
+        """From plain states [token, feature]."""
+        return cls(scaled(np.zeros(states.shape[1])), scaled(states), plain=True)
+
+    @property
+    def parts(self) -> SplitParts:
+        return SplitParts(self.common, self.varying)
+
+    @property
+    def tokens(self) -> int:
+        return len(self.varying.mantissa)
+
+    @cached_property
+    def states(self) -> Scaled:
+        """X itself, where V may vanish beside c."""
+        return plus(self.common, self.varying)
+
+    @cached_property
+    def residual(self) -> Scaled:
+        """X - 1x̄^T."""
+        return self.split().varying if self.plain else self.varying
+
+    def split(self) -> "Split":
+        """The split form, exactly: c is a rounded mean, V what remains."""
+        if not self.plain:
+            return self
+        mean = self.varying.mantissa.mean(axis=0)
+        rest = scaled(self.varying.mantissa - mean, self.varying.exponent)
+        return Split(scaled(mean, self.varying.exponent), rest, plain=False)
+
+    def joined(self) -> "Split":
+        """The plain form."""
+        return self if self.plain else Split(self.common, self.varying, plain=True)
+
+    @property
+    def log2_spread(self) -> float:
+        """log2 of the residual's largest entry relative to that of X, to the next whole number."""
+        if self.residual.is_zero():
+            return -math.inf
+        return self.residual.exponent - self.states.exponent
+
+    def is_finite(self) -> bool:
+        return bool(
+            np.isfinite(self.common.mantissa).all() and np.isfinite(self.varying.mantissa).all()
+        )
+
+
+def with_bias(parts: SplitParts, bias: Array | None) -> SplitParts:
+    """A bias is the same for every token: it joins the common part."""
+    return parts if bias is None else parts._replace(common=plus(parts.common, scaled(bias)))
+
+
+def together(first: Split, second: SplitParts) -> Split:
+    """A skip: both parts add."""
+    return Split(
+        plus(first.common, second.common), plus(first.varying, second.varying), first.plain
+    )
+
+
+def normalised(state: Split, epsilon: float, centre: bool) -> Split:
+    """Layer norm (`centre`) or RMS norm of every token, without gain or bias.
+
+    With v = mean(c²) and V = αc + ρ, ρ ⊥ c, the difference N(c + V) - N(c) is
+
+        ρ/σ_y + c (α [ε + T] - mean(ρ²)) / (σ_c σ_y (σ_c + σ_y)),    T = σ_c σ_y - (1 + α) v
+
+    where σ_c² = v + ε and σ_y² = mean((c + V)²) + ε. Written so, the part of V along c, which a norm removes almost
+    wholly, does not have to cancel; T is a sum of positive terms over a sum of positive terms where 1 + α > 0.
+    """
+    common, varying = (centred(part) if centre else part for part in state.parts)
+    top = common_exponent(common, varying)
+    if epsilon and 2 * (top - NEGLIGIBLE) < math.log2(epsilon):
+        # X is so far below √ε that the norm only divides by √ε.
+        root = 1.0 / math.sqrt(epsilon)
+        return Split(times(common, root), times(varying, root), state.plain)
+    if common.is_zero():
+        return Split(common, by_length(varying, top, epsilon), state.plain)
+    epsilon = max(epsilon * unit_at(-2 * top), SMALLEST if epsilon else 0.0)
+    c, size = aligned(common, top), unit_at(varying.exponent - top)
+    along, across = projection(varying.mantissa, c)
+    v = float(np.mean(c * c))
+    across_square = size * np.mean(across * across, axis=1, keepdims=True)
+    ratio = 1.0 + size * along
+    sigma_c = np.sqrt(v + epsilon)
+    sigma_y = np.sqrt(ratio**2 * v + size * across_square + epsilon)
+    gap = norm_gap(v, size * across_square, epsilon, ratio, sigma_c, sigma_y)
+    factor = (along * (epsilon + gap) - across_square) / (sigma_c * sigma_y * (sigma_c + sigma_y))
+    changed = scaled(across / sigma_y + c * factor, varying.exponent - top)
+    return Split(scaled(c / sigma_c), changed, state.plain)
+
+
+def by_length(varying: Scaled, top: int, epsilon: float) -> Scaled:
+    """Rows divided by √(mean of squares + ε), each in units of its own: beside a large one a small one's squares vanish."""
+    rows = aligned(varying, top)
+    _, own = np.frexp(np.abs(rows).max(axis=1, keepdims=True))
+    rows = np.ldexp(rows, -own)
+    shared = max(-BEYOND_FLOATS, min(BEYOND_FLOATS, -2 * top))
+    with np.errstate(over="ignore", under="ignore"):
+        added = np.maximum(np.ldexp(epsilon, shared - 2 * own), SMALLEST if epsilon else 0.0)
+    return scaled(rows / np.sqrt(np.mean(rows**2, axis=1, keepdims=True) + added))
+
+
+def norm_gap(
+    v: float, across_square: Array, epsilon: float, ratio: Array, sigma_c: Array, sigma_y: Array
+) -> Array:
+    """T = σ_c σ_y - (1 + α) v without cancellation."""
+    product = sigma_c * sigma_y
+    positive = v * (across_square + epsilon) + epsilon * sigma_y**2
+    return np.where(
+        ratio > 0.0, positive / (product + np.abs(ratio) * v), product + np.abs(ratio) * v
+    )
+
+
+def unit_at(exponent: int) -> float:
+    """2^exponent as a plain number, 0 or inf outside float range."""
+    return float(shift(np.ones(1), exponent)[0])
+
+
+def centred(part: Scaled) -> Scaled:
+    """Minus the mean over features."""
+    return scaled(part.mantissa - part.mantissa.mean(axis=-1, keepdims=True), part.exponent)
+
+
+def projection(varying: Array, common: Array) -> tuple[Array, Array]:
+    """α [token, 1] and ρ with V = α c + ρ and ρ ⊥ c; projected twice, so that ρ is clean even if tiny."""
+    square = float(common @ common)
+    along = np.zeros((len(varying), 1))
+    if square == 0.0:
+        return along, varying
+    for _ in range(2):
+        step = (varying @ common / square)[:, None]
+        along, varying = along + step, varying - step * common
+    return along, varying

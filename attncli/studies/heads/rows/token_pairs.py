@@ -1,0 +1,106 @@
+"""The strongest query → key pairs of each head as rows and tables: `fox ← quick 0.93 (0.11)`."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from attncli.records import NOT_APPLICABLE, Definition, Row, Scalar, View
+from attncli.studies.heads.passes.strongest_pairs import HeadPairs
+from attncli.studies.heads.rows.extreme_heads import head_in_words
+from attncli.studies.heads.rows.head_rows import Keeps, Observed
+from attncli.studies.heads.rows.token_names import TokenNames
+from attncli.studies.nulls import UNIFORM
+from attncli.watching import Site
+
+PAIR = "token_pair"
+DEFINITION = Definition(
+    "1",
+    "The weight of a head's `rank`-th strongest pair: of the token `query` on the token `key`, by how far it lies above "
+    "`uniform`, even attention over the keys that the query sees; each key once, with the query that looks at it most.",
+)
+QUERY_TOKEN, KEY_TOKEN = "query_token", "key_token"
+"""Keys of a row: the two tokens in words, where they are known."""
+FEW = 4
+"""Up to so many heads have a column each; of more each has a line."""
+
+
+def pair_rows(
+    observed: Observed,
+    names: Sequence[TokenNames],
+    keys: Mapping[Site, Mapping[str, Scalar]],
+    keeps: Keeps,
+    most: int,
+) -> Iterator[Row]:
+    """Of every head the strongest over all texts; `names`: the tokens of each text."""
+    for site in observed.sites:
+        own = [seen.pairs[site] for seen in observed.texts if site in seen.pairs]
+        if not own:
+            continue
+        if any(found.shape[0] > 1 for found in own):
+            note = (
+                f"{NOT_APPLICABLE}it attends within windows, whose tokens have no place in the text"
+            )
+            yield Row(PAIR, None, "1", layer=site.layer, note=note, keys=keys[site])
+            continue
+        numbers = observed.numbers.get(site, range(len(own[0].weights)))
+        words = [of.sides(site, *pairs.shape[1:]) for of, pairs in zip(names, own, strict=True)]
+        for head, number in enumerate(numbers):
+            if keeps(site.layer, number):
+                for rank, found in enumerate(ranked(own, words, head)[:most], start=1):
+                    yield found.row(site.layer, number, {**keys[site], "rank": rank})
+
+
+class FoundPair(NamedTuple):
+    """One pair of one head."""
+
+    weight: float
+    even: float
+    places: Mapping[str, Scalar]
+    """Which tokens of which text."""
+
+    def row(self, layer: int, head: int, keys: Mapping[str, Scalar]) -> Row:
+        places = {**keys, **self.places, UNIFORM: self.even}
+        return Row(PAIR, self.weight, "1", layer=layer, head=head, keys=places)
+
+
+def ranked(
+    own: Sequence[HeadPairs], words: Sequence[tuple[Sequence[str], Sequence[str]]], head: int
+) -> list[FoundPair]:
+    """A head's pairs in all texts, the strongest first; what was hidden is left out."""
+    found = []
+    for text, (pairs, (queries, seen)) in enumerate(zip(own, words, strict=True)):
+        columns = (part[head].tolist() for part in pairs[:4])
+        for weight, even, query, key in zip(*columns, strict=True):
+            if math.isfinite(even):
+                said = {QUERY_TOKEN: queries[query : query + 1], KEY_TOKEN: seen[key : key + 1]}
+                named = {name: word[0] for name, word in said.items() if word}
+                which = {"text": text} if len(own) > 1 else {}
+                places = {"query": query, "key": key, **named, **which}
+                found.append(FoundPair(weight, even, places))
+    return sorted(found, key=lambda pair: pair.even - pair.weight)
+
+
+def pair_views(rows: Sequence[Row], places: Sequence[Mapping[str, Scalar]]) -> Iterator[View]:
+    """Heads side by side where they are few, else one below the other."""
+    heads = {(row.layer, row.head) for row in rows if row.metric == PAIR and row.head is not None}
+    title = "strongest query ← key pairs, each key once: weight (even attention)"
+    few = len(heads) <= FEW
+    down, across = ("rank", "layer.head") if few else ("layer.head", "rank")
+    for where in places:
+        kind = ", ".join(map(str, where.values()))
+        named = f"{kind}: {title}" if kind else title
+        yield View(named, down, (PAIR,), across, where, pair=(QUERY_TOKEN, KEY_TOKEN))
+
+
+def strongest_in_words(rows: Sequence[Row]) -> str:
+    """Of all heads the pair that lies furthest above even attention; empty where there is none."""
+    pairs = [row for row in rows if row.metric == PAIR and row.value is not None]
+    if not pairs:
+        return ""
+    top = max(pairs, key=lambda row: (row.value or 0.0) - float(row.keys[UNIFORM]))
+    query = top.keys.get(QUERY_TOKEN, f"token {top.keys['query']}")
+    key = top.keys.get(KEY_TOKEN, f"token {top.keys['key']}")
+    return (
+        f"strongest pair '{query} ← {key}' in head {head_in_words(top)}: {top.value:.2g}, even attention "
+        f"{float(top.keys[UNIFORM]):.2g}"
+    )

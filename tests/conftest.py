@@ -1,5 +1,6 @@
 """Harsher rules than users meet: floating errors raise, and property tests are the same in every run."""
 
+import gc
 import os
 import platform
 import signal
@@ -19,9 +20,19 @@ import pytest
 from hypothesis import settings
 from inline_runs import inline_runs
 
+from attncli.cli.main import collect_seldom
+
 # A shell lets what it runs in the background ignore Ctrl-C, and so would every process that a test starts and interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# As in the program; and what all tests together have imported stays, so that no collection goes through it.
+collect_seldom()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+
 
 settings.register_profile("attn", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("attn")

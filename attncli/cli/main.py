@@ -1,6 +1,8 @@
 """The entry: environment before heavy imports, and the one place where errors become a sentence and an exit code."""
 
+import atexit
 import contextlib
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -17,11 +19,14 @@ from attncli.writing.whole_files import refusal, silence
 INTERRUPTED = 130
 BUG = 70
 """EX_SOFTWARE: none of the codes that mean something about the input."""
+SELDOM = 100
+"""Collections of what is less young, before one of all."""
 
 
 def main() -> None:
     """The `attn` command."""
     prepare_environment()
+    collect_seldom()
     if launch().several:
         from attncli.cli.together import run_together
 
@@ -51,6 +56,18 @@ def prepare_environment() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+
+
+def collect_seldom() -> None:
+    """The interpreter looks for cycles among all that there is a tenth as often, and not at its end.
+
+    torch and transformers are half a million objects that stay: they would be gone through six times while they are
+    imported and once more at the end, which is a third of a short run. What is young is looked through as ever, so
+    that the tensors of a run do not wait.
+    """
+    young, middle, old = gc.get_threshold()
+    gc.set_threshold(young, middle, max(old, SELDOM))
+    atexit.register(gc.freeze)
 
 
 def run(arguments: Sequence[str]) -> int:

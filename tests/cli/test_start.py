@@ -1,5 +1,6 @@
-"""What the command does to its environment before heavy libraries read it."""
+"""What the command does to its environment before heavy libraries read it, and to the interpreter before they fill it."""
 
+import gc
 import subprocess
 import sys
 
@@ -62,3 +63,17 @@ def test_also_where_processes_meet_before_the_command_runs() -> None:
 @pytest.mark.slow
 def test_what_the_user_says_stays() -> None:
     assert wait_policy("paths", "random:bert", OMP_WAIT_POLICY="ACTIVE") == "ACTIVE"
+
+
+AT_ITS_END = """
+import atexit, gc
+atexit.register(lambda: print(gc.get_freeze_count() > 0, gc.get_threshold(), gc.isenabled()))
+from attncli.cli.main import main
+main()
+"""
+
+
+def test_cycles_are_looked_for_seldom_among_all_and_not_at_the_end() -> None:
+    young, middle, _ = gc.get_threshold()
+    done = subprocess.run([sys.executable, "-c", AT_ITS_END, "--version"], capture_output=True, text=True, check=True)  # fmt: skip
+    assert done.stdout.endswith(f"True {(young, middle, 100)} True\n")

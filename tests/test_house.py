@@ -160,6 +160,23 @@ def test_every_room_of_more_than_a_few_files_says_what_they_are() -> None:
     assert {Path(name).name for name in silent} - registries - {""} <= {"gates", "networks", "tasks", "circle"}  # fmt: skip
 
 
+ENTRIES = {"patterns", "maps", "render", "fits", "metrics", "metrics/attention", "metrics/activations", "metrics/weights", "tasks/labelling"}  # fmt: skip
+"""Rooms whose files are entries of a registry: a file's name is the public name of what is in it, but for those that begin
+with an underscore, which only help the others."""
+
+
+MOST_FILES = 15
+"""Of one room beside its sub-rooms: more names are a heap, and want rooms of their own."""
+STILL_FLAT = {"surgery", "studies/approximate", "studies/paths"}
+
+
+def test_no_room_is_a_heap() -> None:
+    """But those of a registry, whose files are alike."""
+    held = {path.parent: len(list(path.parent.glob("*.py"))) - 1 for path in PACKAGE.rglob("__init__.py")}  # fmt: skip
+    heaps = {folder.relative_to(PACKAGE).as_posix() for folder, count in held.items() if count > MOST_FILES}  # fmt: skip
+    assert heaps - ENTRIES == STILL_FLAT
+
+
 @pytest.mark.slow
 def test_class_names_are_unique() -> None:
     known: dict[str, list[str]] = {}
@@ -168,11 +185,6 @@ def test_class_names_are_unique() -> None:
             if isinstance(node, ast.ClassDef):
                 known.setdefault(node.name, []).append(name)
     assert {name: where for name, where in known.items() if len(where) > 1} == {}
-
-
-ENTRIES = {"patterns", "maps", "render", "fits", "metrics", "metrics/attention", "metrics/activations", "metrics/weights", "tasks/labelling"}  # fmt: skip
-"""Rooms whose files are entries of a registry: a file's name is the public name of what is in it, but for those that begin
-with an underscore, which only help the others."""
 
 
 def test_no_two_files_share_a_name() -> None:

@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,17 +18,6 @@ ROOMS = re.findall(r"^    (\w+) +\S", (attncli.__doc__ or "").partition("Rooms,"
 
 def room(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-
-
-def imported_rooms(path: Path) -> set[str]:
-    """Rooms that a file imports from, at its top or inside its functions."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("attncli"):
-            parts = (node.module or "").split(".")
-            names = [parts[1]] if len(parts) > 1 else [alias.name for alias in node.names]
-            found |= {name for name in names if name in ROOMS}
-    return found
 
 
 SOURCES = [
@@ -45,7 +35,8 @@ def test_the_drawing_names_every_room() -> None:
 def test_arrows_point_upwards(path: Path) -> None:
     """A room imports only from rooms above it in the drawing, and from itself."""
     allowed = set(ROOMS[: ROOMS.index(room(path)) + 1])
-    assert imported_rooms(path) <= allowed
+    ours = [name.split(".") for name in imported_modules(path) if name.startswith("attncli.")]
+    assert {parts[1] for parts in ours if parts[1] in ROOMS} <= allowed
 
 
 def module_of(path: Path) -> str:
@@ -57,17 +48,18 @@ def module_of(path: Path) -> str:
 MODULES = {module_of(path): path for path in PACKAGE.rglob("*.py")}
 
 
-def imported_modules(path: Path, typing_too: bool = True) -> set[str]:
+@cache
+def imported_modules(path: Path, typing_too: bool = True) -> frozenset[str]:
     """Modules of the package, and libraries, that a file imports, at its top or inside its functions."""
-    tree = ast.parse(path.read_text())
+    nodes = list(ast.walk(ast.parse(path.read_text())))
     typing_alone = {
         id(inner)
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
         for inner in ast.walk(node)
     }
     found = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if id(node) in typing_alone and not typing_too:
             continue
         if isinstance(node, ast.Import):
@@ -75,7 +67,7 @@ def imported_modules(path: Path, typing_too: bool = True) -> set[str]:
         if isinstance(node, ast.ImportFrom) and node.module:
             names = {f"{node.module}.{alias.name}" for alias in node.names}
             found |= {name if name in MODULES else node.module for name in names}
-    return found
+    return frozenset(found)
 
 
 @pytest.mark.slow
@@ -101,6 +93,7 @@ def test_torch_is_imported_in_the_rooms_that_the_drawing_names() -> None:
     assert importing == named
 
 
+@cache
 def listed(path: Path) -> set[str]:
     """The first words of a docstring's lists."""
     said = ast.get_docstring(ast.parse(path.read_text())) or ""
@@ -160,6 +153,23 @@ def test_every_room_of_more_than_a_few_files_says_what_they_are() -> None:
     assert {Path(name).name for name in silent} - registries - {""} <= {"gates", "networks", "tasks", "circle"}  # fmt: skip
 
 
+ENTRIES = {"patterns", "maps", "render", "fits", "metrics", "metrics/attention", "metrics/activations", "metrics/weights", "tasks/labelling"}  # fmt: skip
+"""Rooms whose files are entries of a registry: a file's name is the public name of what is in it, but for those that begin
+with an underscore, which only help the others."""
+
+
+MOST_FILES = 15
+"""Of one room beside its sub-rooms: more names are a heap, and want rooms of their own."""
+STILL_FLAT = {"surgery", "studies/approximate", "studies/paths"}
+
+
+def test_no_room_is_a_heap() -> None:
+    """But those of a registry, whose files are alike."""
+    held = {path.parent: len(list(path.parent.glob("*.py"))) - 1 for path in PACKAGE.rglob("__init__.py")}  # fmt: skip
+    heaps = {folder.relative_to(PACKAGE).as_posix() for folder, count in held.items() if count > MOST_FILES}  # fmt: skip
+    assert heaps - ENTRIES == STILL_FLAT
+
+
 @pytest.mark.slow
 def test_class_names_are_unique() -> None:
     known: dict[str, list[str]] = {}
@@ -168,11 +178,6 @@ def test_class_names_are_unique() -> None:
             if isinstance(node, ast.ClassDef):
                 known.setdefault(node.name, []).append(name)
     assert {name: where for name, where in known.items() if len(where) > 1} == {}
-
-
-ENTRIES = {"patterns", "maps", "render", "fits", "metrics", "metrics/attention", "metrics/activations", "metrics/weights", "tasks/labelling"}  # fmt: skip
-"""Rooms whose files are entries of a registry: a file's name is the public name of what is in it, but for those that begin
-with an underscore, which only help the others."""
 
 
 def test_no_two_files_share_a_name() -> None:
@@ -239,11 +244,12 @@ OF_OTHERS = ("--nproc-per-node",)
 """Options of programs that are not ours."""
 
 
+@cache
 def sentences(path: Path) -> list[tuple[int, str]]:
     """Texts of a file with their lines, but for docstrings and what declares options or metrics; `X` is what is filled in."""
-    tree = ast.parse(path.read_text())
+    nodes = list(ast.walk(ast.parse(path.read_text())))
     apart = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             apart.add(id(node.value))
         declares = isinstance(node, ast.Call) and (
@@ -255,7 +261,7 @@ def sentences(path: Path) -> list[tuple[int, str]]:
         if isinstance(node, ast.JoinedStr):
             apart |= {id(inner) for inner in node.values if isinstance(inner, ast.Constant)}
     found = []
-    for node in ast.walk(tree):
+    for node in nodes:
         if id(node) in apart:
             continue
         if isinstance(node, ast.JoinedStr):

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attncli.watching.masks import with_all_rows
+from attncli.watching.strips.masks import with_all_rows
 
 
 def attention(

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from attncli.carried.exact.split_run import Arrived
 from attncli.errors import InputError
-from attncli.watching.blocks import Stack
-from attncli.watching.stream_places import given, replaced, taken
+from attncli.watching.stacks.blocks import Stack
+from attncli.watching.stacks.stream_places import given, replaced, taken
 from attncli.watching.wrapping import around_forwards
 
 

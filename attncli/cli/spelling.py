@@ -14,6 +14,7 @@ import ast
 import re
 import warnings
 from collections.abc import Iterator, Mapping
+from functools import cache
 
 TEXT = r"'(?:[^'\\]|\\.)*'" + r'|"(?:[^"\\]|\\.)*"'
 QUOTED = re.compile(rf"`((?:[^`'\"\n]|{TEXT})+)`")
@@ -34,6 +35,7 @@ def as_typed(sentence: str) -> str:
     return QUOTED.sub(typed, sentence)
 
 
+@cache
 def known() -> tuple[Mapping[str, str], Mapping[str, str]]:
     """Options by parameter, commands by function, of the whole command line."""
     from attncli.cli.root import leaves, root

@@ -31,12 +31,12 @@ from attncli.studies.state_meters import AFTER_MLP, StateMeters, StatesBefore
 from attncli.studies.trajectories import EXACT, Trajectory
 from attncli.surgery import Anatomy, switched
 from attncli.surgery.block_run import BlockRun
-from attncli.watching.blocks import Stack, watching_states
 from attncli.watching.capture import eager_everywhere
-from attncli.watching.chance import same_chance
-from attncli.watching.disturbed import disturbed
-from attncli.watching.float64 import in_float64
-from attncli.watching.token_layout import as_tokens
+from attncli.watching.reruns.chance import same_chance
+from attncli.watching.reruns.disturbed import disturbed
+from attncli.watching.reruns.float64 import in_float64
+from attncli.watching.stacks.blocks import Stack, watching_states
+from attncli.watching.stacks.token_layout import as_tokens
 
 T = TypeVar("T")
 

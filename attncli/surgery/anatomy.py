@@ -7,7 +7,7 @@ from itertools import pairwise, takewhile
 from attncli.surgery.block_run import BlockRun
 from attncli.surgery.kept_parts import Mixing
 from attncli.surgery.tags import Key, Kind, StreamPoint
-from attncli.watching.blocks import Stack, Structure
+from attncli.watching.stacks.blocks import Stack, Structure
 
 OF_ATTENTION = frozenset({"attention", "mixer", "parallel"})
 OF_MLP = frozenset({"mlp", "parallel", "beside"})

@@ -6,7 +6,7 @@ import torch
 
 from attncli.surgery.code_places import CodePlace
 from attncli.surgery.tags import Bare, Key, Kind, Place, StreamPoint, Tag, tag_of
-from attncli.watching.blocks import BlockCall
+from attncli.watching.stacks.blocks import BlockCall
 
 
 class Summand(NamedTuple):

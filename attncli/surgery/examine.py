@@ -26,14 +26,14 @@ from attncli.surgery.kept_mixers import notes_on_mixers
 from attncli.surgery.kept_parts import Everything, Mixing
 from attncli.surgery.mixing import Where, tried
 from attncli.surgery.proofs import Seen, check_nothing_passes, check_unchanged, seen
-from attncli.watching.blocks import (
+from attncli.watching.other_mixers.stream_mixing import blocks_that_mix_streams
+from attncli.watching.stacks.blocks import (
     Stack,
     Structure,
     blocks_of,
     stacks_without_attention,
     structure_of,
 )
-from attncli.watching.stream_mixing import blocks_that_mix_streams
 
 
 def examine(model: nn.Module, inputs: Mapping[str, Any]) -> Anatomy:

@@ -16,9 +16,9 @@ from torch import nn
 from attncli.errors import InputError
 from attncli.surgery.guards import described
 from attncli.watching.attention_calls import tensors_in
-from attncli.watching.blocks import BlockCall, Following, Stack, blocks_of
-from attncli.watching.chance import same_chance
-from attncli.watching.stream_places import given, given_instead, taken, tensor_at
+from attncli.watching.reruns.chance import same_chance
+from attncli.watching.stacks.blocks import BlockCall, Following, Stack, blocks_of
+from attncli.watching.stacks.stream_places import given, given_instead, taken, tensor_at
 from attncli.watching.wrapping import around_forwards
 
 Replace = Callable[[int, torch.Tensor], torch.Tensor]

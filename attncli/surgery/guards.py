@@ -9,7 +9,7 @@ from attncli.surgery.anatomy import ADDITIONS, OF_ATTENTION, OF_MLP, is_post_nor
 from attncli.surgery.block_run import BlockRun
 from attncli.surgery.kept_parts import Mixing
 from attncli.surgery.tags import StreamPoint
-from attncli.watching.blocks import BlockCall, Stack, Structure
+from attncli.watching.stacks.blocks import BlockCall, Stack, Structure
 
 
 def check_structure(structure: Structure) -> None:

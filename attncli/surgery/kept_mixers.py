@@ -9,10 +9,10 @@ from attncli.surgery.anatomy import ADDITIONS, OF_MLP, path_of
 from attncli.surgery.block_run import BlockRun
 from attncli.surgery.kept_parts import Mixing
 from attncli.surgery.proofs import Seen
-from attncli.watching.blocks import Stack
-from attncli.watching.mixer_words import in_words, plural
-from attncli.watching.mixers import mixers_beside
-from attncli.watching.probe import probe
+from attncli.watching.other_mixers.mixer_words import in_words, plural
+from attncli.watching.other_mixers.mixers import mixers_beside
+from attncli.watching.stacks.blocks import Stack
+from attncli.watching.stacks.probe import probe
 
 NAMELESS = "token mixer"
 KEPT = "what mixes tokens beside softmax attention is treated as attention: it stays on, and its skip is switched as attention's:"

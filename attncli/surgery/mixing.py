@@ -16,11 +16,11 @@ from attncli.surgery.kept_parts import Mixing, StreamAlone
 from attncli.surgery.tags import Place
 from attncli.surgery.tracking import Feed, alias, tracking
 from attncli.watching.attention_calls import tensors_in
-from attncli.watching.blocks import Stack, blocks_of
-from attncli.watching.chance import same_chance
-from attncli.watching.mixers import ROUNDING, noise
-from attncli.watching.stream_places import replaced, taken
-from attncli.watching.token_layout import channels_first
+from attncli.watching.other_mixers.mixers import ROUNDING, noise
+from attncli.watching.reruns.chance import same_chance
+from attncli.watching.stacks.blocks import Stack, blocks_of
+from attncli.watching.stacks.stream_places import replaced, taken
+from attncli.watching.stacks.token_layout import channels_first
 from attncli.watching.wrapping import around_forwards
 
 Where = tuple[str, int, Place]

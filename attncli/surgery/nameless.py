@@ -9,7 +9,7 @@ from torch import nn
 
 from attncli.errors import InputError
 from attncli.surgery.norm_modules import is_norm
-from attncli.watching.blocks import Stack, named_parts
+from attncli.watching.stacks.blocks import Stack, named_parts
 from attncli.watching.wrapping import around_forwards
 
 FACTOR = 4.0

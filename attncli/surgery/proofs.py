@@ -12,9 +12,9 @@ from attncli.surgery.guards import described
 from attncli.surgery.kept_parts import KeptParts, Mixing, NoAdditions
 from attncli.surgery.nameless import refusing_nameless_norms
 from attncli.surgery.tracking import Feed, alias, tracking
-from attncli.watching.blocks import Stack, blocks_of, watching_states
-from attncli.watching.chance import same_chance
-from attncli.watching.stream_places import given
+from attncli.watching.reruns.chance import same_chance
+from attncli.watching.stacks.blocks import Stack, blocks_of, watching_states
+from attncli.watching.stacks.stream_places import given
 from attncli.watching.wrapping import around_forwards
 
 Seen = list[tuple[BlockRun, list[torch.Tensor]]]

@@ -13,7 +13,7 @@ from torch import nn
 
 from attncli.networks.variants import Switches
 from attncli.surgery.anatomy import Anatomy
-from attncli.watching.blocks import blocks_of
+from attncli.watching.stacks.blocks import blocks_of
 from attncli.watching.wrapping import around_forwards
 
 

@@ -15,8 +15,8 @@ from attncli.surgery.norm_modules import is_norm
 from attncli.surgery.tags import StreamPoint, Tag, attach
 from attncli.surgery.tracker import Tracker
 from attncli.watching.attention_calls import tensors_in
-from attncli.watching.blocks import Following, Stack, blocks_of, named_parts
-from attncli.watching.stream_places import (
+from attncli.watching.stacks.blocks import Following, Stack, blocks_of, named_parts
+from attncli.watching.stacks.stream_places import (
     given,
     replaced,
     taken,

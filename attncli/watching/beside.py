@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from transformers import AttentionInterface
 
 from attncli.watching.capture import all_configs
-from attncli.watching.interface import EagerCall, own_eager, precise
+from attncli.watching.strips.interface import EagerCall, own_eager, precise
 
 SDPA, EAGER = "sdpa", "eager"
 

@@ -11,9 +11,10 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedConfig
 
 from attncli.errors import InputError, NotFinite
-from attncli.watching.attention_sites import Shape, Site, Sites
-from attncli.watching.differential import Pairs, applied, share_of
-from attncli.watching.interface import (
+from attncli.watching.other_mixers.left_out import refuse_half_seen
+from attncli.watching.strips.attention_sites import Shape, Site, Sites
+from attncli.watching.strips.differential import Pairs, applied, share_of
+from attncli.watching.strips.interface import (
     EagerCall,
     Strip,
     attention_in_strips,
@@ -21,10 +22,9 @@ from attncli.watching.interface import (
     precise,
     rows_within,
 )
-from attncli.watching.left_out import refuse_half_seen
-from attncli.watching.masks import rowwise_mask
-from attncli.watching.softmax_calls import Watcher
-from attncli.watching.split_heads import group_of, with_all_heads
+from attncli.watching.strips.masks import rowwise_mask
+from attncli.watching.strips.softmax_calls import Watcher
+from attncli.watching.strips.split_heads import group_of, with_all_heads
 
 STRIP_MEMORY = 2**26
 """Bytes, at most, for the rows of all heads that are worked on at a time, everything made on the way included."""

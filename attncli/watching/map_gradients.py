@@ -8,9 +8,9 @@ from torch import Tensor, nn
 from transformers import AttentionInterface
 
 from attncli.errors import InputError
-from attncli.watching.attention_sites import Site, Sites
 from attncli.watching.capture import eager_everywhere
-from attncli.watching.interface import own_eager
+from attncli.watching.strips.attention_sites import Site, Sites
+from attncli.watching.strips.interface import own_eager
 
 
 class KeptMap(NamedTuple):

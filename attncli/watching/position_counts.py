@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from attncli.watching.blocks import block_lists
-from attncli.watching.float64 import in_float64
-from attncli.watching.probe import Call, Prober
 from attncli.watching.proof import first_run
-from attncli.watching.token_layout import as_tokens, batch_size
+from attncli.watching.reruns.float64 import in_float64
+from attncli.watching.stacks.blocks import block_lists
+from attncli.watching.stacks.probe import Call, Prober
+from attncli.watching.stacks.token_layout import as_tokens, batch_size
 from attncli.watching.wrapping import around_forwards
 
 

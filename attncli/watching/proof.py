@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from attncli.errors import InputError, NoAttention
-from attncli.watching.attention_sites import CROSS, NUMBER, Shape, Site
 from attncli.watching.capture import Stream, eager_everywhere, streaming
-from attncli.watching.chance import same_chance
-from attncli.watching.interface import ALIVE, Strip
-from attncli.watching.left_out import LeftOut, left_out
+from attncli.watching.other_mixers.left_out import LeftOut, left_out
+from attncli.watching.reruns.chance import same_chance
+from attncli.watching.strips.attention_sites import CROSS, NUMBER, Shape, Site
+from attncli.watching.strips.interface import ALIVE, Strip
 
 DIFFERENCE: Mapping[torch.dtype, float] = {
     torch.float64: 1e-6,

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from attncli.watching import Proof, Site, Strip, streaming
-from attncli.watching.blocks import Stack
-from attncli.watching.stream_places import replaced, taken
+from attncli.watching.stacks.blocks import Stack
+from attncli.watching.stacks.stream_places import replaced, taken
 from attncli.watching.wrapping import around_forwards
 
 UNIFORM = 1e-4

@@ -31,7 +31,7 @@ from attncli.models.random.random_models import build
 from attncli.studies.heads.head_metrics import choose
 from attncli.studies.heads.passes.head_runs import Wanted, look
 from attncli.studies.heads.passes.uniform_null import UniformNull
-from attncli.watching.blocks import find_stacks
+from attncli.watching.stacks.blocks import find_stacks
 
 REPEATS = 4
 LENGTHS = (1024, 2048, 4096)

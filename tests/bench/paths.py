@@ -41,7 +41,7 @@ def measure(arch: str) -> None:
     from attncli.carried.paths.path_run import run_along, run_by_length
     from attncli.models.random.dummy_inputs import example_inputs
     from attncli.models.random.random_models import build
-    from attncli.watching.blocks import find_stacks
+    from attncli.watching.stacks.blocks import find_stacks
 
     model = build(arch, {}, 0)
     model.config.use_cache = False

@@ -22,7 +22,7 @@ from attncli.studies.known_digits import SHARE
 from attncli.studies.model_runs import CollapseSubject, Run, StatePlace, own_precision, run_text
 from attncli.studies.trajectories import EXACT, Trajectory
 from attncli.surgery import examine
-from attncli.watching.disturbed import Disturbance
+from attncli.watching.reruns.disturbed import Disturbance
 
 torch.set_num_threads(1)
 

@@ -16,8 +16,8 @@ from transformers.masking_utils import eager_mask
 from attncli.carried.paths.origins import run_to_origins
 from attncli.errors import InputError
 from attncli.studies.model_runs import own_precision
-from attncli.watching.blocks import find_stacks
-from attncli.watching.stream_places import replaced, taken
+from attncli.watching.stacks.blocks import find_stacks
+from attncli.watching.stacks.stream_places import replaced, taken
 
 torch.set_num_threads(1)
 

@@ -17,7 +17,7 @@ from attncli.carried.paths.path_tensor import begun
 from attncli.carried.paths.streams import ByLength
 from attncli.errors import InputError
 from attncli.studies.model_runs import own_precision
-from attncli.watching.blocks import Stack, find_stacks, watching_states
+from attncli.watching.stacks.blocks import Stack, find_stacks, watching_states
 
 torch.set_num_threads(1)
 

@@ -34,11 +34,11 @@ from attncli.networks.variants import VARIANTS
 from attncli.studies.model_runs import CollapseSubject, run_text
 from attncli.surgery import examine
 from attncli.watching import prove
-from attncli.watching.blocks import find_stacks, stacks_without_attention
-from attncli.watching.float64 import in_float64
 from attncli.watching.linear.linear_layers import linear_layers
-from attncli.watching.mixers import mixers_of
+from attncli.watching.other_mixers.mixers import mixers_of
 from attncli.watching.proof import NOTHING_ATTENDS, Proof, floats
+from attncli.watching.reruns.float64 import in_float64
+from attncli.watching.stacks.blocks import find_stacks, stacks_without_attention
 
 TABLE = Path(__file__).parents[2] / "attncli" / "models" / "random" / "architectures.tsv"
 SECONDS = 600

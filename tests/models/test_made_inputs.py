@@ -20,7 +20,7 @@ from attncli.models.random.tiny_configs import tiny_config
 from attncli.models.random.tiny_sizes import Units
 from attncli.models.sources import parse
 from attncli.watching import prove
-from attncli.watching.float64 import in_float64
+from attncli.watching.reruns.float64 import in_float64
 
 torch.set_num_threads(1)
 

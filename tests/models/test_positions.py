@@ -13,8 +13,8 @@ from attncli.models.loading.load import LoadOptions, load
 from attncli.models.random.makers.drawing import Drawing
 from attncli.models.random.makers.images import side_for_queries
 from attncli.studies.model_runs import own_precision
-from attncli.watching.blocks import find_stacks, watching_states
 from attncli.watching.position_counts import positions
+from attncli.watching.stacks.blocks import find_stacks, watching_states
 
 SOURCES = [
     "random:vit?tiny", "random:dinov2?tiny", "random:swin?tiny", "random:clip_vision_model?tiny", "random:beit?tiny",

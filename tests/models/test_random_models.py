@@ -16,7 +16,7 @@ from attncli.models.random.size_words import resolved
 from attncli.models.random.tiny_configs import tiny_config
 from attncli.models.random.tiny_overrides import OVERRIDES
 from attncli.models.random.tiny_sizes import Units
-from attncli.watching.float64 import in_float64
+from attncli.watching.reruns.float64 import in_float64
 
 torch.set_num_threads(1)
 

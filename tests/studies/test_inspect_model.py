@@ -30,7 +30,7 @@ from attncli.studies.heads.model_heads import HeadPlan, HeadSubject, inspect_mod
 from attncli.studies.heads.passes.head_runs import Observer, Seen, Wanted, look
 from attncli.studies.heads.passes.uniform_null import UniformNull
 from attncli.watching import Site, prove
-from attncli.watching.blocks import find_stacks
+from attncli.watching.stacks.blocks import find_stacks
 
 torch.set_num_threads(1)
 

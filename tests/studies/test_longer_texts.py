@@ -19,8 +19,8 @@ from attncli.studies.heads.passes.head_runs import Observer, Seen, Wanted, look
 from attncli.studies.heads.passes.uniform_null import UniformNull
 from attncli.studies.model_runs import own_precision
 from attncli.watching import Shape, Site, Strip, in_rounds, prove, streaming
-from attncli.watching.blocks import find_stacks
-from attncli.watching.softmax_calls import Watcher
+from attncli.watching.stacks.blocks import find_stacks
+from attncli.watching.strips.softmax_calls import Watcher
 
 torch.set_num_threads(1)
 

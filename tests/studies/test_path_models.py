@@ -13,7 +13,7 @@ from small_checkpoints import saved
 
 from attncli.carried.paths.path_run import run_along
 from attncli.studies.paths import path_subject
-from attncli.watching.blocks import find_stacks
+from attncli.watching.stacks.blocks import find_stacks
 
 torch.set_num_threads(1)
 

@@ -15,7 +15,7 @@ from trained_models import trained
 import attncli
 from attncli.models.quiet import quiet
 from attncli.records import Report
-from attncli.watching.float64 import in_float64
+from attncli.watching.reruns.float64 import in_float64
 
 torch.set_num_threads(1)
 

@@ -15,7 +15,7 @@ from attncli.metrics.attention._totals import Totals, measured
 from attncli.studies.heads.head_metrics import members
 from attncli.studies.heads.passes.head_runs import Wanted, look
 from attncli.studies.heads.passes.uniform_null import UniformNull
-from attncli.watching.blocks import find_stacks
+from attncli.watching.stacks.blocks import find_stacks
 
 torch.set_num_threads(1)
 

@@ -18,7 +18,7 @@ from attncli.studies.paths.task_paths import Questions, task_paths, without_look
 from attncli.tasks.labeller import Labeller, labeller
 from attncli.tasks.labelling import TASKS, Examples, Sizes
 from attncli.tasks.subnetworks import Frozen, plain_norm, run_again, run_frozen
-from attncli.watching.blocks import find_stacks
+from attncli.watching.stacks.blocks import find_stacks
 
 SIZES = Sizes(layers=3, heads=2, width=12)
 

@@ -20,7 +20,7 @@ from attncli.studies.heads.rows.head_rows import Observed
 from attncli.studies.heads.rows.token_names import TokenNames
 from attncli.studies.heads.rows.token_pairs import pair_rows
 from attncli.watching import Site, Strip
-from attncli.watching.blocks import find_stacks
+from attncli.watching.stacks.blocks import find_stacks
 
 SITE = Site("h", 2, "self", "full", "h.2.attn")
 torch.set_num_threads(1)

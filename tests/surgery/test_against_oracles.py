@@ -15,8 +15,8 @@ from oracles.forwards.tiny_models import TINY
 
 from attncli.networks.variants import Switches
 from attncli.surgery import Anatomy, examine, switched
-from attncli.watching.blocks import watching_states
-from attncli.watching.float64 import in_float64
+from attncli.watching.reruns.float64 import in_float64
+from attncli.watching.stacks.blocks import watching_states
 
 States = dict[str, list[NDArray[np.float64]]]
 

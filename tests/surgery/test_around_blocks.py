@@ -11,7 +11,7 @@ from toy_blocks import WIDTH, Attention, Block, Mlp, Model, model_of, some_input
 from attncli.errors import InputError
 from attncli.networks.variants import Switches
 from attncli.surgery import Anatomy, examine, gaps, switched
-from attncli.watching.blocks import watching_states
+from attncli.watching.stacks.blocks import watching_states
 
 START = "block 1 of layers (layers.1, Block) is given "
 

@@ -20,8 +20,8 @@ from transformers.masking_utils import sdpa_mask
 from attncli.errors import UsageError
 from attncli.networks.variants import Switches
 from attncli.surgery import Anatomy, examine, switched
-from attncli.watching.blocks import watching_states
-from attncli.watching.float64 import in_float64
+from attncli.watching.reruns.float64 import in_float64
+from attncli.watching.stacks.blocks import watching_states
 
 SAN = Switches(skip=False, mlp=False, mlp_skip=False)
 

@@ -11,7 +11,7 @@ from toy_blocks import WIDTH, Block, model_of, some_input
 from attncli.errors import InputError
 from attncli.networks.variants import Switches
 from attncli.surgery import examine, switched
-from attncli.watching.blocks import watching_states
+from attncli.watching.stacks.blocks import watching_states
 
 
 def in_place(x: Tensor, f: Tensor) -> Tensor:

@@ -15,11 +15,12 @@ from attncli.models.random.random_models import build
 from attncli.studies.heads.passes.head_runs import Wanted, look
 from attncli.studies.heads.passes.uniform_null import UniformNull
 from attncli.studies.heads.rows.head_rows import stack_names
-from attncli.watching import Site, Strip, differential, prove, streaming
-from attncli.watching.attention_sites import Sites, own_words
-from attncli.watching.blocks import find_stacks
+from attncli.watching import Site, Strip, prove, streaming
 from attncli.watching.proof import refuse_one_name_for_two
 from attncli.watching.saved.map_names import NAME, tensor_name
+from attncli.watching.stacks.blocks import find_stacks
+from attncli.watching.strips import differential
+from attncli.watching.strips.attention_sites import Sites, own_words
 
 torch.set_num_threads(1)
 

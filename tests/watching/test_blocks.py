@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from toy_blocks import Block, model_of, some_input
 
 from attncli.errors import InputError
-from attncli.watching.blocks import Stack, find_stacks, watching_states
-from attncli.watching.stack_names import unique_names
+from attncli.watching.stacks.blocks import Stack, find_stacks, watching_states
+from attncli.watching.stacks.stack_names import unique_names
 
 FOUND: Mapping[str, Mapping[str, list[str]]] = {
     "bert": {"encoder": [f"encoder.layer.{layer}" for layer in range(3)]},

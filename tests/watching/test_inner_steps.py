@@ -11,14 +11,14 @@ from attncli.models.quiet import quiet
 from attncli.models.random.dummy_inputs import example_inputs
 from attncli.models.random.random_models import build
 from attncli.watching import Site, Strip
-from attncli.watching.float64 import in_float64
 from attncli.watching.linear.linear_layers import (
     LinearHeads,
     LinearLayers,
     linear_layers,
     streaming_linear,
 )
-from attncli.watching.mixers import Mixer
+from attncli.watching.other_mixers.mixers import Mixer
+from attncli.watching.reruns.float64 import in_float64
 
 torch.set_num_threads(1)
 

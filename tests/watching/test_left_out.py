@@ -11,9 +11,9 @@ from toy_blocks import WIDTH, Attention, Block, model_of, some_input
 
 from attncli.errors import InputError
 from attncli.watching import Site, Strip, proof, prove, streaming
-from attncli.watching.blocks import find_stacks
 from attncli.watching.capture import holder_of_sinks
-from attncli.watching.left_out import mixers_left_out, refuse_left_out
+from attncli.watching.other_mixers.left_out import mixers_left_out, refuse_left_out
+from attncli.watching.stacks.blocks import find_stacks
 
 torch.set_num_threads(1)
 

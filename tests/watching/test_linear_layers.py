@@ -14,7 +14,6 @@ from attncli.models.quiet import quiet
 from attncli.models.random.dummy_inputs import example_inputs
 from attncli.models.random.random_models import build
 from attncli.watching import Site, Strip
-from attncli.watching.float64 import in_float64
 from attncli.watching.linear.kernel_calls import KernelCall, watching_kernels
 from attncli.watching.linear.linear_arguments import values_of
 from attncli.watching.linear.linear_layers import (
@@ -25,7 +24,8 @@ from attncli.watching.linear.linear_layers import (
 )
 from attncli.watching.linear.linear_maps import LinearMap
 from attncli.watching.linear.linear_shortcuts import shortcuts_of
-from attncli.watching.mixers import Mixer
+from attncli.watching.other_mixers.mixers import Mixer
+from attncli.watching.reruns.float64 import in_float64
 
 torch.set_num_threads(1)
 

@@ -11,8 +11,8 @@ from attncli.models.random.dummy_inputs import example_inputs
 from attncli.models.random.random_models import build
 from attncli.studies.heads.rows.layer_census import LayerCensus, Mixing
 from attncli.watching import prove
-from attncli.watching.blocks import find_stacks
-from attncli.watching.mixers import Given, kind_of, mixers_of, mixes
+from attncli.watching.other_mixers.mixers import Given, kind_of, mixers_of, mixes
+from attncli.watching.stacks.blocks import find_stacks
 
 torch.set_num_threads(1)
 

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from attncli.watching import Site, Strip
-from attncli.watching.output_projections import Projections
+from attncli.watching.strips.output_projections import Projections
 
 torch.set_num_threads(1)
 

@@ -11,8 +11,8 @@ from torch import Tensor
 
 import attncli as attn
 from attncli.models.random.random_models import build
-from attncli.watching.float64 import in_float64
-from attncli.watching.softmax_inputs import LastSoftmax
+from attncli.watching.reruns.float64 import in_float64
+from attncli.watching.strips.softmax_inputs import LastSoftmax
 
 torch.set_num_threads(1)
 TOKENS = 24

@@ -15,8 +15,8 @@ from attncli.models.random.random_models import build
 from attncli.studies.heads.passes.stream_gains import FORWARD, stream_gains
 from attncli.surgery import examine
 from attncli.watching import prove
-from attncli.watching.blocks import find_stacks
-from attncli.watching.stream_mixing import Mixed, mixings
+from attncli.watching.other_mixers.stream_mixing import Mixed, mixings
+from attncli.watching.stacks.blocks import find_stacks
 
 torch.set_num_threads(1)
 

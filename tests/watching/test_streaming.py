@@ -16,11 +16,11 @@ from transformers.masking_utils import eager_mask
 
 from attncli.errors import InputError
 from attncli.watching import Site, Strip, prove, streaming
-from attncli.watching import masks as masks_module
-from attncli.watching.interface import precise, visible_keys
-from attncli.watching.masks import RowwiseMask, rowwise_mask
-from attncli.watching.softmax_calls import unmasked
-from attncli.watching.softmax_inputs import LastSoftmax
+from attncli.watching.strips import masks as masks_module
+from attncli.watching.strips.interface import precise, visible_keys
+from attncli.watching.strips.masks import RowwiseMask, rowwise_mask
+from attncli.watching.strips.softmax_calls import unmasked
+from attncli.watching.strips.softmax_inputs import LastSoftmax
 
 torch.set_num_threads(1)
 

@@ -21,8 +21,8 @@ from attncli.studies.heads.attributed.relevance import RelevanceAsked
 from attncli.studies.model_runs import own_precision
 from attncli.studies.paths.path_subject import PathSubject
 from attncli.watching import Site, prove
-from attncli.watching.left_out import refuse_left_out
-from attncli.watching.mixers import mixers_of
+from attncli.watching.other_mixers.left_out import refuse_left_out
+from attncli.watching.other_mixers.mixers import mixers_of
 
 MAPS_KEPT = 5
 """Scores, scores with their mask, softmax, what weighs the values, and the gradient."""

@@ -33,11 +33,11 @@ from attncli.studies.heads.rows.head_rows import site_keys
 from attncli.studies.heads.rows.token_names import TokenNames
 from attncli.studies.model_runs import own_precision
 from attncli.watching import STRIP_MEMORY, Shape, Site, Strip, prove
-from attncli.watching.blocks import stacks_without_attention, structure_of
-from attncli.watching.held_modules import HeldModule
-from attncli.watching.left_out import mixers_left_out
 from attncli.watching.linear.linear_layers import LinearLayer, LinearLayers, linear_layers
-from attncli.watching.mixers import mixers_of
+from attncli.watching.other_mixers.left_out import mixers_left_out
+from attncli.watching.other_mixers.mixers import mixers_of
+from attncli.watching.stacks.blocks import stacks_without_attention, structure_of
+from attncli.watching.stacks.held_modules import HeldModule
 from attncli.writing.tensor_files import write_tensors
 from attncli.writing.whole_files import require_writable, write_whole
 

@@ -35,7 +35,7 @@ from attncli.studies.paths.path_model_steps import METRICS as STEPS_METRICS
 from attncli.studies.paths.path_model_steps import model_steps
 from attncli.studies.paths.path_subject import PathSubject
 from attncli.watching import prove
-from attncli.watching.blocks import find_stacks
+from attncli.watching.stacks.blocks import find_stacks
 
 HALF = ("bfloat16", "float16")
 """Types in which terms, which are differences of larger numbers, have no digits left."""

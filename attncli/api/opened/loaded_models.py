@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from attncli.studies import Progress
     from attncli.studies.model_runs import CollapseSubject
     from attncli.watching import Proof
-    from attncli.watching.cut_streams import Cut
+    from attncli.watching.stacks.cut_streams import Cut
     from attncli.watching.traits import Traits
 
 PROBE_TOKENS = 12

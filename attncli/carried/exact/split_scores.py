@@ -22,7 +22,7 @@ from attncli.carried.exact.split_attention import content_attention, mixed, rows
 from attncli.carried.exact.split_tensor import SplitTensor, no_rule, plain
 from attncli.errors import NoRule
 from attncli.maths.residuals.scaled import scaled
-from attncli.watching.masks import with_all_rows
+from attncli.watching.strips.masks import with_all_rows
 
 SCORE_RULES: Table = {}
 score_rule = entering(SCORE_RULES)

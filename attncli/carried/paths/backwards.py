@@ -21,8 +21,8 @@ from attncli.carried.paths.path_run import (
 from attncli.carried.paths.path_tensor import PathTensor, begun
 from attncli.carried.paths.streams import Attention, FullAlone, Streams
 from attncli.errors import InputError
-from attncli.watching.blocks import Stack
-from attncli.watching.stream_places import given, replaced
+from attncli.watching.stacks.blocks import Stack
+from attncli.watching.stacks.stream_places import given, replaced
 
 Visit = Callable[[Attention, Tensor], None]
 """Called with every attention, the last one first, and G^T V at its heads' outputs [1, head, token, value]."""

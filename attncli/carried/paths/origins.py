@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from attncli.carried.paths.backwards import RecordedPassage, backwards, forwards
 from attncli.carried.paths.path_run import frozen_code
 from attncli.carried.paths.streams import Attention, Origins
-from attncli.watching.blocks import Stack
+from attncli.watching.stacks.blocks import Stack
 
 
 class Rolled(NamedTuple):

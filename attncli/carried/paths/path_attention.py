@@ -10,8 +10,8 @@ from attncli.carried.fused import attention
 from attncli.carried.paths.path_tensor import PathTensor, rule
 from attncli.carried.paths.streams import Attention, refusal
 from attncli.errors import InputError
-from attncli.watching.interface import own_eager, visible_keys
-from attncli.watching.masks import with_all_rows
+from attncli.watching.strips.interface import own_eager, visible_keys
+from attncli.watching.strips.masks import with_all_rows
 
 AGREEMENT = 1e3
 """In units of the type's rounding: how well P V must agree with what the model's own function returns."""

@@ -14,9 +14,9 @@ from attncli.carried.paths.path_functions import frozen_modules
 from attncli.carried.paths.path_tensor import PathTensor, begun
 from attncli.carried.paths.streams import AlongPaths, ByLength, Streams
 from attncli.errors import InputError
-from attncli.watching.blocks import Stack
 from attncli.watching.capture import eager_everywhere, in_place_of_eager
-from attncli.watching.stream_places import given, replaced, taken
+from attncli.watching.stacks.blocks import Stack
+from attncli.watching.stacks.stream_places import given, replaced, taken
 from attncli.watching.wrapping import around_forwards
 
 GoOn = Callable[[Tensor], Tensor]

@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 from attncli.models.inputs.token_ranges import longest, vocabulary
 from attncli.models.random.dummy_inputs import wanted
 from attncli.models.text_configs import text_config
-from attncli.watching.held_modules import HeldModule
+from attncli.watching.stacks.held_modules import HeldModule
 
 PERIOD = 24
 """Tokens before the repeat: enough pairs for a mean, short enough to cost next to nothing beside a text."""

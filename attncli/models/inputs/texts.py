@@ -27,8 +27,8 @@ from attncli.models.inputs.token_ranges import longest, vocabulary
 from attncli.models.inputs.tokenizing import Encoded, encode, shown, tokenizer_of
 from attncli.models.loading.load import Checkpoint
 from attncli.models.random.dummy_inputs import example_inputs
-from attncli.watching.held_modules import HeldModule
 from attncli.watching.position_counts import positions
+from attncli.watching.stacks.held_modules import HeldModule
 
 WORDS = "input_ids"
 OWN_TEXTS = (("default text", "default_text.txt"), ("second text", "second_text.txt"))

@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 from attncli.errors import UsageError
 from attncli.models.files.whole_weights import state_sha256
 from attncli.models.loading.precision import dtype_name
-from attncli.watching.held_modules import HeldModule, held
+from attncli.watching.stacks.held_modules import HeldModule, held
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,7 +38,7 @@ from attncli.models.loading.strictness import (
 from attncli.models.quiet import quiet
 from attncli.models.sources import Source, parse
 from attncli.processes.launch import launch
-from attncli.watching.held_modules import HeldModule
+from attncli.watching.stacks.held_modules import HeldModule
 
 KEPT = ("use_cache", "output_attentions", "output_hidden_states")
 """What configs may ask a forward pass to keep for its caller."""

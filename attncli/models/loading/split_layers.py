@@ -13,7 +13,7 @@ from attncli.models.text_configs import text_config
 from attncli.processes.exchange import LINE
 from attncli.processes.launch import launch
 from attncli.processes.sharing import WORK
-from attncli.watching.attention_sites import ATTENDS
+from attncli.watching.strips.attention_sites import ATTENDS
 
 UNDERSTOOD = {
     "colwise",

@@ -15,7 +15,7 @@ from transformers import PreTrainedModel
 
 from attncli.models.model_classes import configs_of
 from attncli.models.random.dummy_inputs import example_inputs, runs
-from attncli.watching.cut_streams import Cut, cut_of
+from attncli.watching.stacks.cut_streams import Cut, cut_of
 
 FITTED = "interpolate_pos_encoding"
 """The argument by which many a forward fits its positions to an image."""

@@ -18,7 +18,7 @@ from attncli.models.inputs.token_ranges import longest, vocabulary
 from attncli.models.loading.load import Checkpoint
 from attncli.models.text_configs import text_config
 from attncli.studies import Progress
-from attncli.watching.named_module import module_called
+from attncli.watching.stacks.named_module import module_called
 
 Array = NDArray[np.float64]
 

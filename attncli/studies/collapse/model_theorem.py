@@ -36,7 +36,7 @@ from attncli.studies.collapse.theorem_rows import (
 )
 from attncli.studies.model_runs import own_precision
 from attncli.studies.statistics import summary_row
-from attncli.watching.named_module import module_called
+from attncli.watching.stacks.named_module import module_called
 
 
 @dataclass(frozen=True)

@@ -53,13 +53,13 @@ from attncli.studies.model_runs import own_precision
 from attncli.studies.nulls import RANDOM, SHUFFLED
 from attncli.studies.over_texts import over_texts
 from attncli.watching import STRIP_MEMORY, Shape, Site
-from attncli.watching.attention_sites import LINEAR
-from attncli.watching.blocks import Stack
-from attncli.watching.left_out import LeftOut
 from attncli.watching.linear.linear_layers import LinearHeads, LinearLayers
-from attncli.watching.mixer_words import plural
-from attncli.watching.mixers import Mixer
-from attncli.watching.stream_mixing import mixings
+from attncli.watching.other_mixers.left_out import LeftOut
+from attncli.watching.other_mixers.mixer_words import plural
+from attncli.watching.other_mixers.mixers import Mixer
+from attncli.watching.other_mixers.stream_mixing import mixings
+from attncli.watching.stacks.blocks import Stack
+from attncli.watching.strips.attention_sites import LINEAR
 
 NONE_LINEAR = LinearLayers()
 

@@ -22,7 +22,7 @@ from attncli.studies.heads.rows.head_rows import Observed, head_rows, site_keys,
 from attncli.studies.heads.rows.token_names import TokenNames
 from attncli.studies.heads.rows.token_pairs import pair_rows, strongest_in_words
 from attncli.watching import Shape, Site, Strip, in_rounds
-from attncli.watching.float64 import in_float64
+from attncli.watching.reruns.float64 import in_float64
 from attncli.watching.saved.map_files import MapFile, SavedMap
 
 SHORT = 1e-2

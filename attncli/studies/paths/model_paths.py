@@ -29,7 +29,7 @@ from attncli.studies.paths.path_subject import PathSubject, plain_pass
 from attncli.studies.paths.path_terms import Decomposition
 from attncli.studies.paths.path_words import definitions, headline_of
 from attncli.studies.statistics import averaged, summary_row
-from attncli.watching.blocks import Stack
+from attncli.watching.stacks.blocks import Stack
 
 STEPS = ("attention", "mlp")
 """What may be counted as a step of a path."""

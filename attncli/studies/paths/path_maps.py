@@ -12,7 +12,7 @@ from attncli.studies.model_runs import own_precision
 from attncli.studies.paths.path_choices import Path
 from attncli.studies.paths.path_subject import PathSubject
 from attncli.watching import Site, Strip, streaming
-from attncli.watching.attention_sites import blocks_around
+from attncli.watching.strips.attention_sites import blocks_around
 
 UNEVEN = 1e-4
 """How far the rows of a map may be from summing to one: beyond, 1c^T does not pass through it unchanged."""

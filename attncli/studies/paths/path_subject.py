@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from attncli.errors import Imprecise, InputError, LimitError
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.loading.load import Checkpoint
-from attncli.watching.blocks import Stack, watching_states
+from attncli.watching.stacks.blocks import Stack, watching_states
 
 R = TypeVar("R")
 

@@ -32,7 +32,7 @@ from attncli.studies.paths.sensitivity_rows import (
     views,
 )
 from attncli.watching import Site, Strip, streaming
-from attncli.watching.attention_sites import blocks_around
+from attncli.watching.strips.attention_sites import blocks_around
 
 SHORTEST = 4
 """Tokens of the shortest text whose last one is repeated."""

@@ -14,7 +14,7 @@ from attncli.studies.paths.path_choices import Path, random_path
 from attncli.studies.paths.path_subject import TOLERANCES
 from attncli.tasks.labeller import Labeller
 from attncli.tasks.subnetworks import plain_norm, run_again, run_frozen
-from attncli.watching.blocks import Stack, find_stacks
+from attncli.watching.stacks.blocks import Stack, find_stacks
 
 Sum = tuple[int, int]
 """How many paths are added, and their length."""

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from attncli.watching.interface import EagerCall
+from attncli.watching.strips.interface import EagerCall
 
 TOKEN_SHAPED = ("input_ids", "inputs_embeds", "attention_mask", "position_ids")
 

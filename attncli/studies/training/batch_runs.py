@@ -17,10 +17,10 @@ from attncli.studies.heads.passes.head_runs import Observer, Seen, Wanted
 from attncli.studies.training.batch_pieces import TextPiece, are_apart, of_pieces, packed, rows_of
 from attncli.studies.training.probe_runs import ProbeRuns, unheard
 from attncli.watching import STRIP_MEMORY, Site, Strip
-from attncli.watching.attention_sites import Sites
 from attncli.watching.beside import EAGER, SDPA, beside_attention, implementations
-from attncli.watching.differential import is_differential
-from attncli.watching.interface import EagerCall, maps_alone, own_eager, rows_within
+from attncli.watching.strips.attention_sites import Sites
+from attncli.watching.strips.differential import is_differential
+from attncli.watching.strips.interface import EagerCall, maps_alone, own_eager, rows_within
 
 Due = Callable[[], bool]
 """Whether the step that is being made is to be looked at."""

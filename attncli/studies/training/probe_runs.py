@@ -29,8 +29,8 @@ from attncli.studies.heads.passes.head_runs import Seen, Wanted, look
 from attncli.studies.heads.passes.uniform_null import UniformNull
 from attncli.studies.model_runs import own_precision
 from attncli.watching import prove
-from attncli.watching.blocks import find_stacks
-from attncli.watching.left_out import refuse_left_out
+from attncli.watching.other_mixers.left_out import refuse_left_out
+from attncli.watching.stacks.blocks import find_stacks
 
 SHORT = 12
 """Tokens of the input on which the capture is proved."""

@@ -18,10 +18,10 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from attncli.watching.interface import precise
 from attncli.watching.linear.kernel_calls import KernelCall
 from attncli.watching.linear.linear_arguments import Values, values_of
 from attncli.watching.linear.linear_maps import weighs
+from attncli.watching.strips.interface import precise
 from attncli.watching.wrapping import around_forwards
 
 ASSIGNED = re.compile(r"\s*(\w+)\s*=[^=]")

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from attncli.watching.attention_calls import tensors_in
-from attncli.watching.float64 import in_float64
-from attncli.watching.interface import precise
+from attncli.watching.reruns.float64 import in_float64
+from attncli.watching.strips.interface import precise
 from attncli.watching.wrapping import around_forwards
 
 BASES = {"torch", "builtins"}

@@ -15,8 +15,6 @@ import torch
 from torch import Tensor, nn
 
 from attncli.errors import InputError, NotFinite
-from attncli.watching.attention_sites import LINEAR, Site
-from attncli.watching.interface import Strip, in_rounds, rows_within
 from attncli.watching.linear.inner_steps import (
     InnerStep,
     Record,
@@ -29,7 +27,9 @@ from attncli.watching.linear.kernel_calls import KernelCall, watching_kernels
 from attncli.watching.linear.linear_arguments import Values, values_of
 from attncli.watching.linear.linear_maps import NONE, LinearMap, LinearStrip, weighs
 from attncli.watching.linear.linear_shortcuts import Shortcuts, shortcuts_of
-from attncli.watching.mixers import Mixer
+from attncli.watching.other_mixers.mixers import Mixer
+from attncli.watching.strips.attention_sites import LINEAR, Site
+from attncli.watching.strips.interface import Strip, in_rounds, rows_within
 from attncli.watching.wrapping import around_forwards
 
 WHOLE = 4

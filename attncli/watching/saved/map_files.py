@@ -23,9 +23,9 @@ from torch import Tensor
 from attncli.errors import InputError
 from attncli.stored.arrays import StoredArrays
 from attncli.watching import Site, Strip
-from attncli.watching.attention_sites import SELF
 from attncli.watching.saved.foreign_maps import OwnMaps, refuse_other_labels
 from attncli.watching.saved.map_names import NAME, PLAIN, order, visible_name
+from attncli.watching.strips.attention_sites import SELF
 
 TRIFLE = 1e-3
 """Part of a row on later tokens up to which a map was meant to look back alone."""

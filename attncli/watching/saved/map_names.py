@@ -3,7 +3,7 @@
 import re
 
 from attncli.watching import Site
-from attncli.watching.attention_sites import SELF
+from attncli.watching.strips.attention_sites import SELF
 
 FORMAT = "attn-maps"
 NAME = re.compile(

@@ -12,9 +12,9 @@ from attncli.models.inputs.texts import ModelInput
 from attncli.studies.heads.attributed.explained import STATE, Explained, chosen_score
 from attncli.studies.paths.path_subject import PathSubject
 from attncli.watching import Site
-from attncli.watching.attention_sites import blocks_around
-from attncli.watching.blocks import blocks_of, watching_states
 from attncli.watching.map_gradients import KeptMap, keeping_maps, refuse_other_maps
+from attncli.watching.stacks.blocks import blocks_of, watching_states
+from attncli.watching.strips.attention_sites import blocks_around
 
 LEAST = 1e-7
 """Of a score of 1: below is rounding."""

@@ -10,7 +10,7 @@ from attncli.studies.heads.judged.head_roles import PlayedHead
 from attncli.studies.heads.judged.roles import DUPLICATE, INDUCTION, OWN, PREVIOUS, SINK, Role
 from attncli.studies.heads.judged.roles import UNIFORM as EVEN
 from attncli.studies.nulls import NULLS, UNIFORM
-from attncli.watching.mixer_words import in_words
+from attncli.watching.other_mixers.mixer_words import in_words
 
 COLLAPSED = 0.05
 """1 - cosine below which tokens are called one and the same direction."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from attncli.records import NOT_APPLICABLE, Definition, Row, Scalar
 from attncli.studies.heads.judged.roles import MIXED, Played, role_of
 from attncli.studies.nulls import NULLS, UNIFORM
-from attncli.watching.attention_sites import DIFFERENCE
+from attncli.watching.strips.attention_sites import DIFFERENCE
 
 ROLE = "role"
 DEFINITION = Definition(

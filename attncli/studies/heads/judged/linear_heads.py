@@ -12,7 +12,7 @@ from attncli.studies.heads.rows.head_rows import Observed
 from attncli.studies.statistics import summary_row
 from attncli.watching import Site
 from attncli.watching.linear.linear_layers import LinearHeads, LinearLayers
-from attncli.watching.mixer_words import in_words, plural
+from attncli.watching.other_mixers.mixer_words import in_words, plural
 
 COMPLETENESS = "completeness_error"
 OUTSIDE = "what makes its values (projections, convolutions, gates) and what follows its outputs (norms, gates, projections)"

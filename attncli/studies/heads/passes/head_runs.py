@@ -29,8 +29,8 @@ from attncli.watching import (
     watching_gates,
     watching_projections,
 )
-from attncli.watching.blocks import Stack, watching_states
 from attncli.watching.linear.linear_layers import NO_LINEAR, LinearHeads, streaming_linear
+from attncli.watching.stacks.blocks import Stack, watching_states
 
 NOTHING_TAKEN = f"{NOT_APPLICABLE}some token takes nothing from any, so it has no shares"
 

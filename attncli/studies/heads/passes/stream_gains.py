@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from attncli.maths.digits import number
 from attncli.maths.matrices.stream_gain import Gain, gains
 from attncli.records import Definition, Finding, Row, Scalar
-from attncli.watching.blocks import Stack
-from attncli.watching.stream_mixing import Mixed
+from attncli.watching.other_mixers.stream_mixing import Mixed
+from attncli.watching.stacks.blocks import Stack
 
 FORWARD, BACKWARD = "stream_gain_forward", "stream_gain_backward"
 DEFINITIONS = {

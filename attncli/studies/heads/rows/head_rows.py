@@ -17,8 +17,8 @@ from attncli.studies.heads.passes.head_runs import Seen
 from attncli.studies.nulls import UNIFORM
 from attncli.studies.statistics import UNRESOLVED, summary_row
 from attncli.watching import Site
-from attncli.watching.attention_sites import blocks_around
-from attncli.watching.blocks import Stack
+from attncli.watching.stacks.blocks import Stack
+from attncli.watching.strips.attention_sites import blocks_around
 
 ON_REPEATS = "roles"
 """The group of metrics that are taken from random tokens repeated twice."""

@@ -6,9 +6,9 @@ from typing import Any
 
 from attncli.studies.heads.rows.head_rows import stack_names
 from attncli.watching import Site
-from attncli.watching.blocks import Stack
-from attncli.watching.mixer_words import in_words, plural
-from attncli.watching.mixers import Mixer
+from attncli.watching.other_mixers.mixer_words import in_words, plural
+from attncli.watching.other_mixers.mixers import Mixer
+from attncli.watching.stacks.blocks import Stack
 
 
 @dataclass(frozen=True)

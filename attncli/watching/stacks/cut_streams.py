@@ -13,8 +13,8 @@ from typing import Any
 
 from torch import nn
 
-from attncli.watching.blocks import Stack, find_stacks
-from attncli.watching.stream_places import replaced, taken
+from attncli.watching.stacks.blocks import Stack, find_stacks
+from attncli.watching.stacks.stream_places import replaced, taken
 
 LONGER = 4
 """Streams of so many times the tokens are worth cutting."""

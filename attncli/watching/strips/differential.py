@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from attncli.errors import InputError
-from attncli.watching.interface import Strip
+from attncli.watching.strips.interface import Strip
 
 PARAMETERS = ("lambda_q1", "lambda_k1", "lambda_q2", "lambda_k2")
 

@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from attncli.errors import InputError
-from attncli.watching.interface import Strip
+from attncli.watching.strips.interface import Strip
 
 
 def group_of(model: nn.Module) -> Any:

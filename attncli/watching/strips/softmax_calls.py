@@ -18,10 +18,10 @@ from torch.overrides import TorchFunctionMode
 
 from attncli.errors import InputError
 from attncli.watching.attention_calls import UNCHANGED, name_of, tensors_in
-from attncli.watching.attention_sites import ATTENDS
-from attncli.watching.held_modules import HeldModule
-from attncli.watching.interface import MapSides, Strip, in_rounds, precise, rows_within
-from attncli.watching.softmax_inputs import SOFTMAX
+from attncli.watching.stacks.held_modules import HeldModule
+from attncli.watching.strips.attention_sites import ATTENDS
+from attncli.watching.strips.interface import MapSides, Strip, in_rounds, precise, rows_within
+from attncli.watching.strips.softmax_inputs import SOFTMAX
 
 PRODUCTS = {
     torch.matmul,

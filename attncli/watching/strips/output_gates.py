@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from transformers.pytorch_utils import Conv1D
 
-from attncli.watching.attention_sites import Site
-from attncli.watching.interface import Strip
-from attncli.watching.output_projections import Projections, by_head
-from attncli.watching.split_heads import group_of
+from attncli.watching.strips.attention_sites import Site
+from attncli.watching.strips.interface import Strip
+from attncli.watching.strips.output_projections import Projections, by_head
+from attncli.watching.strips.split_heads import group_of
 
 SIGMOIDS = {torch.sigmoid, torch.sigmoid_, Tensor.sigmoid, Tensor.sigmoid_, F.sigmoid, torch.special.expit}  # fmt: skip
 KEPT = 4

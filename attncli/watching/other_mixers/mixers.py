@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from attncli.watching.attention_calls import tensors_in
-from attncli.watching.attention_sites import Shape, Site
-from attncli.watching.blocks import Stack
-from attncli.watching.split_heads import group_of
-from attncli.watching.stream_places import replaced, taken
+from attncli.watching.stacks.blocks import Stack
+from attncli.watching.stacks.stream_places import replaced, taken
+from attncli.watching.strips.attention_sites import Shape, Site
+from attncli.watching.strips.split_heads import group_of
 from attncli.watching.wrapping import around_forwards
 
 ROUNDING = 32.0

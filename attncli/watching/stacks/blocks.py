@@ -16,11 +16,11 @@ import torch
 from torch import nn
 
 from attncli.errors import InputError
-from attncli.watching.held_modules import HeldModule
-from attncli.watching.probe import Call, Probe, probe
-from attncli.watching.stack_names import unique_names
-from attncli.watching.stream_places import given, taken
-from attncli.watching.token_layout import as_tokens, batch_size
+from attncli.watching.stacks.held_modules import HeldModule
+from attncli.watching.stacks.probe import Call, Probe, probe
+from attncli.watching.stacks.stack_names import unique_names
+from attncli.watching.stacks.stream_places import given, taken
+from attncli.watching.stacks.token_layout import as_tokens, batch_size
 from attncli.watching.wrapping import around_forwards
 
 Observe = Callable[[str, int, torch.Tensor], None]

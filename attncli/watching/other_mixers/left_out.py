@@ -14,11 +14,18 @@ from torch import Tensor, nn
 
 from attncli.errors import InputError
 from attncli.watching.attention_calls import tensors_in
-from attncli.watching.attention_sites import NUMBER, Site
-from attncli.watching.blocks import Stack
-from attncli.watching.chance import same_chance
-from attncli.watching.mixers import Given, Mixer, elsewhere_changed, given_to, noise, outputs
-from attncli.watching.stream_places import taken
+from attncli.watching.other_mixers.mixers import (
+    Given,
+    Mixer,
+    elsewhere_changed,
+    given_to,
+    noise,
+    outputs,
+)
+from attncli.watching.reruns.chance import same_chance
+from attncli.watching.stacks.blocks import Stack
+from attncli.watching.stacks.stream_places import taken
+from attncli.watching.strips.attention_sites import NUMBER, Site
 
 
 class LeftOut(NamedTuple):

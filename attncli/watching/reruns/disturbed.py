@@ -21,8 +21,8 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from attncli.watching.attention_calls import ASKING, name_of, tensors_in, unseen, version_of
-from attncli.watching.blocks import Stack, blocks_of
-from attncli.watching.stream_places import replaced, taken
+from attncli.watching.stacks.blocks import Stack, blocks_of
+from attncli.watching.stacks.stream_places import replaced, taken
 from attncli.watching.wrapping import around_forwards
 
 MOVING = frozenset(

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from attncli.watching.attention_calls import INPUT, AttentionWatch, tensors_in
-from attncli.watching.stream_places import given, second_given, second_taken, taken
+from attncli.watching.stacks.stream_places import given, second_given, second_taken, taken
 from attncli.watching.wrapping import around_forwards
 
 LISTS = (nn.ModuleList, nn.Sequential)

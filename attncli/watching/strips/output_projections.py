@@ -12,9 +12,9 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
-from attncli.watching.attention_sites import Site
-from attncli.watching.interface import Strip
-from attncli.watching.split_heads import group_of
+from attncli.watching.strips.attention_sites import Site
+from attncli.watching.strips.interface import Strip
+from attncli.watching.strips.split_heads import group_of
 
 Found = Callable[[Site, Tensor, Tensor], None]
 """found(site, context [batch, query, head, value], projection [head, value, feature])"""

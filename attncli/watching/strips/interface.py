@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from attncli.errors import InputError
-from attncli.watching.masks import RowwiseMask
-from attncli.watching.softmax_inputs import LastSoftmax
+from attncli.watching.strips.masks import RowwiseMask
+from attncli.watching.strips.softmax_inputs import LastSoftmax
 
 EAGER = "eager_attention_forward"
 """How the eager functions of transformers' models end."""

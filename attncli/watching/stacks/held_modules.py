@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from attncli.watching.probe import Call, probe
+from attncli.watching.stacks.probe import Call, probe
 
 
 class HeldModule(nn.Module):

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from attncli.watching.left_out import LeftOut
-from attncli.watching.softmax_calls import PRODUCTS
-from attncli.watching.stream_places import taken
+from attncli.watching.other_mixers.left_out import LeftOut
+from attncli.watching.stacks.stream_places import taken
+from attncli.watching.strips.softmax_calls import PRODUCTS
 from attncli.watching.wrapping import around_forwards
 
 

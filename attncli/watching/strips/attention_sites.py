@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from torch import nn
 
-from attncli.watching.blocks import Stack
+from attncli.watching.stacks.blocks import Stack
 
 NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)")
 

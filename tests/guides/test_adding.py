@@ -59,7 +59,6 @@ def python(copy: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 WORKS: dict[str, tuple[tuple[str, ...], str]] = {
     "a metric of states": (("rank-collapse", *SMALL, "--metric", "largest_token", "--format", "csv"), "largest_token"),
-    "a metric of heads": (("inspect-model", "random:bert?tiny", "--random-tokens", "6", "--metric", "last_key", "--format", "csv"), "last_key"),
     "a pattern": (("approximate", "--pattern", "leading:back=1", "--length", "8", "--method", "learned", "--format", "csv"), "leading:back=1"),
     "a map": (("generate", "maps", "--map", "halves", "--tokens", "6", "-o", "halves.safetensors"), ""),
     "a method of fitting": (("approximate", "--pattern", "window:3", "--length", "8", "--method", "narrow_start", "--format", "csv"), "narrow_start"),
@@ -99,32 +98,39 @@ def test_an_option_that_is_added_is_a_keyword(copy: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_switch_that_is_added_counts_and_is_unknown_to_models(copy: Path) -> None:
-    """One more attention makes other numbers; a reader that has not heard of it fails."""
+def test_a_switch_that_is_added_counts(copy: Path) -> None:
+    """One more attention makes other numbers."""
     told = ("rank-collapse", *SMALL, "--format", "json", "--variants")
     once, twice = (json.loads(python(copy, "-m", "attncli", *told, name).stdout)["rows"] for name in ("transformer", "transformer-twice"))  # fmt: skip
     assert [row["value"] for row in once] != [row["value"] for row in twice]
-    model = ("rank-collapse", "random:bert?tiny", "--random-tokens", "6", "--variants")
-    done = python(copy, "-m", "attncli", *model, "transformer-twice")
-    assert done.returncode != 0
-    assert "does not know the switch 'twice'" in done.stderr
+
+
+OF_MODELS = f"""
+import torch, transformers
+import attncli
+from attncli.carried.exact import split_run
+from attncli.carried.exact.split_tensor import RULES
+from attncli.cli.main import run
+
+print("a rule:", torch.positive in RULES)
+config = transformers.Data2VecTextConfig(**{BERT!r})
+transformers.Data2VecTextModel(config).save_pretrained("data2vec")
+print("a family:", len(attncli.inspect_model("./data2vec", weights_only=True).rows) > 0)
+model = ("random:bert?tiny", "--random-tokens", "6", "--format", "csv")
+print("a metric of heads:", run(["inspect-model", *model, "--metric", "last_key", "-o", "heads.csv"]))
+print("a switch:", run(["rank-collapse", *model, "--variants", "transformer-twice"]))
+"""
 
 
 @pytest.mark.slow
-def test_a_rule_and_a_family_that_are_added_are_used(copy: Path) -> None:
-    code = f"""
-import torch, transformers
-from pathlib import Path
-from attncli.carried.exact import split_run
-from attncli.carried.exact.split_tensor import RULES
-assert torch.positive in RULES
-config = transformers.Data2VecTextConfig(**{BERT!r})
-transformers.Data2VecTextModel(config).save_pretrained("data2vec")
-import attncli
-print(len(attncli.inspect_model("./data2vec", weights_only=True).rows) > 0)
-"""
-    done = python(copy, "-c", code)
-    assert done.stdout == "True\n", done.stderr
+def test_what_is_added_for_models_works(copy: Path) -> None:
+    """A rule, a family and a metric of heads are used; a reader that has not heard of a switch fails."""
+    done = python(copy, "-c", OF_MODELS)
+    *found, switch = done.stdout.splitlines()
+    assert found == ["a rule: True", "a family: True", "a metric of heads: 0"], done.stderr
+    assert "last_key" in (copy / "heads.csv").read_text()
+    assert switch in [f"a switch: {code}" for code in range(1, 100)]
+    assert "does not know the switch 'twice'" in done.stderr
 
 
 def test_each_kind_has_its_recipe() -> None:

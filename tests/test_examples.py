@@ -19,6 +19,7 @@ from xml.etree import ElementTree
 import commands
 import pytest
 import torch
+import warm
 import yaml
 from commands import attn
 from page_numbers import Numbers
@@ -374,19 +375,24 @@ def test_the_hook_lets_good_commits_through_and_no_others(
         ours.git("commit", "-am", "bad")
 
 
+def run_warm(name: str, *words: str, folder: Path) -> tuple[int | None, str, str]:
+    """A script in a process that has imported its libraries before: what it imports it still has to find."""
+    program = f"import runpy; runpy.run_path({str(EXAMPLES / name)!r}, run_name='__main__')"
+    running = warm.Warm(program, words, warm.environment(), folder)
+    out, err = running.communicate()
+    return running.returncode, out, err
+
+
 @pytest.mark.slow
-def test_a_training_whose_head_collapses_is_watched_and_stopped(
-    tmp_path: Path, environment: dict[str, str]
-) -> None:
+def test_a_training_whose_head_collapses_is_watched_and_stopped(tmp_path: Path) -> None:
     """The entropy of the head that diverges falls look by look, and the run says what has ended it."""
-    command = [sys.executable, EXAMPLES / "train_and_watch.py", tmp_path / "run"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    last = done.stdout.splitlines()[-1]
+    code, out, err = run_warm("train_and_watch.py", str(tmp_path / "run"), folder=tmp_path)
+    assert code == 0, err
+    last = out.splitlines()[-1]
     assert last.startswith("ended at step ")
     assert "max(max_logit) > 50: " in last
     assert last.endswith("layer 1, head 5")
-    assert "stopped by max(max_logit) > 50" in done.stderr
+    assert "stopped by max(max_logit) > 50" in err
     history = [read(str(path)) for path in sorted((tmp_path / "run" / "attn").iterdir())]
     entropy = [
         next(r.value for r in report.rows if (r.metric, r.layer, r.head) == ("entropy_normalised", 1, 5))
@@ -400,7 +406,7 @@ def test_a_training_whose_head_collapses_is_watched_and_stopped(
 @pytest.mark.slow
 def test_heads_are_trained_on_markov_chains(tmp_path: Path) -> None:
     """A few steps: the whole training takes minutes."""
-    command = [sys.executable, EXAMPLES / "markov_heads.py", tmp_path / "model", "3"]
-    subprocess.run(command, check=True, capture_output=True)
+    code, _, err = run_warm("markov_heads.py", str(tmp_path / "model"), "3", folder=tmp_path)
+    assert code == 0, err
     saved = json.loads((tmp_path / "model" / "config.json").read_text())
     assert (saved["model_type"], saved["vocab_size"]) == ("llama", 3)

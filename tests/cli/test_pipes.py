@@ -36,7 +36,10 @@ def test_a_reader_that_has_seen_enough_is_no_failure(
         err = process.stderr.read() if process.stderr else b""
         assert process.wait() == 0
     assert b"Error" not in err
-    assert len(attn_program(*LONG).stdout) > 2**16
+
+
+def test_what_that_reader_leaves_is_more_than_a_pipe_holds() -> None:
+    assert len(attn(*LONG).out) > 2**16
 
 
 @pytest.mark.slow

@@ -1,8 +1,6 @@
 """`inspect-model`: equal to hand-written maps, true roles of heads that are built, nulls that are nulls."""
 
 import json
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from hand_built import ROLES, hand_built
 from oracles.forwards import ORACLES
 from oracles.forwards.tiny_models import TINY
 from torch import Tensor
+from warm import Warm, environment
 
 from attncli.errors import InputError
 from attncli.metrics.attention import ATTENTION, nature, on_maps
@@ -390,9 +389,9 @@ ASKED = "import attncli; attncli.inspect_model('random:{}', token_ids=['3,4,5,6'
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ["jamba?tiny", "roformer?tiny&pad_token_id=3"])
-def test_what_transformers_advises_while_a_model_runs_is_not_told(model: str) -> None:
+def test_what_transformers_advises_while_a_model_runs_is_not_told(
+    model: str, tmp_path: Path
+) -> None:
     """Faster kernels for one, a mask of what may be padding for the other; once in a process."""
-    done = subprocess.run(
-        [sys.executable, "-c", ASKED.format(model)], capture_output=True, text=True, check=True
-    )
-    assert (done.stdout, done.stderr) == ("", "")
+    asking = Warm(ASKED.format(model), (), environment(), tmp_path)
+    assert (*asking.communicate(), asking.returncode) == ("", "", 0)

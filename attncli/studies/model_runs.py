@@ -30,7 +30,7 @@ from attncli.studies.known_digits import (
 from attncli.studies.state_meters import AFTER_MLP, StateMeters, StatesBefore
 from attncli.studies.trajectories import EXACT, Trajectory
 from attncli.surgery import Anatomy, switched
-from attncli.surgery.block_run import BlockRun
+from attncli.surgery.tagged.block_run import BlockRun
 from attncli.watching.capture import eager_everywhere
 from attncli.watching.reruns.chance import same_chance
 from attncli.watching.reruns.disturbed import disturbed

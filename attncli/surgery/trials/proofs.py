@@ -7,11 +7,11 @@ import torch
 from torch import nn
 
 from attncli.errors import InputError
-from attncli.surgery.block_run import BlockRun
 from attncli.surgery.guards import described
-from attncli.surgery.kept_parts import KeptParts, Mixing, NoAdditions
-from attncli.surgery.nameless import refusing_nameless_norms
+from attncli.surgery.tagged.block_run import BlockRun
+from attncli.surgery.tagged.kept_parts import KeptParts, Mixing, NoAdditions
 from attncli.surgery.tracking import Feed, alias, tracking
+from attncli.surgery.trials.nameless import refusing_nameless_norms
 from attncli.watching.reruns.chance import same_chance
 from attncli.watching.stacks.blocks import Stack, blocks_of, watching_states
 from attncli.watching.stacks.stream_places import given

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attncli.surgery.block_run import BlockRun, Summand
-from attncli.surgery.kept_parts import Mixing, StreamAlone
-from attncli.surgery.tags import Place
+from attncli.surgery.tagged.block_run import BlockRun, Summand
+from attncli.surgery.tagged.kept_parts import Mixing, StreamAlone
+from attncli.surgery.tagged.tags import Place
 from attncli.surgery.tracking import Feed, alias, tracking
 from attncli.watching.attention_calls import tensors_in
 from attncli.watching.other_mixers.mixers import ROUNDING, noise

@@ -5,7 +5,7 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 
-from attncli.surgery.code_places import CodePlace
+from attncli.surgery.tagged.code_places import CodePlace
 from attncli.watching.attention_calls import unseen, version_of
 
 Kind = Literal["input", "attention", "mixer", "mlp", "parallel", "beside", "norm"]

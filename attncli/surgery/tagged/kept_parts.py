@@ -3,9 +3,9 @@
 from enum import Enum, auto
 from typing import Protocol
 
-from attncli.surgery.block_run import BlockRun
-from attncli.surgery.code_places import CodePlace
-from attncli.surgery.tags import Key, Place, StreamPoint
+from attncli.surgery.tagged.block_run import BlockRun
+from attncli.surgery.tagged.code_places import CodePlace
+from attncli.surgery.tagged.tags import Key, Place, StreamPoint
 
 Mixing = frozenset[tuple[str, int, Place]]
 """Per stack and layer the branches that mix tokens though no softmax attends in them."""

@@ -8,7 +8,9 @@ from typing import NamedTuple
 
 import torch
 
-OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+import attncli
+
+OWN = os.path.dirname(os.path.abspath(attncli.__file__))
 AROUND_BLOCK = "around_block"
 """The function of `tracking` that runs a block."""
 LIBRARY = os.path.dirname(os.path.abspath(torch.__file__))
@@ -27,7 +29,7 @@ class CodePlace(NamedTuple):
 
 
 def here() -> CodePlace:
-    """The operation that the model's code is just executing; frames of torch and of this room do not count."""
+    """The operation that the model's code is just executing; frames of torch and of this package do not count."""
     frames = list(model_frames())
     if not frames:
         return CodePlace("?", 0, ())

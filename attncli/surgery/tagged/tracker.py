@@ -6,14 +6,14 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from attncli.surgery.additions import added
-from attncli.surgery.block_run import BlockRun
-from attncli.surgery.code_places import here
-from attncli.surgery.following import followed
-from attncli.surgery.kept_parts import KeptParts
 from attncli.surgery.norm_modules import FUNCTIONS
-from attncli.surgery.sides import ADD, SCALE
-from attncli.surgery.tags import Bare, Key, Tag, attach, derived
+from attncli.surgery.tagged.additions import added
+from attncli.surgery.tagged.block_run import BlockRun
+from attncli.surgery.tagged.code_places import here
+from attncli.surgery.tagged.following import followed
+from attncli.surgery.tagged.kept_parts import KeptParts
+from attncli.surgery.tagged.sides import ADD, SCALE
+from attncli.surgery.tagged.tags import Bare, Key, Tag, attach, derived
 from attncli.watching.attention_calls import ASKING, name_of, tensors_in
 
 SILENT = ASKING | {torch.Tensor.__bool__, torch.Tensor.item}

@@ -5,9 +5,9 @@ from typing import Any
 
 import torch
 
-from attncli.surgery.block_run import BlockRun
-from attncli.surgery.sides import SCALE, is_number, is_per_feature, terms_of
-from attncli.surgery.tags import Tag, attach, derived
+from attncli.surgery.tagged.block_run import BlockRun
+from attncli.surgery.tagged.sides import SCALE, is_number, is_per_feature, terms_of
+from attncli.surgery.tagged.tags import Tag, attach, derived
 from attncli.watching.attention_calls import (
     LINEAR,
     PRODUCTS,

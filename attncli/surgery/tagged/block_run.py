@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import torch
 
-from attncli.surgery.code_places import CodePlace
-from attncli.surgery.tags import Bare, Key, Kind, Place, StreamPoint, Tag, tag_of
+from attncli.surgery.tagged.code_places import CodePlace
+from attncli.surgery.tagged.tags import Bare, Key, Kind, Place, StreamPoint, Tag, tag_of
 from attncli.watching.stacks.blocks import BlockCall
 
 

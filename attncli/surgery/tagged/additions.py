@@ -12,12 +12,12 @@ from typing import Any
 
 import torch
 
-from attncli.surgery.block_run import BlockRun, Summand
-from attncli.surgery.code_places import here
-from attncli.surgery.following import followed
-from attncli.surgery.kept_parts import Keep, KeptParts
-from attncli.surgery.sides import Terms, is_per_feature, terms_of
-from attncli.surgery.tags import MLP_DEPTH, Bare, Kind, Place, Tag, attach, derived
+from attncli.surgery.tagged.block_run import BlockRun, Summand
+from attncli.surgery.tagged.code_places import here
+from attncli.surgery.tagged.following import followed
+from attncli.surgery.tagged.kept_parts import Keep, KeptParts
+from attncli.surgery.tagged.sides import Terms, is_per_feature, terms_of
+from attncli.surgery.tagged.tags import MLP_DEPTH, Bare, Kind, Place, Tag, attach, derived
 
 
 def added(

@@ -6,9 +6,9 @@ from typing import Any
 from torch import nn
 
 from attncli.surgery.anatomy import ADDITIONS, OF_MLP, path_of
-from attncli.surgery.block_run import BlockRun
-from attncli.surgery.kept_parts import Mixing
-from attncli.surgery.proofs import Seen
+from attncli.surgery.tagged.block_run import BlockRun
+from attncli.surgery.tagged.kept_parts import Mixing
+from attncli.surgery.trials.proofs import Seen
 from attncli.watching.other_mixers.mixer_words import in_words, plural
 from attncli.watching.other_mixers.mixers import mixers_beside
 from attncli.watching.stacks.blocks import Stack

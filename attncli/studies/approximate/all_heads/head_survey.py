@@ -15,10 +15,9 @@ from attncli.models.inputs.texts import ModelInput
 from attncli.models.loading.load import Checkpoint
 from attncli.records import Report, Row
 from attncli.studies import Progress, no_progress
-from attncli.studies.approximate.layer_maps import groups, maps_of, own_attentions
-from attncli.studies.approximate.own_maps import OwnMap, own_map
-from attncli.studies.approximate.random_patterns import RandomPatterns, dtype_of
-from attncli.studies.approximate.survey_rows import (
+from attncli.studies.approximate.all_heads.own_maps import OwnMap, own_map
+from attncli.studies.approximate.all_heads.random_patterns import RandomPatterns, dtype_of
+from attncli.studies.approximate.all_heads.survey_rows import (
     SURVEY_METRICS,
     VIEWS,
     ShownShares,
@@ -26,6 +25,7 @@ from attncli.studies.approximate.survey_rows import (
     findings,
     headline,
 )
+from attncli.studies.approximate.layer_maps import groups, maps_of, own_attentions
 from attncli.studies.heads.model_heads import HeadSubject
 from attncli.studies.heads.rows.head_rows import site_keys
 from attncli.studies.nulls import RANDOM, SHUFFLED

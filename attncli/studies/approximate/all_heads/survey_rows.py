@@ -7,8 +7,8 @@ from typing import Any
 
 from attncli.maths.digits import number
 from attncli.records import Definition, Finding, Row, Scalar, View
-from attncli.studies.approximate.own_maps import OWN_MAP_METRICS, OwnMap
-from attncli.studies.approximate.random_patterns import CAPACITY_METRICS, whole_up_to
+from attncli.studies.approximate.all_heads.own_maps import OWN_MAP_METRICS, OwnMap
+from attncli.studies.approximate.all_heads.random_patterns import CAPACITY_METRICS, whole_up_to
 from attncli.studies.nulls import RANDOM, SHUFFLED
 from attncli.studies.statistics import summary_row
 

@@ -13,8 +13,8 @@ from attncli.maths.digits import number
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
 from attncli.studies import Progress, no_progress
 from attncli.studies.approximate.fit_rows import FIT_METRICS, most_keys
+from attncli.studies.approximate.least_sizes.width_growth import Make
 from attncli.studies.approximate.unmet import unmet_verdicts
-from attncli.studies.approximate.width_growth import Make
 from attncli.studies.statistics import summary_row
 
 SCALE_METRICS = {

@@ -19,7 +19,7 @@ from attncli.studies.approximate.fit_rows import (
     fit_views,
     size_values,
 )
-from attncli.studies.approximate.solutions import Solution, SolvedPattern
+from attncli.studies.approximate.one_module.solutions import Solution, SolvedPattern
 from attncli.studies.approximate.unmet import unmet_verdicts
 
 

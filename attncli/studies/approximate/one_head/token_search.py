@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from attncli.studies import Progress, no_progress
-from attncli.studies.approximate.token_table import TokenTable
+from attncli.studies.approximate.one_head.token_table import TokenTable
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]

@@ -20,7 +20,7 @@ from attncli.studies.approximate.fit_rows import (
     WORDS_VIEW,
     dense_warnings,
 )
-from attncli.studies.approximate.found_inputs import FoundInputs, ShownPattern
+from attncli.studies.approximate.one_head.found_inputs import FoundInputs, ShownPattern
 from attncli.studies.approximate.unmet import unmet_verdicts
 
 HEAD_METRICS = {name: FIT_METRICS[name] for name in ("meets", *MEASURED)} | {

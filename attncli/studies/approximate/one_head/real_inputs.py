@@ -17,11 +17,11 @@ from attncli.models.loading.load import Checkpoint
 from attncli.records import Finding, Report, Row, Scalar
 from attncli.studies import Progress, no_progress
 from attncli.studies.approximate.fit_rows import MEASURED, OUT_OF_RANGE
-from attncli.studies.approximate.found_inputs import FoundInputs, ShownPattern
 from attncli.studies.approximate.layer_maps import maps_of
-from attncli.studies.approximate.token_search import FoundTokens, best_tokens
-from attncli.studies.approximate.token_table import Array, TokenTable, of_text, token_table
-from attncli.studies.approximate.trained_head import REAL_METRICS, finite_row, in_words
+from attncli.studies.approximate.one_head.found_inputs import FoundInputs, ShownPattern
+from attncli.studies.approximate.one_head.token_search import FoundTokens, best_tokens
+from attncli.studies.approximate.one_head.token_table import Array, TokenTable, of_text, token_table
+from attncli.studies.approximate.one_head.trained_head import REAL_METRICS, finite_row, in_words
 from attncli.studies.heads.model_heads import HeadSubject
 
 METHOD = "tokens"

@@ -12,7 +12,7 @@ from attncli.heads.head import Head
 from attncli.heads.inputs_for_scores import inverse, wanted_projections
 from attncli.patterns import build
 from attncli.records import Definition
-from attncli.studies.approximate.found_inputs import show, wanted_fit
+from attncli.studies.approximate.one_head.found_inputs import show, wanted_fit
 
 CAPACITY_METRICS: Mapping[str, Definition] = {
     "capacity": Definition("share", "Of random patterns with this many keys in every row, the share that the head's own weights show within the request by inputs alone; a failed search counts as not shown."),

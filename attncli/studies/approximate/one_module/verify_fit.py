@@ -8,7 +8,7 @@ from attncli.fits._verify import verify
 from attncli.records import Finding, Report, Row
 from attncli.studies import Progress, no_progress
 from attncli.studies.approximate.fit_rows import FIT_METRICS, fit_keys, fit_rows, fit_views
-from attncli.studies.approximate.module_fits import describe, verdict
+from attncli.studies.approximate.one_module.module_fits import describe, verdict
 from attncli.studies.approximate.unmet import unmet_verdicts
 
 

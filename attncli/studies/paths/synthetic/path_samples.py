@@ -18,8 +18,8 @@ from attncli.networks.weights import Network
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
 from attncli.studies import Progress, no_progress
 from attncli.studies.paths.path_choices import Path, length_of, random_path
-from attncli.studies.paths.path_measures import log10_size
-from attncli.studies.paths.path_terms import frozen_layers, require_room
+from attncli.studies.paths.synthetic.path_measures import log10_size
+from attncli.studies.paths.synthetic.path_terms import frozen_layers, require_room
 from attncli.studies.statistics import summary_row
 
 RESIDUAL, NORM = "log10_path_residual", "log10_path_norm"

@@ -9,7 +9,14 @@ from attncli.networks.variants import VARIANTS
 from attncli.networks.weights import Network
 from attncli.records import NOT_APPLICABLE, Finding, Report, Row, View
 from attncli.studies import Progress, no_progress
-from attncli.studies.paths.path_measures import (
+from attncli.studies.paths.path_words import (
+    OWN_METRICS,
+    cancelling,
+    carried,
+    definitions,
+    headline_of,
+)
+from attncli.studies.paths.synthetic.path_measures import (
     CUMULATIVE,
     ERROR,
     NORM_SHARE,
@@ -19,15 +26,8 @@ from attncli.studies.paths.path_measures import (
     measured,
     running_sums,
 )
-from attncli.studies.paths.path_samples import about
-from attncli.studies.paths.path_terms import decomposed
-from attncli.studies.paths.path_words import (
-    OWN_METRICS,
-    cancelling,
-    carried,
-    definitions,
-    headline_of,
-)
+from attncli.studies.paths.synthetic.path_samples import about
+from attncli.studies.paths.synthetic.path_terms import decomposed
 from attncli.studies.statistics import averaged, summary_row
 from attncli.studies.trajectories import require_days
 

@@ -8,7 +8,8 @@ from attncli.records import Definition, Finding, Report
 from attncli.studies import Progress, no_progress
 from attncli.studies.model_runs import own_precision
 from attncli.studies.over_texts import counted, over_texts
-from attncli.studies.paths.path_heads import (
+from attncli.studies.paths.path_subject import PathSubject, plain_pass
+from attncli.studies.paths.synthetic.path_heads import (
     OUTPUT,
     Door,
     door_rows,
@@ -16,7 +17,6 @@ from attncli.studies.paths.path_heads import (
     doors_report,
     largest,
 )
-from attncli.studies.paths.path_subject import PathSubject, plain_pass
 from attncli.studies.statistics import averaged, summary_row
 
 STEP = "attention"

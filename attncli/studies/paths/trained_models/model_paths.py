@@ -16,7 +16,9 @@ from attncli.records import Definition, Finding, Report, Row, View
 from attncli.studies import Progress, no_progress
 from attncli.studies.model_runs import own_precision
 from attncli.studies.over_texts import counted, over_texts
-from attncli.studies.paths.network_paths import (
+from attncli.studies.paths.path_subject import PathSubject, plain_pass
+from attncli.studies.paths.path_words import definitions, headline_of
+from attncli.studies.paths.synthetic.network_paths import (
     COLUMNS,
     across_variants,
     completeness,
@@ -24,10 +26,8 @@ from attncli.studies.paths.network_paths import (
     finding_of,
     length_rows,
 )
-from attncli.studies.paths.path_measures import MeasuredTerms, measured
-from attncli.studies.paths.path_subject import PathSubject, plain_pass
-from attncli.studies.paths.path_terms import Decomposition
-from attncli.studies.paths.path_words import definitions, headline_of
+from attncli.studies.paths.synthetic.path_measures import MeasuredTerms, measured
+from attncli.studies.paths.synthetic.path_terms import Decomposition
 from attncli.studies.statistics import averaged, summary_row
 from attncli.watching.stacks.blocks import Stack
 

@@ -9,7 +9,13 @@ from attncli.maths.matrices.norms import frobenius_norm, log10_norm
 from attncli.maths.residuals.scaled import Scaled
 from attncli.maths.residuals.split import Split
 from attncli.metrics import METRICS
-from attncli.studies.paths.path_terms import Decomposition, Terms, difference, inner_share, total
+from attncli.studies.paths.synthetic.path_terms import (
+    Decomposition,
+    Terms,
+    difference,
+    inner_share,
+    total,
+)
 
 NORM_SHARE, OUTPUT_SHARE = "path_norm_share", "path_output_share"
 CUMULATIVE, ERROR = "path_norm_share_up_to", "reconstruction_error"

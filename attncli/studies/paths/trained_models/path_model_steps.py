@@ -13,9 +13,9 @@ from attncli.records import Definition, Finding, Report, Row, Scalar, View
 from attncli.studies import Progress, no_progress
 from attncli.studies.model_runs import own_precision
 from attncli.studies.over_texts import counted, over_texts
-from attncli.studies.paths.path_measures import NORM_SHARE, OUTPUT_SHARE
 from attncli.studies.paths.path_subject import PathSubject, plain_pass
 from attncli.studies.paths.path_words import percent
+from attncli.studies.paths.synthetic.path_measures import NORM_SHARE, OUTPUT_SHARE
 from attncli.studies.statistics import averaged, summary_row
 
 STEP = "attention and MLP"

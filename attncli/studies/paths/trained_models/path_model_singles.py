@@ -16,8 +16,8 @@ from attncli.studies import Progress, no_progress
 from attncli.studies.model_runs import own_precision
 from attncli.studies.over_texts import over_texts
 from attncli.studies.paths.path_choices import Path, random_path
-from attncli.studies.paths.path_maps import Maps
-from attncli.studies.paths.path_samples import (
+from attncli.studies.paths.path_subject import PathSubject, plain_pass
+from attncli.studies.paths.synthetic.path_samples import (
     NORM,
     OWN_METRICS,
     RESIDUAL,
@@ -27,7 +27,7 @@ from attncli.studies.paths.path_samples import (
     quantile_rows,
     sampled_report,
 )
-from attncli.studies.paths.path_subject import PathSubject, plain_pass
+from attncli.studies.paths.trained_models.path_maps import Maps
 
 STEP = "attention"
 """The variant of the rows: paths of attention alone, whatever MLPs stand between."""

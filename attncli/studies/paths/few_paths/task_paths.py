@@ -10,14 +10,14 @@ import torch
 from attncli.limits import require_memory
 from attncli.records import Report, Row, View
 from attncli.studies import Progress, no_progress
-from attncli.studies.paths.task_path_sums import (
+from attncli.studies.paths.few_paths.task_path_sums import (
     Draws,
     Sum,
     drawn,
     frozen_accuracies,
     rerun_accuracies,
 )
-from attncli.studies.paths.task_path_words import (
+from attncli.studies.paths.few_paths.task_path_words import (
     ACCURACY,
     ADVANTAGE,
     ENTIRE,

@@ -10,17 +10,17 @@ from attncli.networks.variants import VARIANTS
 from attncli.networks.weights import Network
 from attncli.records import Definition, Finding, Report, Row, View
 from attncli.studies import Progress, no_progress
-from attncli.studies.paths.network_paths import TOLERANCE
-from attncli.studies.paths.path_measures import norm_shares, ratio
-from attncli.studies.paths.path_samples import about
-from attncli.studies.paths.path_terms import (
+from attncli.studies.paths.path_words import percent
+from attncli.studies.paths.synthetic.network_paths import TOLERANCE
+from attncli.studies.paths.synthetic.path_measures import norm_shares, ratio
+from attncli.studies.paths.synthetic.path_samples import about
+from attncli.studies.paths.synthetic.path_terms import (
     difference,
     frozen_layers,
     inner_share,
     require_room,
     total,
 )
-from attncli.studies.paths.path_words import percent
 from attncli.studies.statistics import averaged, summary_row
 
 OUTPUT, NORM = "head_output_share", "head_norm_share"

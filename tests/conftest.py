@@ -4,12 +4,15 @@ import gc
 import os
 import platform
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 
 # Before torch and numpy are imported, here and in every process that a test starts: threads that wait for each other on
 # busy cores cost several times what they save on models this small.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Nor is each of these processes to compile all of the package anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # OpenBLAS takes other kernels on other CPUs, which round differently, and a search that goes on from there ends in another fit:
 # the outputs that documents show are those of one kind, which every x86 machine of the last ten years has.
 if platform.machine() in ("x86_64", "AMD64"):
@@ -26,6 +29,7 @@ from attncli.cli.main import collect_seldom
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+sys.dont_write_bytecode = False
 # As in the program; and what all tests together have imported stays, so that no collection goes through it.
 collect_seldom()
 

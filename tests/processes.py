@@ -1,21 +1,14 @@
 """One command in two processes, started as torchrun starts them, or by torchrun itself."""
 
-import os
 import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from commands import ATTN, PLAIN
+from warm import Warm, environment
 
 Process = subprocess.Popen[str]
-
-
-def environment(**more: str) -> dict[str, str]:
-    threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    path = os.pathsep.join(path for path in sys.path if path)
-    return {**PLAIN, **threads, "PYTHONPATH": path, **more}
 
 
 def free_port() -> int:
@@ -36,17 +29,17 @@ def started(command: Sequence[str], env: Mapping[str, str], folder: Path) -> Pro
     )
 
 
-def two_ranks(command: Sequence[str], folder: Path) -> list[Process]:
+def two_ranks(program: str, words: Sequence[str], folder: Path) -> list[Warm]:
     """Two processes that know of each other, and nobody who looks after them."""
     port = str(free_port())
     meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2"}
     return [
-        started(command, environment(RANK=str(rank), LOCAL_RANK=str(rank), **meeting), folder)
+        Warm(program, words, environment(RANK=str(rank), LOCAL_RANK=str(rank), **meeting), folder)
         for rank in range(2)
     ]
 
 
-def outcomes(processes: Sequence[Process]) -> list[tuple[int, str, str]]:
+def outcomes(processes: Sequence[Process | Warm]) -> list[tuple[int | None, str, str]]:
     """Exit code, stdout and stderr of each."""
     try:
         said = [process.communicate() for process in processes]
@@ -66,7 +59,3 @@ def children(pid: int) -> list[int]:
     """Of a process, in the order in which it has started them."""
     text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
     return [int(word) for word in text.split()]
-
-
-def attn_words(*arguments: str) -> list[str]:
-    return [*ATTN, *arguments]

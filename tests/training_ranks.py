@@ -1,4 +1,4 @@
-"""One rank of a training under torchrun, or the same training in one process. Run: training_ranks.py ddp|fsdp2 FOLDER"""
+"""One rank of a training under torchrun, or the same trainings in one process. Run: training_ranks.py FOLDER"""
 
 import os
 import sys
@@ -79,17 +79,15 @@ def with_shards(folder: Path, measure: str) -> None:
 
 
 def main() -> None:
+    """In parts by torch, and copied by the Trainer, which takes the processes as it finds them."""
     torch.set_num_threads(1)
-    how, folder = sys.argv[1], Path(sys.argv[2])
-    if RANKS > 1 and how == "fsdp2":
+    folder = Path(sys.argv[1])
+    if RANKS > 1:
         dist.init_process_group("gloo")
     for measure in ("probe", "batch"):
-        if how == "fsdp2":
-            with_shards(folder, measure)
-        else:
-            with_trainer(folder / measure, measure)
-    if how == "ddp":
-        with_trainer(folder / "stopped", "probe", "max(max_logit) > 0.14")
+        with_shards(folder / "fsdp2", measure)
+        with_trainer(folder / "ddp" / measure, measure)
+    with_trainer(folder / "ddp" / "stopped", "probe", "max(max_logit) > 0.14")
     if dist.is_initialized():
         dist.destroy_process_group()
     end(0)  # torch's threads abort one process in some ten at the interpreter's own end

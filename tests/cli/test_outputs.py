@@ -88,7 +88,7 @@ def test_a_full_disk_is_4_and_keeps_the_file_that_was_there(
 ) -> None:
     out = called(command)
     (tmp_path / out).write_text("before")
-    process = attn_program(*command, "-o", out, preexec_fn=limited_file_size)
+    process = attn_program(*command, "-o", out, env=UNCOMPILED, preexec_fn=limited_file_size)
     assert process.returncode == 4
     assert process.stderr == f"attn: cannot write {out}: the disk is full.\n"
     assert files_in(tmp_path) == [out]
@@ -98,11 +98,15 @@ def test_a_full_disk_is_4_and_keeps_the_file_that_was_there(
 @pytest.mark.slow
 def test_a_full_disk_under_a_figure_is_4(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    process = attn_program(*REPORT, "--plot", "x.svg", preexec_fn=limited_file_size)
+    process = attn_program(*REPORT, "--plot", "x.svg", env=UNCOMPILED, preexec_fn=limited_file_size)
     assert process.returncode == 4
     assert process.stderr.endswith("attn: cannot write x.svg: the disk is full.\n")
     assert process.stdout == ""
     assert files_in(tmp_path) == []
+
+
+UNCOMPILED = {"PYTHONDONTWRITEBYTECODE": "1"}
+"""What Python keeps of a file that it has compiled would be cut off as well, and stay so."""
 
 
 def limited_file_size() -> None:
@@ -124,7 +128,7 @@ def test_a_full_device_on_stdout_is_4(arguments: tuple[str, ...]) -> None:
 def test_a_full_disk_under_redirected_stdout_is_4(tmp_path: Path) -> None:
     with open(tmp_path / "out", "w") as out:
         process = attn_program(
-            *REPORT, "--format", "json", stdout=out, preexec_fn=limited_file_size
+            *REPORT, "--format", "json", env=UNCOMPILED, stdout=out, preexec_fn=limited_file_size
         )
     assert process.returncode == 4
     assert process.stderr == "attn: cannot write to stdout: the disk is full.\n"

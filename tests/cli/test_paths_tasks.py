@@ -2,16 +2,14 @@
 
 import json
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
-from subprocess import PIPE
 from typing import Any
 
 import pytest
-from commands import PLAIN, attn, attn_program
+from commands import attn, attn_program
 from safetensors.numpy import load_file
+from warm import Warm, environment
 
 QUICK = ("paths", "--task", "memorise", "--layers", "2", "--width", "8", "--train-steps", "3")
 
@@ -125,14 +123,10 @@ class Running:
         self.arguments = ("paths", "--task", "memorise", *given, "--paths-per-sum", "2")
         self.arguments += ("--format", "json", "--save-training", str(folder))
 
-    def start(self) -> "subprocess.Popen[str]":
-        program = [sys.executable, "-c", HASTY, *self.arguments]
-        return subprocess.Popen(program, env=PLAIN, stdout=PIPE, stderr=PIPE, text=True)
-
-    def ended_by(self, number: signal.Signals) -> tuple[int, str]:
+    def ended_by(self, number: signal.Signals) -> tuple[int | None, str]:
         """As soon as it has kept something new."""
         before = self.kept()
-        process = self.start()
+        process = Warm(HASTY, self.arguments, environment(), self.file.parent.parent)
         while process.poll() is None and self.kept() == before:
             time.sleep(0.005)
         process.send_signal(number)

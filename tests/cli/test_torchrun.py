@@ -11,8 +11,9 @@ import commands
 import pytest
 import torch
 from commands import attn, files_in
-from processes import Process, attn_words, children, outcomes, torchrun, two_ranks
+from processes import Process, children, outcomes, torchrun, two_ranks
 from transformers import GPTNeoXConfig, GPTNeoXForCausalLM, LlamaConfig, LlamaForCausalLM
+from warm import ATTN
 
 from attncli.errors import UsageError
 from attncli.models.inputs.text_files import read_text
@@ -106,7 +107,7 @@ def test_a_killed_run_says_so_and_is_gone_on_with(tmp_path: Path) -> None:
     assert outcome[2].count(f"attn: {ENDED}\n") == 1
     assert "report.json" not in files_in(tmp_path)
 
-    first, second = outcomes(two_ranks(attn_words(*line), tmp_path))
+    first, second = outcomes(two_ranks(ATTN, line, tmp_path))
     assert (first[:2], second) == ((0, ""), (0, "", "")), first
     assert "2 results are left of a run that did not finish" in first[2]
     assert first[2].count("→ report.json") == 1
@@ -134,7 +135,7 @@ def test_a_text_that_fails_on_one_rank_ends_all_with_one_sentence(tmp_path: Path
     alone = attn(*line[:-1], "alone.csv")  # what it has finished is kept beside its own file
     assert (alone.code, alone.out) == (3, "")
     assert "seed 1" in alone.err
-    first, second = outcomes(two_ranks(attn_words(*line), tmp_path))
+    first, second = outcomes(two_ranks(ATTN, line, tmp_path))
     assert first == (3, "", alone.err)
     assert second == (3, "", "")
     assert "r.csv" not in files_in(tmp_path)
@@ -159,7 +160,7 @@ def test_a_sweep_is_divided_over_the_ranks(tmp_path: Path) -> None:
         path = str(tmp_path / f"net-{step}.safetensors")
         assert attn("generate", "network", *sizes, "--seed", str(step), "-o", path).code == 0
     line = ("sweep", "rank-collapse", "--glob", "net-*", "--into", "out", "-o", "sweep.json")
-    first, second = outcomes(two_ranks(attn_words(*line), tmp_path))
+    first, second = outcomes(two_ranks(ATTN, line, tmp_path))
     assert (first[0], second) == (0, (0, "", ""))
     swept = json.loads((tmp_path / "sweep.json").read_bytes())
     done = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
@@ -182,8 +183,8 @@ def test_a_model_split_over_two_processes_is_the_model(tmp_path: Path, command: 
     line = (command, str(model), "--random-tokens", "40", "--samples", "2")
     plain = ("--arithmetic", "float64") if command == "rank-collapse" else ()
     whole = json.loads(in_one_process(*line, *plain, "-o", "report.json"))
-    words = attn_words(*line, "--tensor-parallel", "-o", "report.json")
-    first, second = outcomes(two_ranks(words, tmp_path))
+    words = (*line, "--tensor-parallel", "-o", "report.json")
+    first, second = outcomes(two_ranks(ATTN, words, tmp_path))
     assert (first[0], second[0]) == (0, 0), first[2] + second[2]
     split = json.loads((tmp_path / "report.json").read_text())
     assert split["source"]["split_over"] == 2

@@ -1,6 +1,5 @@
 """Two real processes: results in order, the first failure for all, and nobody waits for one that is gone."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -64,8 +63,7 @@ SAME = [
 
 @pytest.mark.slow
 def test_what_one_rank_meets_all_learn(tmp_path: Path) -> None:
-    script = [sys.executable, "-c", SCRIPT, "left"]
-    first, second = outcomes(two_ranks(script, tmp_path))
+    first, second = outcomes(two_ranks(SCRIPT, ["left"], tmp_path))
     left = "Left(code=3, said='rank 1 has no such file')"
     assert first[1].splitlines() == [*SAME, "Ended 3 rank 1 has no such file", "Left(code=0, said='')"]  # fmt: skip
     assert second[1].splitlines() == [*SAME, left, "Left(code=0, said='')"]
@@ -75,8 +73,7 @@ def test_what_one_rank_meets_all_learn(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_killed_rank_ends_the_others_at_once(tmp_path: Path) -> None:
-    script = [sys.executable, "-c", SCRIPT, "killed"]
-    first, second = outcomes(two_ranks(script, tmp_path))
+    first, second = outcomes(two_ranks(SCRIPT, ["killed"], tmp_path))
     assert second[0] == -9
     assert first[0] == 7
     *before, lost, _ = first[1].splitlines()

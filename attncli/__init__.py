@@ -1,6 +1,6 @@
 """attn: measures attention matrices exactly, says what the numbers mean, and fails the build when they go wrong.
 
-The way of the data; a question of `api` wires it, and a command is a shell around a question:
+The way of the data. A question of `api` wires it, and a command is a shell around a question:
 
     source              →  observations      →  measures         →  Report  →  renderer  →  stdout / file
     synthetic network      states (c, R)        pure functions,     flat       table json
@@ -16,23 +16,23 @@ Rooms, top to bottom; a room imports only from rooms above it, and `tests/test_h
     limits       what the machine can hold
     threads      one BLAS thread around loops of our own
     stored       files that others wrote: JSON objects, safetensors without torch
-    processes    several processes that run one command, and runs of attn by attn
+    processes    one command in several processes, and commands of attn that attn itself starts
     writing      files written whole or not at all
-    maths        numpy only, no input or output: the c+R arithmetic, bounds, orders
+    maths        numpy only, no input or output: the c+R arithmetic, bounds, laws of curves
     reports      finished reports: read back from JSON, put side by side
     networks     synthetic transformers in c+R form: specification, weights, files, one layer's step
     maps         synthetic attention maps, one kind per file
     patterns     sparse target patterns, one per file, and pattern files
     fits         one fixed attention module fitted to patterns: one method per file
     tasks        small networks trained here on the paper's tasks, one task per file
-    watching     where a model's blocks and attention are; hands strips and states on
+    watching     finds a model's blocks and attention while it runs, and hands on its states and strips of its maps
     models       a name or a live module → a loaded, understood model and its input
     heads        single heads from files, without torch
     surgery      parts of a model's blocks switched off, on its own code
-    carried      tensors that go through model code: exact residuals, paths
+    carried      tensors that go through model code in place of its stream: exact residuals, paths
     metrics      one measurement per file: of states, attention maps, activations, weights
     options      what can be asked, each option once, for Python and the command line
-    studies      what a question answers: source → observations → measures → Report, no printing
+    studies      how a question is answered: source → observations → measures → Report, no printing
     gates        Report × conditions, or two reports × limits → verdicts → exit code
     render       one format per file: Report → text or a rich renderable; writes nothing
     training     a training run watched: a monitor for loops, a callback for transformers' Trainer
@@ -40,10 +40,11 @@ Rooms, top to bottom; a room imports only from rooms above it, and `tests/test_h
     guides       how to use it and how to read its numbers, one topic per file
     cli          parse → one question → gates → write; imports no torch
 
-Sub-rooms are drawn in the docstring of their room, which names every file in it. torch and transformers are imported in
-watching, models, surgery, carried, metrics, tasks, studies, api, training and processes alone, and only once a model is named or trained.
+The docstring of a room names every file and sub-room in it, and where it has sub-rooms, in the same order: each imports only
+from those above it. Where the files are entries of a registry, it says what one of them looks like.
 
-`attn --help` and all synthetic work import neither torch nor transformers.
+torch and transformers are imported in watching, models, surgery, carried, metrics, tasks, studies, api, training and
+processes alone, and only once a model is named or trained. `attn --help` and all synthetic work import neither.
 """
 
 import importlib

@@ -160,14 +160,13 @@ with an underscore, which only help the others."""
 
 MOST_FILES = 15
 """Of one room beside its sub-rooms: more names are a heap, and want rooms of their own."""
-STILL_FLAT = {"surgery", "studies/approximate", "studies/paths"}
 
 
 def test_no_room_is_a_heap() -> None:
     """But those of a registry, whose files are alike."""
     held = {path.parent: len(list(path.parent.glob("*.py"))) - 1 for path in PACKAGE.rglob("__init__.py")}  # fmt: skip
     heaps = {folder.relative_to(PACKAGE).as_posix() for folder, count in held.items() if count > MOST_FILES}  # fmt: skip
-    assert heaps - ENTRIES == STILL_FLAT
+    assert heaps - ENTRIES == set()
 
 
 @pytest.mark.slow

@@ -223,14 +223,14 @@ def refuse_contradictions(
 
 def check_gates(names: list[str]) -> None:
     """A gate on a number that no mode of this command has is refused before the work."""
-    from attncli.studies.approximate.decide import DECISION_METRICS
+    from attncli.studies.approximate.all_heads.survey_rows import SURVEY_METRICS
     from attncli.studies.approximate.fit_rows import FIT_METRICS
-    from attncli.studies.approximate.frontier import FRONTIER_METRICS
+    from attncli.studies.approximate.least_sizes.frontier import FRONTIER_METRICS
+    from attncli.studies.approximate.least_sizes.scale_growth import SCALE_METRICS
+    from attncli.studies.approximate.least_sizes.width_growth import GROWTH_METRICS
+    from attncli.studies.approximate.one_head.trained_head import HEAD_METRICS, REAL_METRICS
+    from attncli.studies.approximate.one_module.decide import DECISION_METRICS
     from attncli.studies.approximate.rank_head_words import RANK_HEAD_METRICS
-    from attncli.studies.approximate.scale_growth import SCALE_METRICS
-    from attncli.studies.approximate.survey_rows import SURVEY_METRICS
-    from attncli.studies.approximate.trained_head import HEAD_METRICS, REAL_METRICS
-    from attncli.studies.approximate.width_growth import GROWTH_METRICS
 
     tables = (
         FIT_METRICS,

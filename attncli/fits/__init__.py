@@ -2,7 +2,8 @@
 
 A fit is the module softmax(x w_q w_k^T x^T) with w_q = [I_d; 0], w_k = [0; I_d], fixed by d alone, so that modules of
 one width share their weights and only x knows the pattern. A method returns the best module it has at width d, or says
-why it cannot make one; whether a module is good enough is decided by `verify` alone, after rounding. What searches need to know of a method it says in `@method(…)`.
+why it cannot make one; whether a module is good enough is decided by `verify` alone, after rounding. A method says in
+`@method(…)` what searches need to know of it.
 """
 
 from attncli.fits._manner import FITS, method

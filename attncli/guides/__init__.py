@@ -1,7 +1,7 @@
 """The guides: one Markdown file for each topic, read on the web and by `attn guide TOPIC`.
 
-A file's name is its topic, its first heading its title; the help of each command of its line "For `attn COMMAND`." names it.
-To add one, add a file: its console blocks are run by a test.
+A file's name is its topic, and its first heading its title. Its line "For `attn COMMAND`." says which commands' help names
+it. To add one, add a file; a test runs its console blocks.
 """
 
 import re

@@ -5,9 +5,9 @@ noise        is a difference more than noise?
 rounding     what float64, float32 and bfloat16 keep of a number
 rotary       rotary positions
 residuals    the c+R arithmetic: a common row and what varies, each with its own magnitude
-matrices     norms, products, and what is nearest
+matrices     norms of matrices, products of them, and what is nearest to one
 bounds       the paper's bound on pure attention
 path_counts  how many paths a network has, in exact integers
-curves       which laws they follow, and how fast they move
+curves       which laws curves follow, and how fast they move
 capacity     how wide a module must be for a pattern
 """

@@ -2,11 +2,11 @@
 
 file_kinds      what one file is, seen in its content
 sources         SOURCE, read once: what a text names
-text_configs    what of a config is about what it reads
+text_configs    the part of a config that is about what the model reads
 model_classes   the class of transformers that runs a config
-library_errors  what libraries raise over a folder, as a sentence
+library_errors  whatever libraries raise, as a sentence about the folder
 files           a checkpoint's files
-quiet           transformers has nothing to say to the user
+quiet           keeps libraries from printing while a model is loaded
 random          any model type with seeded random weights
 loading         a checkpoint, or a live module, as a model, strictly
 inputs          what a model reads

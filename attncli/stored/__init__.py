@@ -1,4 +1,4 @@
-"""Files that others wrote, believed only as far as the file bears them out, and read without torch.
+"""Files that others wrote: nothing that they say of themselves is believed unchecked. Read without torch.
 
 json_files   config.json and the like
 headers      what the safetensors headers say
@@ -6,5 +6,5 @@ arrays       the tensors of a safetensors file, read and never mapped
 numpy_files  arrays in .npy and .npz files
 label_files  the tokens of a text
 addresses    files at an fsspec address, read and written whole
-held         arrays of the caller, read likewise
+held         arrays that the caller holds, read as those of files
 """

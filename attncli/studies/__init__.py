@@ -1,11 +1,11 @@
-"""What each question answers: source → observations → measures → Report. Nothing here prints.
+"""How each question is answered: source → observations → measures → Report. Nothing here prints.
 
-reports       what moved between reports
-nulls         what stands beside the numbers of heads
+reports       reports about reports: what moved between two, one number over many
+nulls         what stands beside the numbers of heads: even attention, random weights, shuffled text
 statistics    means and spreads over seeds and texts
-over_texts    texts, divided over processes
+over_texts    the loop over texts, divided over processes
 state_meters  metrics of states and of what blocks do to them, by name
-trajectories  a network followed through its layers
+trajectories  a synthetic network followed through its layers
 circle        one layer applied again and again
 known_digits  what rounding has left of a number
 model_runs    variants of a model over texts

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from attncli.maths.digits import number
 from attncli.maths.residuals.scaled import Array
 from attncli.maths.residuals.split import Split
+from attncli.studies.trajectories import EXACT
 
 MOVES = 2.0
 """The sample may by chance be smaller than the rounding that it stands for."""
@@ -57,6 +58,7 @@ def is_known(value: float, uncertainty: float) -> bool:
 
 def why_unknown(value: float, uncertainty: float, arithmetic: str) -> str:
     """For the note of a null."""
+    arithmetic = "exact arithmetic" if arithmetic == EXACT else arithmetic
     if not math.isfinite(value):
         return f"0 in {arithmetic}: all tokens round to one vector"
     if not math.isfinite(uncertainty):

@@ -8,12 +8,14 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from attncli.carried.exact.split_run import exact_code, run_exactly
+from attncli.carried.exact.last_bits import LastBits
+from attncli.carried.exact.split_run import Move, exact_code, run_exactly
 from attncli.carried.exact.split_tensor import SplitTensor
 from attncli.errors import InputError
 from attncli.maths.residuals.scaled import Array
@@ -22,7 +24,9 @@ from attncli.models.inputs.texts import ModelInput
 from attncli.models.quiet import quiet
 from attncli.networks.variants import Switches
 from attncli.studies.known_digits import (
+    MOVES,
     BothPasses,
+    apart,
     is_known,
     uncertainties,
     why_unknown,
@@ -30,7 +34,7 @@ from attncli.studies.known_digits import (
 from attncli.studies.state_meters import AFTER_MLP, StateMeters, StatesBefore
 from attncli.studies.trajectories import EXACT, Trajectory
 from attncli.surgery import Anatomy, switched
-from attncli.surgery.block_run import BlockRun
+from attncli.surgery.tagged.block_run import BlockRun
 from attncli.watching.capture import eager_everywhere
 from attncli.watching.reruns.chance import same_chance
 from attncli.watching.reruns.disturbed import disturbed
@@ -285,16 +289,35 @@ class Run:
         return replace(self, subject=replace(subject, exact=False)).in_plain_numbers(why)
 
     def exactly(self) -> Curves:
-        """Common row and residual apart."""
-        record = SplitPass(self.subject.stacks, self.metrics, self.where, self.over)
+        """Common row and residual apart; twice where blocks may make last bits large, and null where that changes much."""
+        first = self.split_pass()
+        if not self.may_amplify():
+            return {place: Trajectory(values, [], EXACT) for place, values in first.items()}
+        second = self.split_pass(LastBits())
+        return {
+            place: known(values, differences(values, second[place]), EXACT, "", holds_exactly)
+            for place, values in first.items()
+        }
+
+    def split_pass(self, move: Move | None = None) -> Lines:
+        """The numbers of one exact pass; `move`: what becomes of each stream as it enters a block."""
+        subject = self.subject
+        record = SplitPass(subject.stacks, self.metrics, self.where, self.over)
         with self.code(record):
             run_exactly(
-                self.subject.body, self.subject.stacks, self.text.kwargs, record.after_split_block
+                subject.body, subject.stacks, self.text.kwargs, record.after_split_block, move
             )
-        return {
-            place: Trajectory(values, [], arithmetic=EXACT)
-            for place, values in record.values.items()
-        }
+        return record.values
+
+    def may_amplify(self) -> bool:
+        """Whether the stream goes through anything but attention without a skip beside it.
+
+        Attention draws tokens together, and a skip hands on what it is given; but a hundred MLPs without skips, each making
+        differences some times larger, turn the last bit of a number into the first digit of the residual.
+        """
+        anatomy, switches = self.subject.anatomy, self.switches
+        mixers = any(anatomy.has_mixers(stack.name) for stack in self.subject.stacks)
+        return (switches.mlp and not switches.mlp_skip) or (mixers and not switches.skip)
 
     def in_plain_numbers(self, why: str) -> Curves:
         """As the model computes, twice, and null where the two passes agree in less than is asked for."""
@@ -333,16 +356,34 @@ class Run:
             yield
 
 
+def differences(
+    values: Mapping[str, list[float]], others: Mapping[str, list[float]]
+) -> dict[str, list[float]]:
+    """How far rounding may have moved each number of an exact pass, by the same numbers of a second one.
+
+    What a block has lost no later one finds again, though two numbers may meet by chance.
+    """
+    return {
+        name: list(accumulate(map(moved, line, others[name]), max)) for name, line in values.items()
+    }
+
+
+def moved(value: float, other: float) -> float:
+    """Nothing where there is no number that might be wrong."""
+    return MOVES * apart(value, other) if math.isfinite(value) else 0.0
+
+
 def known(
     values: Mapping[str, list[float]],
     uncertain: Mapping[str, list[float]],
     arithmetic: str,
     why_plain: str,
+    holds: Callable[[float, float], bool] = is_known,
 ) -> Trajectory:
     """The numbers that rounding has left, and why the others are not known."""
     unknown = {
         name: [
-            "" if is_known(value, by) else why_unknown(value, by, arithmetic)
+            "" if holds(value, by) else why_unknown(value, by, arithmetic)
             for value, by in zip(line, uncertain[name], strict=True)
         ]
         for name, line in values.items()
@@ -352,6 +393,11 @@ def known(
         for name, line in values.items()
     }
     return Trajectory(measured, [], arithmetic, why_plain, dict(uncertain), unknown)
+
+
+def holds_exactly(value: float, uncertainty: float) -> bool:
+    """In exact arithmetic nothing is 0 by rounding, and what could not be resolved has no number that might be wrong."""
+    return not math.isfinite(value) or is_known(value, uncertainty)
 
 
 def without_advice(refusal: InputError) -> str:

@@ -5,26 +5,15 @@ skip additions, norms, views, casts and scalar factors make of it. A skip additi
 b descends from that very a; it can then return b alone, or a alone. No module names are needed. Whatever mixes tokens,
 a recurrence or a convolution, is treated as attention is.
 
-tags          what is known of a tensor, and the points of the stream
-code_places   where in the model's code something happened
-block_run     one execution of one block, and what was seen in it
-sides         what an addition adds
-following     how tags pass through every other function
-additions     which additions are skips, which merge parallel branches
-kept_parts    what of an addition, merge or norm is kept
-tracker       the mode that stands around every function while a block runs
-tracking      the context that runs every block under a tracker
-norm_modules  which modules are norms
-nameless      norms that are not called so
+norm_modules  which modules and functions are norms
+tagged        one block while it runs: tags on its tensors, and what is kept of its additions and norms
 anatomy       what was recognised in a model
 guards        what must hold of every block before anything is switched off
-mixing        which branches mix tokens though nothing attends in them
-kept_mixers   what is to be said of those
-proofs        forwards that prove what was recognised
-gaps          forwards that prove what lies between blocks
-examine       both together
+tracking      the context in which every block runs with tags
+trials        more forwards: which branches mix tokens, and proofs of what was recognised
+examine       a model's anatomy: recognised, then tried and proved
+published     what the code behind the published figures leaves in ALBERT
 switched      the context in which parts are off
-published     what the published code leaves in ALBERT
 """
 
 from attncli.surgery.anatomy import Anatomy

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
 
-from attncli.surgery.block_run import BlockRun
-from attncli.surgery.kept_parts import Mixing
-from attncli.surgery.tags import Key, Kind, StreamPoint
+from attncli.surgery.tagged.block_run import BlockRun
+from attncli.surgery.tagged.kept_parts import Mixing
+from attncli.surgery.tagged.tags import Key, Kind, StreamPoint
 from attncli.watching.stacks.blocks import Stack, Structure
 
 OF_ATTENTION = frozenset({"attention", "mixer", "parallel"})

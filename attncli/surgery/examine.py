@@ -10,8 +10,6 @@ from torch import nn
 
 from attncli.errors import InputError
 from attncli.surgery.anatomy import ADDITIONS, OF_MLP, Anatomy, anatomy_of, lineages
-from attncli.surgery.block_run import BlockRun
-from attncli.surgery.gaps import check_between
 from attncli.surgery.guards import (
     check_mixing,
     check_run,
@@ -22,10 +20,12 @@ from attncli.surgery.guards import (
     needs_trying,
     refuse,
 )
-from attncli.surgery.kept_mixers import notes_on_mixers
-from attncli.surgery.kept_parts import Everything, Mixing
-from attncli.surgery.mixing import Where, tried
-from attncli.surgery.proofs import Seen, check_nothing_passes, check_unchanged, seen
+from attncli.surgery.tagged.block_run import BlockRun
+from attncli.surgery.tagged.kept_parts import Everything, Mixing
+from attncli.surgery.trials.gaps import check_between
+from attncli.surgery.trials.kept_mixers import notes_on_mixers
+from attncli.surgery.trials.mixing import Where, tried
+from attncli.surgery.trials.proofs import Seen, check_nothing_passes, check_unchanged, seen
 from attncli.watching.other_mixers.stream_mixing import blocks_that_mix_streams
 from attncli.watching.stacks.blocks import (
     Stack,

@@ -6,9 +6,9 @@ from typing import NoReturn
 
 from attncli.errors import InputError, NoAttention
 from attncli.surgery.anatomy import ADDITIONS, OF_ATTENTION, OF_MLP, is_post_norm, lineages
-from attncli.surgery.block_run import BlockRun
-from attncli.surgery.kept_parts import Mixing
-from attncli.surgery.tags import StreamPoint
+from attncli.surgery.tagged.block_run import BlockRun
+from attncli.surgery.tagged.kept_parts import Mixing
+from attncli.surgery.tagged.tags import StreamPoint
 from attncli.watching.stacks.blocks import BlockCall, Stack, Structure
 
 

@@ -11,12 +11,12 @@ from torch import nn
 from attncli.errors import InputError, UsageError
 from attncli.networks.variants import Switches, require_known
 from attncli.surgery.anatomy import Anatomy, lineages, path_of
-from attncli.surgery.block_run import BlockRun
-from attncli.surgery.code_places import CodePlace
 from attncli.surgery.guards import described
-from attncli.surgery.kept_parts import Keep
 from attncli.surgery.published import activation_left_in
-from attncli.surgery.tags import Key, Place, StreamPoint
+from attncli.surgery.tagged.block_run import BlockRun
+from attncli.surgery.tagged.code_places import CodePlace
+from attncli.surgery.tagged.kept_parts import Keep
+from attncli.surgery.tagged.tags import Key, Place, StreamPoint
 from attncli.surgery.tracking import tracking
 
 Within = Callable[[BlockRun, str, torch.Tensor], None]

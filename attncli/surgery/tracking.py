@@ -8,12 +8,12 @@ import torch
 from torch import nn
 
 from attncli.errors import InputError
-from attncli.surgery.block_run import BlockRun
 from attncli.surgery.guards import described
-from attncli.surgery.kept_parts import KeptParts
 from attncli.surgery.norm_modules import is_norm
-from attncli.surgery.tags import StreamPoint, Tag, attach
-from attncli.surgery.tracker import Tracker
+from attncli.surgery.tagged.block_run import BlockRun
+from attncli.surgery.tagged.kept_parts import KeptParts
+from attncli.surgery.tagged.tags import StreamPoint, Tag, attach
+from attncli.surgery.tagged.tracker import Tracker
 from attncli.watching.attention_calls import tensors_in
 from attncli.watching.stacks.blocks import Following, Stack, blocks_of, named_parts
 from attncli.watching.stacks.stream_places import (

@@ -1,7 +1,7 @@
 """A training run, watched: attention's health beside the loss.
 
 callback    for transformers' Trainer
-monitor     for loops of one's own; what both do at a step
+monitor     for loops of one's own; what it and the callback do at a step
 of_tasks    the trainings that attn makes itself
 decisions   what stops a training, and what is only said
 history     the reports of a run, kept in a folder

@@ -1,8 +1,8 @@
-"""What a model does while it runs, on its own unmodified code, found by watching and not by names.
+"""What a model does while it runs, on its own unmodified code: found by watching it, not by the names of its modules.
 
 Its blocks, and what runs through them:
 
-wrapping         standing around the forward of modules for a while
+wrapping         a function put around the forward of modules for a while
 attention_calls  which torch functions are attention
 stacks           the blocks of a model, found where its attention happens
 reruns           a model run under terms of ours: the same chance, float64, disturbed last bits
@@ -11,9 +11,9 @@ Its attention, as strips of rows that are handed on and dropped; the same for an
 
 strips           which attention is which, and its maps a strip of rows at a time
 other_mixers     what mixes tokens beside the attention that is seen
-capture          the context that puts these around a model
+capture          the context in which a running model hands its strips on
 map_gradients    maps kept whole, to differentiate by
-beside           the same of a pass that runs as ever, with gradients
+beside           strips of a pass that runs as ever, gradients and all
 proof            that what was captured is the model's own attention
 position_counts  how many positions an image or a sound becomes
 traits           causal or not, positions in the attention or not

@@ -2,5 +2,5 @@
 
 whole_files   any file
 tensor_files  safetensors, the same bytes every time
-tensor_names  what they are called
+tensor_names  what files of tensors are called
 """

@@ -9,7 +9,7 @@ from attncli.fits._manner import compared_at_a_width
 from attncli.fits._search import cheapest, find_width, narrowest, try_width
 from attncli.fits._starts import own_order, spectral_start
 from attncli.patterns import build
-from attncli.studies.approximate.solutions import solve
+from attncli.studies.approximate.one_module.solutions import solve
 
 
 def pattern(text: str, length: int, causal: bool = False, seed: int = 0) -> csr_array:

@@ -56,7 +56,7 @@ def load_everything() -> None:
     import attncli.api.asked.model_path_studies
     import attncli.api.opened.loaded_models
     import attncli.cli.app
-    import attncli.studies.approximate.verify_fit
+    import attncli.studies.approximate.one_module.verify_fit
     import attncli.studies.heads.saved_maps  # noqa: F401
 
     torch.set_num_threads(1)

@@ -14,11 +14,11 @@ from attncli.maths.capacity.widths import sufficient_width
 from attncli.maths.digits import number
 from attncli.patterns import build
 from attncli.records import Report
-from attncli.studies.approximate.frontier import frontier
-from attncli.studies.approximate.module_fits import approximate, thousands
-from attncli.studies.approximate.solutions import Solution, solve
-from attncli.studies.approximate.verify_fit import verify_file
-from attncli.studies.approximate.width_growth import growth
+from attncli.studies.approximate.least_sizes.frontier import frontier
+from attncli.studies.approximate.least_sizes.width_growth import growth
+from attncli.studies.approximate.one_module.module_fits import approximate, thousands
+from attncli.studies.approximate.one_module.solutions import Solution, solve
+from attncli.studies.approximate.one_module.verify_fit import verify_file
 
 PATTERNS = ("window:3", "random:k=3,weights=dirichlet", "permutation")
 

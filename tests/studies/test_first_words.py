@@ -5,7 +5,7 @@ import pytest
 
 from attncli.maths.curves.growth import Law, fit_laws
 from attncli.records import Finding, Row
-from attncli.studies.approximate.width_growth import in_short, in_words
+from attncli.studies.approximate.least_sizes.width_growth import in_short, in_words
 from attncli.studies.collapse.model_collapse import headline as collapse_headline
 from attncli.studies.collapse.model_collapse import in_words as regime_of
 from attncli.studies.heads.attributed.attribution_rows import (

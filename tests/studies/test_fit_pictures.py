@@ -10,8 +10,8 @@ from attncli.fits import _verify as blocks
 from attncli.fits._module_files import SavedFit, StoredModule
 from attncli.fits._search import one_fit
 from attncli.patterns import build
-from attncli.studies.approximate import fit_pictures
-from attncli.studies.approximate.fit_pictures import picture
+from attncli.studies.approximate.one_module import fit_pictures
+from attncli.studies.approximate.one_module.fit_pictures import picture
 
 
 @pytest.mark.parametrize("causal", [False, True])

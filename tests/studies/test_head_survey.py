@@ -13,7 +13,7 @@ from commands import attn
 from small_checkpoints import saved
 from trained_models import trained
 
-from attncli.studies.approximate.own_maps import least_logits, sparsest
+from attncli.studies.approximate.all_heads.own_maps import least_logits, sparsest
 
 IDS = ("3,5,4,3,2,1,4,5", "7,1,9,9,2,6,4,8")
 

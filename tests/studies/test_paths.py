@@ -14,12 +14,12 @@ from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import VARIANTS
 from attncli.networks.weights import GeneratedNetwork
 from attncli.records import Report, Row
-from attncli.studies.paths import path_terms
-from attncli.studies.paths.network_paths import TOLERANCE, count_paths, finding_of, paths
-from attncli.studies.paths.path_heads import through_heads
-from attncli.studies.paths.path_measures import measured
-from attncli.studies.paths.path_samples import decay, follow, frozen, sampled_paths
-from attncli.studies.paths.path_terms import Decomposition, decomposed, difference, total
+from attncli.studies.paths.synthetic import path_terms
+from attncli.studies.paths.synthetic.network_paths import TOLERANCE, count_paths, finding_of, paths
+from attncli.studies.paths.synthetic.path_heads import through_heads
+from attncli.studies.paths.synthetic.path_measures import measured
+from attncli.studies.paths.synthetic.path_samples import decay, follow, frozen, sampled_paths
+from attncli.studies.paths.synthetic.path_terms import Decomposition, decomposed, difference, total
 
 KINDS: list[dict[str, Any]] = [
     {},

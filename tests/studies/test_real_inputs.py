@@ -15,8 +15,8 @@ from small_checkpoints import saved
 from attncli.heads.head import read_head
 from attncli.models.loading.load import LoadOptions, load
 from attncli.studies import no_progress
-from attncli.studies.approximate.token_search import best_tokens, losses_at, own_logits
-from attncli.studies.approximate.token_table import TokenTable, token_table
+from attncli.studies.approximate.one_head.token_search import best_tokens, losses_at, own_logits
+from attncli.studies.approximate.one_head.token_table import TokenTable, token_table
 
 LENGTH = 3
 KINDS = {"BertModel": "row,column", "GPT2LMHeadModel": "causal"}

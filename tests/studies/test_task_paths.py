@@ -11,10 +11,15 @@ import torch
 from attncli.carried.paths.path_run import run_along
 from attncli.errors import InputError
 from attncli.records import Report, Row
-from attncli.studies.paths import task_path_sums
-from attncli.studies.paths.task_path_sums import Draws, drawn, frozen_accuracies, rerun_accuracies
-from attncli.studies.paths.task_path_words import headline, short_minus_long
-from attncli.studies.paths.task_paths import Questions, task_paths, without_looking
+from attncli.studies.paths.few_paths import task_path_sums
+from attncli.studies.paths.few_paths.task_path_sums import (
+    Draws,
+    drawn,
+    frozen_accuracies,
+    rerun_accuracies,
+)
+from attncli.studies.paths.few_paths.task_path_words import headline, short_minus_long
+from attncli.studies.paths.few_paths.task_paths import Questions, task_paths, without_looking
 from attncli.tasks.labeller import Labeller, labeller
 from attncli.tasks.labelling import TASKS, Examples, Sizes
 from attncli.tasks.subnetworks import Frozen, plain_norm, run_again, run_frozen

@@ -10,7 +10,8 @@ from toy_blocks import WIDTH, Attention, Block, Mlp, Model, model_of, some_input
 
 from attncli.errors import InputError
 from attncli.networks.variants import Switches
-from attncli.surgery import Anatomy, examine, gaps, switched
+from attncli.surgery import Anatomy, examine, switched
+from attncli.surgery.trials import gaps
 from attncli.watching.stacks.blocks import watching_states
 
 START = "block 1 of layers (layers.1, Block) is given "

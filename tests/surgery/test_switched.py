@@ -11,7 +11,7 @@ import pytest
 import torch
 import transformers as hf
 from oracles.forwards.tiny_models import TINY
-from torch import Tensor
+from torch import Tensor, nn
 from toy_blocks import WIDTH, Block, model_of, some_input
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
@@ -20,8 +20,10 @@ from transformers.masking_utils import sdpa_mask
 from attncli.errors import UsageError
 from attncli.networks.variants import Switches
 from attncli.surgery import Anatomy, examine, switched
+from attncli.surgery.tagged.code_places import CodePlace, here
 from attncli.watching.reruns.float64 import in_float64
 from attncli.watching.stacks.blocks import watching_states
+from attncli.watching.wrapping import around_forwards
 
 SAN = Switches(skip=False, mlp=False, mlp_skip=False)
 
@@ -213,6 +215,26 @@ def test_the_order_of_contexts_does_not_matter() -> None:
             model(**inputs)
     assert torch.equal(seen[3], seen[-1])
     assert expected.shape == seen[-1].shape
+
+
+def test_what_we_put_around_a_module_is_no_place_in_the_models_code() -> None:
+    """Else a norm or an addition would be another one as soon as something else is watched too."""
+
+    class Where(nn.Module):
+        def forward(self) -> CodePlace:
+            return here()
+
+    module = Where()
+
+    def around_block() -> CodePlace:
+        place: CodePlace = module()
+        return place
+
+    def of_the_model(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
+        return forward(*args, **kwargs)
+
+    with around_forwards([module], of_the_model):
+        assert [name for name, _ in around_block().instructions] == ["forward", "of_the_model"]
 
 
 @pytest.mark.slow

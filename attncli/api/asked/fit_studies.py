@@ -21,16 +21,16 @@ from attncli.patterns import build
 from attncli.patterns._heads import model_head
 from attncli.records import Report
 from attncli.studies import Progress
-from attncli.studies.approximate.decide import decide
-from attncli.studies.approximate.fit_pictures import with_pictures
-from attncli.studies.approximate.found_inputs import as_files, found_inputs, require_plain
-from attncli.studies.approximate.frontier import frontier as frontier_study
-from attncli.studies.approximate.module_fits import approximate
-from attncli.studies.approximate.scale_growth import scale_growth
-from attncli.studies.approximate.solutions import require_days, solve
-from attncli.studies.approximate.trained_head import trained_head
-from attncli.studies.approximate.verify_fit import verify_file
-from attncli.studies.approximate.width_growth import growth
+from attncli.studies.approximate.least_sizes.frontier import frontier as frontier_study
+from attncli.studies.approximate.least_sizes.scale_growth import scale_growth
+from attncli.studies.approximate.least_sizes.width_growth import growth
+from attncli.studies.approximate.one_head.found_inputs import as_files, found_inputs, require_plain
+from attncli.studies.approximate.one_head.trained_head import trained_head
+from attncli.studies.approximate.one_module.decide import decide
+from attncli.studies.approximate.one_module.fit_pictures import with_pictures
+from attncli.studies.approximate.one_module.module_fits import approximate
+from attncli.studies.approximate.one_module.solutions import require_days, solve
+from attncli.studies.approximate.one_module.verify_fit import verify_file
 from attncli.writing.tensor_files import save_tensors
 
 RealInputs = Callable[..., Report]

@@ -20,7 +20,7 @@ from attncli.models.sources import Source
 from attncli.options.model_options import InputOptions
 from attncli.options.pattern_options import DrawOptions, PatternOptions, SearchOptions
 from attncli.records import Report
-from attncli.studies.approximate.head_survey import SurveyPlan, head_survey
+from attncli.studies.approximate.all_heads.head_survey import SurveyPlan, head_survey
 
 LONGEST = 128
 """Tokens that are read where no length is asked for: the searches cost the square of it."""

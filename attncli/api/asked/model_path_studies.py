@@ -24,16 +24,20 @@ from attncli.options.path_options import PathOptions
 from attncli.options.shared import separated
 from attncli.records import Report
 from attncli.studies.model_runs import own_precision
-from attncli.studies.paths.model_paths import STEPS, PathPlan, model_paths
 from attncli.studies.paths.path_choices import parse_path
-from attncli.studies.paths.path_maps import Maps
-from attncli.studies.paths.path_model_heads import OWN_METRICS as HEADS_METRICS
-from attncli.studies.paths.path_model_heads import model_heads
-from attncli.studies.paths.path_model_singles import METRICS as SINGLE_METRICS
-from attncli.studies.paths.path_model_singles import STREAMS, named_in_model, sampled_in_model
-from attncli.studies.paths.path_model_steps import METRICS as STEPS_METRICS
-from attncli.studies.paths.path_model_steps import model_steps
 from attncli.studies.paths.path_subject import PathSubject
+from attncli.studies.paths.trained_models.model_paths import STEPS, PathPlan, model_paths
+from attncli.studies.paths.trained_models.path_maps import Maps
+from attncli.studies.paths.trained_models.path_model_heads import OWN_METRICS as HEADS_METRICS
+from attncli.studies.paths.trained_models.path_model_heads import model_heads
+from attncli.studies.paths.trained_models.path_model_singles import METRICS as SINGLE_METRICS
+from attncli.studies.paths.trained_models.path_model_singles import (
+    STREAMS,
+    named_in_model,
+    sampled_in_model,
+)
+from attncli.studies.paths.trained_models.path_model_steps import METRICS as STEPS_METRICS
+from attncli.studies.paths.trained_models.path_model_steps import model_steps
 from attncli.watching import prove
 from attncli.watching.stacks.blocks import find_stacks
 

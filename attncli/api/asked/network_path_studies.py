@@ -12,11 +12,11 @@ from attncli.networks.weights import Network
 from attncli.options.path_options import STEPS, PathOptions
 from attncli.options.shared import NetworkOptions, RunOptions, separated
 from attncli.records import Report
-from attncli.studies.paths.network_paths import paths
 from attncli.studies.paths.path_choices import parse_path
-from attncli.studies.paths.path_heads import through_heads
-from attncli.studies.paths.path_samples import named_paths, sampled_paths
 from attncli.studies.paths.path_words import OWN_METRICS
+from attncli.studies.paths.synthetic.network_paths import paths
+from attncli.studies.paths.synthetic.path_heads import through_heads
+from attncli.studies.paths.synthetic.path_samples import named_paths, sampled_paths
 
 Study = Callable[..., Report]
 

@@ -11,7 +11,7 @@ from attncli.networks.spec import NetworkSpec
 from attncli.options.path_options import PathOptions
 from attncli.options.shared import NetworkOptions, RunOptions
 from attncli.records import Report
-from attncli.studies.paths.network_paths import count_paths
+from attncli.studies.paths.synthetic.network_paths import count_paths
 
 
 def count_study(

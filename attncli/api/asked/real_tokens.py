@@ -9,9 +9,9 @@ from attncli.heads.head import SPEC, Head
 from attncli.models.loading.load import LoadOptions, load
 from attncli.records import Report
 from attncli.studies import Progress
-from attncli.studies.approximate.found_inputs import FoundInputs
-from attncli.studies.approximate.real_inputs import with_real_inputs
-from attncli.studies.approximate.token_table import refuse_deeper_layers
+from attncli.studies.approximate.one_head.found_inputs import FoundInputs
+from attncli.studies.approximate.one_head.real_inputs import with_real_inputs
+from attncli.studies.approximate.one_head.token_table import refuse_deeper_layers
 
 
 def real_tokens(module: str, head: Head, offline: bool) -> RealInputs:

@@ -118,7 +118,7 @@ def task_study(
     conditions: "Sequence[Condition]",
 ) -> "Callable[..., Report]":
     """Everything that can be refused is, before torch is imported."""
-    from attncli.studies.paths.task_path_words import OWN_METRICS
+    from attncli.studies.paths.few_paths.task_path_words import OWN_METRICS
 
     for condition in conditions:
         if condition.metric not in OWN_METRICS:
@@ -140,7 +140,7 @@ def task_study(
         "saved_as": trainings_in(training.save_training, name),
     }
     known |= {} if watched is None else {"watched": watched}
-    from attncli.studies.paths.task_paths import Questions, task_paths
+    from attncli.studies.paths.few_paths.task_paths import Questions, task_paths
 
     return partial(task_paths, Questions(name, definition(asked, task), task, **known))
 
@@ -176,7 +176,7 @@ def memorised(asked: PathTaskOptions) -> "Task":
 
 
 def wanted_evaluations(given: Sequence[str]) -> list[str]:
-    from attncli.studies.paths.task_path_words import EVALUATIONS
+    from attncli.studies.paths.few_paths.task_path_words import EVALUATIONS
 
     names = list(dict.fromkeys(separated(given or EVALUATIONS)))
     for name in names:

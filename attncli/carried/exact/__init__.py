@@ -12,6 +12,7 @@ split_functions    rules for norms and activations, each a difference without ca
 choosing           rules for routers and experts
 in_place           functions that change their argument
 handwritten_norms  the layer and RMS norms that models write out by hand
+last_bits          a second sample of the rounding
 split_run          the context that sends a stack of blocks through all this
 
 Whatever has no rule is refused by its name (`errors.NoRule`), so no architecture is computed that is not understood.

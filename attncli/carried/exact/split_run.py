@@ -32,6 +32,8 @@ from attncli.watching.wrapping import around_forwards
 
 Observe = Callable[[Stack, int, Split], None]
 """observe(stack, state 0 … L, X)"""
+Move = Callable[[SplitTensor], SplitTensor]
+"""What becomes of a stream as it enters a block."""
 
 
 FAILURES = (AttributeError, LookupError, NotImplementedError, RuntimeError, TypeError, ValueError)
@@ -53,14 +55,18 @@ def exact_code(model: nn.Module) -> Iterator[None]:
 
 
 def run_exactly(
-    model: nn.Module, stacks: tuple[Stack, ...], inputs: Mapping[str, Any], observe: Observe
+    model: nn.Module,
+    stacks: tuple[Stack, ...],
+    inputs: Mapping[str, Any],
+    observe: Observe,
+    move: Move | None = None,
 ) -> None:
     """All stacks in one forward pass, each given what the others made: as split tensors where those have collapsed.
 
     Where something between them has no rule, or one has lost its residual before others began, those run in passes of
     their own, if they take nothing of it: what is made from a collapsed state in plain numbers is made from rounding.
     """
-    passage = SplitPassage(stacks, stacks, observe)
+    passage = SplitPassage(stacks, stacks, observe, move)
     why: NoRule | None = None
     try:
         one_pass(model, inputs, passage)
@@ -70,7 +76,7 @@ def run_exactly(
             raise
     for stack in [each for each in stacks if why or each not in passage.begun]:
         try:
-            one_pass(model, inputs, SplitPassage((stack,), stacks, observe))
+            one_pass(model, inputs, SplitPassage((stack,), stacks, observe, move))
         except TakesOfOthers:
             if why:
                 raise why from None
@@ -110,12 +116,17 @@ class SplitPassage:
     """From the first block's input of each wanted stack to the last one's output, its stream is a split tensor."""
 
     def __init__(
-        self, wanted: tuple[Stack, ...], stacks: tuple[Stack, ...], observe: Observe
+        self,
+        wanted: tuple[Stack, ...],
+        stacks: tuple[Stack, ...],
+        observe: Observe,
+        move: Move | None = None,
     ) -> None:
         self.wanted = wanted
         self.stacks = stacks
         self.following = Following(stacks)
         self.observe = observe
+        self.move = move
         self.begun: set[Stack] = set()
         self.ended: set[Stack] = set()
 
@@ -127,6 +138,10 @@ class SplitPassage:
             args, kwargs = self.beginning(stack, args, kwargs)
         if self.takes_of_others(args, kwargs):
             raise TakesOfOthers
+        if self.move is not None:
+            stream = taken(args, kwargs)
+            assert isinstance(stream, SplitTensor)
+            args, kwargs = replaced(args, kwargs, stream, self.move(stream))
         output = forward(*args, **kwargs)
         state = given(output)
         if not isinstance(state, SplitTensor):

@@ -4,8 +4,10 @@
     W_OV = W_V W_O     [feature, feature]   what it moves from a token that it attends to
 
 Both have the gain of the norm before the head folded in where that norm stands in the branch; biases, the norm's
-centring and the scales of the logits (1/√d, YaRN's factor) are left out. To add one, add a file `attncli/metrics/weights/NAME.py` with a function
-`NAME(product) -> float`, marked with the product that it measures and its unit.
+centring and the scales of the logits (1/√d, YaRN's factor) are left out.
+
+To add one, add a file `attncli/metrics/weights/NAME.py` with a function `NAME(product) -> float`, marked with the product
+that it measures and its unit.
 """
 
 from collections.abc import Callable

@@ -112,7 +112,7 @@ def describe(
                 filter(None, ["the skip" if switches.skip else "", traits[stack].drag])
             )
             held = support(replace(switches, mlp=switches.mlp and traits[stack].mlps))
-            text = in_words(curve, held, drag, arithmetic_of(ensemble[name]))
+            text = in_words(curve, held, drag, ensemble[name])
             yield Finding(about(stack, name, ensembles), text)
 
 
@@ -126,21 +126,26 @@ def about(stack: str, variant: str, ensembles: Mapping[str, Ensemble]) -> str:
     return variant if len(ensembles) == 1 else f"{stack} {variant}"
 
 
-def in_words(curve: Sequence[float], support: str, drag: str, arithmetic: str) -> str:
+def in_words(
+    curve: Sequence[float], support: str, drag: str, trajectories: Sequence[Trajectory]
+) -> str:
     """The regime, told from the layers that are known."""
     layer = first_unknown(curve)
     if layer is None:
         return regime(curve, support, drag)
-    unknown = unknown_in_words(layer, arithmetic)
+    unknown = unknown_in_words(layer, trajectories)
     if layer < FEWEST_POINTS:
         return unknown
     return f"{regime(curve[:layer], support, drag)}; {unknown}"
 
 
-def unknown_in_words(layer: int, arithmetic: str) -> str:
-    if arithmetic == EXACT:
-        return f"not resolved from layer {layer} on: tokens coincide to the last bit"
-    return f"not known in {arithmetic} from layer {layer} on"
+def unknown_in_words(layer: int, trajectories: Sequence[Trajectory]) -> str:
+    arithmetic = arithmetic_of(trajectories)
+    if arithmetic != EXACT:
+        return f"not known in {arithmetic} from layer {layer} on"
+    if any(one.unknown and one.unknown[RESIDUAL][layer] for one in trajectories):
+        return f"not known from layer {layer} on: the last bits of the numbers decide it"
+    return f"not resolved from layer {layer} on: tokens coincide to the last bit"
 
 
 def first_unknown(curve: Sequence[float]) -> int | None:
@@ -158,13 +163,13 @@ def headline(ensembles: Mapping[str, Ensemble], findings: Sequence[Finding]) -> 
     for stack, ensemble in ensembles.items():
         means = mean_curves(ensemble)
         for name in most_and_least([name for name in means if not is_random(name)], means):
-            title, arithmetic = about(stack, name, ensembles), arithmetic_of(ensemble[name])
-            end, known = end_in_words(means[name], arithmetic), known_part(means[name])
+            title = about(stack, name, ensembles)
+            end, known = end_in_words(means[name], ensemble[name]), known_part(means[name])
             told = f", {with_order(regimes[title], known)}" if known else ""
             parts.append(f"{title}: {end}{'' if end.endswith(regimes[title]) else told}")
         for name in most_and_least(list(filter(is_random, means)), means):
             title = about(stack, name.removesuffix(RANDOM_SUFFIX), ensembles)
-            end = end_in_words(means[name], arithmetic_of(ensemble[name]))
+            end = end_in_words(means[name], ensemble[name])
             random.append(f"{title} {end}")
     twin = [f"with random weights {', '.join(random)}"] if random else []
     return "; ".join([*parts, *twin]) + "."
@@ -184,12 +189,12 @@ def most_and_least(names: Sequence[str], means: Mapping[str, Sequence[float]]) -
     return list(dict.fromkeys([*ends[:1], *ends[-1:]]))
 
 
-def end_in_words(curve: Sequence[float], arithmetic: str) -> str:
+def end_in_words(curve: Sequence[float], trajectories: Sequence[Trajectory]) -> str:
     """Where the curve ends, or where it is last known."""
     layer = first_unknown(curve)
     if layer is None:
         return at_the_end(curve)
-    unknown = unknown_in_words(layer, arithmetic)
+    unknown = unknown_in_words(layer, trajectories)
     return f"{at_the_end(curve[:layer])} and {unknown}" if layer else unknown
 
 

@@ -1,0 +1,138 @@
+"""`attn approximate`: what can one fixed module express by its inputs alone, how wide, at what logit scale?"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from scipy.sparse import csr_array
+
+from attncli.fits._module_files import SavedFit, StoredModule
+from attncli.fits._search import Attempt
+from attncli.fits._types import FitRequest
+from attncli.maths.digits import number
+from attncli.records import Finding, Report, Row
+from attncli.studies.approximate.fit_rows import (
+    FIT_METRICS,
+    dense_warnings,
+    fit_keys,
+    fit_rows,
+    fit_views,
+    size_values,
+)
+from attncli.studies.approximate.one_module.solutions import Solution, SolvedPattern
+from attncli.studies.approximate.unmet import unmet_verdicts
+
+
+def approximate(solution: Solution, timing: bool = False) -> Report:
+    """The report of a run. With `timing` the same command no longer gives the same bytes."""
+    effort = ("probes", "seeds_tried", "seconds") if timing else ("probes", "seeds_tried")
+    return Report(
+        study="approximate",
+        headline=headline(solution),
+        rows=tuple(all_rows(solution, timing)),
+        metrics=FIT_METRICS,
+        source=describe(solution.fits, solution.request),
+        input={"patterns": [one.pattern for one in solution.solved]},
+        seeds=solution.seeds,
+        views=fit_views(*effort),
+        findings=tuple(findings(solution)),
+        warnings=tuple(warnings(solution)),
+        verdicts=unmet_verdicts((one.pattern, verdict(one.chosen)) for one in missed(solution)),
+    )
+
+
+def missed(solution: Solution) -> list[SolvedPattern]:
+    return [one for one in solution.solved if not one.chosen.met]
+
+
+def all_rows(solution: Solution, timing: bool) -> Iterator[Row]:
+    for one in solution.solved:
+        for attempt, seconds in zip(one.attempts, one.seconds, strict=True):
+            yield from fit_rows(
+                one.pattern, one.target, attempt, solution.request, solution.searched
+            )
+            if timing:
+                yield Row("seconds", seconds, "s", keys=fit_keys(one.pattern, attempt.method))
+
+
+def describe(fits: Sequence[SavedFit], request: FitRequest) -> dict[str, Any]:
+    """The request, and the one module that serves all patterns."""
+    limits = request.described()
+    described: dict[str, Any] = {"kind": "patterns", "request": limits}
+    if fits:
+        described["module"] = {
+            "d": fits[0].module.w_q.shape[1],
+            "hidden": fits[0].module.w_q.shape[0],
+            "weights_sha256": shared_hash(fits),
+            "patterns": [fit.pattern for fit in fits],
+        }
+    return described
+
+
+def shared_hash(fits: Sequence[SavedFit]) -> str:
+    """The hash of w_q and w_k, which all fits must share."""
+    hashes = {weights_hash(fit.module) for fit in fits}
+    assert len(hashes) == 1, "patterns of one run have different weights"
+    return hashes.pop()
+
+
+def weights_hash(module: StoredModule) -> str:
+    return hashlib.sha256(module.w_q.tobytes() + module.w_k.tobytes()).hexdigest()
+
+
+def headline(solution: Solution) -> str:
+    """`d = 8 is enough (…); the paper's bound says 24 000`."""
+    short = missed(solution)
+    bound = max(bound_of(one.target, solution.request) for one in solution.solved)
+    says = f"the paper's bound says {thousands(bound)}"
+    if short:
+        what = "not found" if solution.searched else "not met"
+        reason = short[0].chosen.reason or "no method applies"
+        many = f" (and {len(short) - 1} more of {len(solution.solved)})" if len(short) > 1 else ""
+        said = reason if reason.startswith(what) else f"{what}; {reason}"
+        return f"{short[0].pattern}{many}: {said}; {says}."
+    d = solution.request.d
+    scale = max(one.chosen.evidence.logit_scale for one in solution.solved if one.chosen.evidence)
+    if len(solution.solved) == 1:
+        one = solution.solved[0].chosen
+        return f"d = {d} is enough ({one.method}, logits to {number(scale)}); {says}."
+    worst = max(solution.solved, key=variation)
+    return (
+        f"d = {d} is enough: one module makes all {len(solution.solved)} patterns by its inputs alone "
+        f"(worst: {worst.pattern}, total variation {number(variation(worst))}); {says}."
+    )
+
+
+def variation(one: SolvedPattern) -> float:
+    return one.chosen.evidence.total_variation if one.chosen.evidence else 0.0
+
+
+def bound_of(target: csr_array, request: FitRequest) -> int:
+    return int(size_values(target, request)["sufficient_d"] or 0)
+
+
+def thousands(value: int) -> str:
+    """Two significant digits, thousands apart: the bound's constants deserve no more."""
+    digits = max(0, len(str(value)) - 2)
+    return f"{round(value, -digits):,}".replace(",", " ")
+
+
+def findings(solution: Solution) -> Iterator[Finding]:
+    """Per fit: whether it meets the request, or why not."""
+    for one in solution.solved:
+        for attempt in one.attempts:
+            label = str(fit_keys(one.pattern, attempt.method)["fit"])
+            yield Finding(label, verdict(attempt))
+
+
+def verdict(attempt: Attempt) -> str:
+    if attempt.met:
+        return "meets the request"
+    return attempt.reason or "misses the request"
+
+
+def warnings(solution: Solution) -> Iterator[str]:
+    yield from dense_warnings({one.pattern: one.target for one in solution.solved})
+    failed = [a for one in solution.solved for a in one.attempts if not a.met and a.fit]
+    if failed and solution.searched:
+        yield "a width that was not found is not proved impossible: only that many probes failed."

@@ -1,0 +1,49 @@
+"""Where in the model's code something happens."""
+
+import os
+import sys
+from collections.abc import Iterator
+from types import FrameType
+from typing import NamedTuple
+
+import torch
+
+import attncli
+
+OWN = os.path.dirname(os.path.abspath(attncli.__file__))
+AROUND_BLOCK = "around_block"
+"""The function of `tracking` that runs a block."""
+LIBRARY = os.path.dirname(os.path.abspath(torch.__file__))
+
+
+class CodePlace(NamedTuple):
+    """One operation in the code; two additions on one line are two sites, and so are two calls of one function."""
+
+    file: str
+    line: int
+    instructions: tuple[tuple[str, int], ...]
+    """Of every frame from the operation outwards to the block: its code's name and how far it has come."""
+
+    def __str__(self) -> str:
+        return f"{os.path.basename(self.file)}:{self.line}"
+
+
+def here() -> CodePlace:
+    """The operation that the model's code is just executing; frames of torch and of this package do not count."""
+    frames = list(model_frames())
+    if not frames:
+        return CodePlace("?", 0, ())
+    return CodePlace(
+        frames[0].f_code.co_filename,
+        frames[0].f_lineno,
+        tuple((frame.f_code.co_name, frame.f_lasti) for frame in frames),
+    )
+
+
+def model_frames() -> Iterator[FrameType]:
+    """The frames of the model's code, innermost first, out to the block that is running."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_name != AROUND_BLOCK:
+        if not frame.f_code.co_filename.startswith((OWN, LIBRARY)):
+            yield frame
+        frame = frame.f_back

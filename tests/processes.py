@@ -2,7 +2,6 @@
 
 import socket
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -49,10 +48,13 @@ def outcomes(processes: Sequence[Process | Warm]) -> list[tuple[int | None, str,
     return [(process.returncode, *text) for process, text in zip(processes, said, strict=True)]
 
 
-def torchrun(*arguments: str, folder: Path, program: Sequence[str] = ("-m", "attncli")) -> Process:
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
-    port = ["--master-port", str(free_port())]
-    return started([*launcher, *port, *program, *arguments], environment(), folder)
+TORCHRUN = "import runpy; runpy.run_module('torch.distributed.run', run_name='__main__')"
+
+
+def torchrun(*arguments: str, folder: Path, program: Sequence[str] = ("-m", "attncli")) -> Warm:
+    """The launcher is warm; what it starts is not."""
+    options = ("--nproc-per-node", "2", "--master-port", str(free_port()))
+    return Warm(TORCHRUN, [*options, *program, *arguments], environment(), folder)
 
 
 def children(pid: int) -> list[int]:

@@ -44,6 +44,11 @@ class Warm:
         self.process.start()
 
     @property
+    def pid(self) -> int:
+        assert self.process.pid is not None
+        return self.process.pid
+
+    @property
     def returncode(self) -> int | None:
         return self.process.exitcode
 
@@ -51,8 +56,7 @@ class Warm:
         return self.process.exitcode
 
     def send_signal(self, number: signal.Signals) -> None:
-        assert self.process.pid is not None
-        os.kill(self.process.pid, number)
+        os.kill(self.pid, number)
 
     def kill(self) -> None:
         self.process.kill()

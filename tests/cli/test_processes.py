@@ -10,9 +10,10 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from commands import ATTN, PLAIN, attn, files_in
-from processes import children, environment, outcomes, started
+from commands import PLAIN, attn, files_in
+from processes import children, outcomes
 from small_checkpoints import model_of
+from warm import ATTN, Warm, environment
 
 from attncli.errors import LimitError
 from attncli.processes import started as started_processes
@@ -116,7 +117,7 @@ def test_a_killed_process_is_4_and_the_same_command_goes_on(
     line = (*LINE, "--processes", "2", "--fail-if", "sink > -1", "-o", "r.json")
     env = environment()
     held = {**env, "PYTHONPATH": f"{tmp_path / 'held'}{os.pathsep}{env['PYTHONPATH']}"}
-    process = started([*ATTN, *line], held, tmp_path)
+    process = Warm(ATTN, line, held, tmp_path)  # what it starts is not warm
     while len(list(tmp_path.glob("r.json.parts/*.pt"))) < 2:
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)

@@ -11,9 +11,9 @@ import commands
 import pytest
 import torch
 from commands import attn, files_in
-from processes import Process, children, outcomes, torchrun, two_ranks
+from processes import children, outcomes, torchrun, two_ranks
 from transformers import GPTNeoXConfig, GPTNeoXForCausalLM, LlamaConfig, LlamaForCausalLM
-from warm import ATTN
+from warm import ATTN, Warm
 
 from attncli.errors import UsageError
 from attncli.models.inputs.text_files import read_text
@@ -85,7 +85,7 @@ main()
 """The program, but that each of its processes stands still once it has kept its first result."""
 
 
-def held(folder: Path, process: Process) -> None:
+def held(folder: Path, process: Warm) -> None:
     """Once both have stopped there."""
     while len(list(folder.glob("*.parts/*.pt"))) < 2:
         assert process.poll() is None, process.communicate()

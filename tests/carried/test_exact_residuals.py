@@ -324,3 +324,17 @@ def test_all_stacks_run_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     run_text(subject, text, {"one": VARIANTS["SAN"]}, [METRIC], lambda: None)
     assert len(passes) == 1
+
+
+def test_a_limit_that_limits_nothing_is_followed_by_exact_residuals_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whether it has left every number what it was is asked of a carried tensor, which answers by its own rule."""
+    from transformers.models.bert.modeling_bert import BertOutput
+
+    model = build("bert", {"tiny": ""}, seed=0, dtype=torch.float64)
+    inputs = {"input_ids": torch.tensor([[5, 9, 2, 7]])}
+    before = curves(model, inputs, Switches(skip=False), exact=True)
+    forward = BertOutput.forward
+    monkeypatch.setattr(BertOutput, "forward", lambda self, x, stream: forward(self, x, stream.clamp(-1e6, 1e6)))  # fmt: skip
+    assert (curves(model, inputs, Switches(skip=False), exact=True) == before).all()

@@ -54,10 +54,10 @@ def followed(run: BlockRun, func: Any, args: tuple[Any, ...], kwargs: Mapping[st
     result = func(*args, **kwargs)
     if not tags and name not in LINEAR:
         return result
+    tag = passed_on(run, name, args, kwargs, inputs, tags)
+    if len(tags) == 1 and tags[0].point and not tag.point and is_idle(name, result, inputs[0]):
+        tag = tags[0]  # which carried tensors say by their own rule
     with unseen():
-        tag = passed_on(run, name, args, kwargs, inputs, tags)
-        if len(tags) == 1 and tags[0].point and not tag.point and is_idle(name, result, inputs[0]):
-            tag = tags[0]
         given = {id(tensor) for tensor in inputs}
         for tensor in tensors_in(result):
             if id(tensor) not in given:

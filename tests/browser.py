@@ -1,4 +1,4 @@
-"""A page as a browser shows it: one browser for all tests, a fresh window for each, and no mishap overlooked."""
+"""A page as a browser shows it: one browser for all tests, an empty window for each, and no mishap overlooked."""
 
 import os
 import shutil
@@ -40,41 +40,61 @@ def launched() -> Iterator[Any]:
         browser.close()
 
 
-class Opened:
-    """Pages in a window of their own. What a page must never do is noted: errors, violations, requests."""
+class Windows:
+    """One window for each way to look at pages, used by one page after the other: a new one costs as much as ten pages."""
 
-    def __init__(self, browser: Any, folder: Path) -> None:
+    def __init__(self, browser: Any) -> None:
         self.browser = browser
+        self.open: dict[str, Any] = {}
+
+    def empty(self, **asked: Any) -> Any:
+        """As a new one is: nothing in it, on a screen, and no pointer over it."""
+        key = repr(sorted(asked.items()))
+        if key not in self.open:
+            wanted = {"viewport": {"width": 1280, "height": 900}, "locale": "en-US", **asked}
+            self.open[key] = self.browser.new_context(**wanted).new_page()
+            self.open[key].set_default_timeout(20_000)
+        page = self.open[key]
+        page.goto("about:blank")
+        page.emulate_media(media="null")
+        page.mouse.move(-1, -1)
+        return page
+
+
+class Opened:
+    """Pages of one test. What a page must never do is noted: errors, violations, requests."""
+
+    def __init__(self, windows: Windows, folder: Path) -> None:
+        self.windows = windows
         self.folder = folder
         self.mishaps: list[str] = []
-        self.contexts: list[Any] = []
+        self.listening: list[tuple[Any, str, Any]] = []
 
     def page(self, text: str, hash: str = "", **window: Any) -> Any:
         """The page, drawn."""
         path = self.folder / "report.html"
         path.write_text(text, encoding="utf-8")
-        context = self.browser.new_context(
-            **{"viewport": {"width": 1280, "height": 900}, "locale": "en-US", **window}
-        )
-        self.contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(20_000)
-        page.on("console", lambda message: self.note(message))
-        page.on("pageerror", lambda error: self.mishaps.append(f"error: {error}"))
-        page.on("request", lambda request: self.requested(request.url, path))
+        page = self.windows.empty(**window)
+        self.listen(page, "console", self.note)
+        self.listen(page, "pageerror", lambda error: self.mishaps.append(f"error: {error}"))
+        self.listen(page, "request", lambda request: self.requested(request.url, path))
         page.goto(f"{path.as_uri()}{hash}")
         if window.get("java_script_enabled", True):
             page.wait_for_selector(READY, state="attached")
         return page
+
+    def listen(self, page: Any, event: str, heard: Any) -> None:
+        page.on(event, heard)
+        self.listening.append((page, event, heard))
 
     def note(self, message: Any) -> None:
         if message.type in ("error", "warning"):
             self.mishaps.append(f"{message.type}: {message.text}")
 
     def requested(self, url: str, path: Path) -> None:
-        if url.partition("#")[0] != path.as_uri():
+        if url.partition("#")[0] not in (path.as_uri(), "about:blank"):
             self.mishaps.append(f"request: {url}")
 
     def close(self) -> None:
-        for context in self.contexts:
-            context.close()
+        for page, event, heard in self.listening:
+            page.remove_listener(event, heard)

@@ -2,22 +2,21 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from browser import Opened, launched
+from browser import Opened, Windows, launched
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    with launched() as found:
-        yield found
+def windows() -> Iterator[Windows]:
+    with launched() as browser:
+        yield Windows(browser)
 
 
 @pytest.fixture
-def opened(browser: Any, tmp_path: Path) -> Iterator[Opened]:
+def opened(windows: Windows, tmp_path: Path) -> Iterator[Opened]:
     """Whatever a test looks at: no console error, no violation of the page's policy, no request."""
-    found = Opened(browser, tmp_path)
+    found = Opened(windows, tmp_path)
     yield found
     found.close()
     assert found.mishaps == []

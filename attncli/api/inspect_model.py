@@ -157,8 +157,8 @@ def inspect_model(
     asker = "inspect_model(weights_only=True)" if weights_only else "inspect_model"
     because = ["weights_only"] * weights_only
     subject = sources.named(source, asker, how.output, save_maps, because=because)
-    if not weights_only:
-        refuse_at_once(subject)
+    if subject.is_model and not weights_only:
+        refuse_at_once(subject, model, inputs, tokens, seed)
     refuse_beside_inputs(subject, {"attribute": attribute, "relevance": relevance, "sweep": sweep})
     if relevance is not None and attribute is None:
         raise UsageError(
@@ -197,11 +197,11 @@ def inspect_model(
         others += [name for name in (*model.given(), *inputs.given()) if name != "offline"]
         study = weights_study(subject, names, heads, model.offline, others)
     else:
-        from attncli.api.asked.head_studies import Asked, study_of
-
         if pairs == 0:
             raise UsageError("`pairs=0`: it must be at least 1.")
         refuse_gates(conditions, names, pairs or 0)
+        from attncli.api.asked.head_studies import Asked, study_of
+
         draws_maps = how.pictures and bool(heads.heads)
         asked = Asked(
             subject,
@@ -226,13 +226,15 @@ def inspect_model(
 
 
 def refuse_gates(conditions: "Sequence[Condition]", metric: Sequence[str], pairs: int) -> None:
-    """On metrics that this run does not measure, said before the model is loaded."""
+    """Metrics that are not known, and conditions on those that this run does not measure: said before torch is imported."""
     from attncli.gates import refuse_unmeasured
     from attncli.studies.heads.head_metrics import LINEAR_HEADS, choose, members
-    from attncli.studies.heads.judged.linear_heads import COMPLETENESS
 
+    chosen = choose(metric, pairs)
     if conditions:
+        from attncli.studies.heads.judged.linear_heads import COMPLETENESS
+
         others = [name for group in members().values() for name in group]
         of_linear = [COMPLETENESS, *([] if metric else LINEAR_HEADS)]
-        measured = [*choose(metric, pairs).definitions(), *of_linear]
+        measured = [*chosen.definitions(), *of_linear]
         refuse_unmeasured(conditions, measured, others)

@@ -114,8 +114,8 @@ def model_study(
     from attncli.api.opened.loaded_models import refuse_at_once
     from attncli.gates import refuse_unmeasured
 
-    refuse_at_once(source)
     where = (model, inputs, network.tokens, run.seed or 0)
+    refuse_at_once(source, *where)
     if asked.sensitivity:
         from attncli.api.asked.sensitivity_studies import sensitivity_study
         from attncli.studies.paths.sensitivity_rows import METRICS

@@ -15,8 +15,8 @@ from attncli.options.shared import NetworkOptions, RunOptions, variant_option
 from attncli.processes.launch import launch
 
 if TYPE_CHECKING:
-    from attncli.models.inputs.texts import WantedInput as Wanted
-    from attncli.models.loading.load import LoadOptions
+    from attncli.models.inputs.wanted_input import WantedInput
+    from attncli.models.loading.load_options import LoadOptions
 
 model_option = partial(Option, panel="Model")
 input_option = partial(Option, panel="Input")
@@ -70,7 +70,7 @@ class ModelOptions:
         return [name for name, value in asdict(self).items() if value]
 
     def to_load(self, seed: int) -> "LoadOptions":
-        from attncli.models.loading.load import LoadOptions
+        from attncli.models.loading.load_options import LoadOptions
 
         self.refuse_two_ways_to_place()
         said = asdict(self) | {"device": self.own_device()}
@@ -184,12 +184,11 @@ class InputOptions:
     def given(self) -> list[str]:
         return [name for name, value in asdict(self).items() if value]
 
-    def to_read(self, tokens: int | None, seed: int) -> "Wanted":
+    def to_read(self, tokens: int | None, seed: int) -> "WantedInput":
         """With what other groups say: the longest text, and the seed of random ones."""
-        from attncli.models.inputs.texts import WantedInput as Wanted
-        from attncli.models.inputs.texts import refuse_two_kinds
+        from attncli.models.inputs.wanted_input import WantedInput, refuse_two_kinds
 
-        wanted = Wanted(
+        wanted = WantedInput(
             tuple(self.text),
             self.text_file,
             tuple(self.token_ids),

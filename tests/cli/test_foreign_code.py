@@ -12,7 +12,7 @@ from commands import attn
 
 from attncli.cli.app import app
 from attncli.cli.config.foreign_code import SWITCHES, all_words
-from attncli.models.loading.load import LoadOptions
+from attncli.models.loading.load_options import LoadOptions
 
 ROOT: Any = typer.main.get_command(app)
 HELD = [

@@ -77,3 +77,29 @@ def test_cycles_are_looked_for_seldom_among_all_and_not_at_the_end() -> None:
     young, middle, _ = gc.get_threshold()
     done = subprocess.run([sys.executable, "-c", AT_ITS_END, "--version"], capture_output=True, text=True, check=True)  # fmt: skip
     assert done.stdout.endswith(f"True {(young, middle, 100)} True\n")
+
+
+MISTAKES = [
+    f"{command} random:bert {words}"
+    for command in ("inspect-model", "rank-collapse", "paths")
+    for words in (
+        "--metric nonsense",
+        "--random-tokens 0",
+        "--samples 0",
+        "--random-tokens 8 --token-ids 1,2",
+        "--device cpu --device-map auto",
+        "--tensor-parallel",
+    )
+]
+
+
+def test_mistakes_are_told_before_torch_is_imported() -> None:
+    """A wrong word is answered at once, not after the seconds that torch and transformers take."""
+    program = (
+        "import sys; from attncli.cli.main import run\n"
+        "for line in sys.argv[1:]:\n"
+        "    print(run(line.split()), 'torch' in sys.modules, line)\n"
+    )
+    words = [sys.executable, "-c", program, *MISTAKES]
+    done = subprocess.run(words, env=PLAIN, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [f"2 False {line}" for line in MISTAKES]

@@ -19,7 +19,8 @@ from safetensors.torch import load_file, save_file
 from small_checkpoints import change_config, saved
 
 from attncli.errors import AttnError, InputError, LimitError
-from attncli.models.loading.load import LoadOptions, load
+from attncli.models.loading.load import load
+from attncli.models.loading.load_options import LoadOptions
 
 WEIGHTS, CONFIG, INDEX = "model.safetensors", "config.json", "model.safetensors.index.json"
 

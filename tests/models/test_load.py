@@ -18,7 +18,8 @@ from transformers.utils import logging as transformers_logging
 
 from attncli.errors import AttnError, InputError, LimitError, UsageError
 from attncli.models.loading import load as load_module
-from attncli.models.loading.load import Checkpoint, LoadOptions, load
+from attncli.models.loading.load import Checkpoint, load
+from attncli.models.loading.load_options import LoadOptions
 from attncli.models.loading.strictness import made_alike
 from attncli.models.sources import parse
 

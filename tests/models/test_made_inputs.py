@@ -12,7 +12,8 @@ from transformers import CONFIG_MAPPING, BertConfig, BertModel
 
 from attncli.errors import InputError, UsageError
 from attncli.models.inputs.token_ranges import longest
-from attncli.models.loading.load import LoadOptions, load
+from attncli.models.loading.load import load
+from attncli.models.loading.load_options import LoadOptions
 from attncli.models.random.dummy_inputs import example_inputs, handed_over, runs, wanted
 from attncli.models.random.makers import maker_of
 from attncli.models.random.random_models import build, configured, random_model

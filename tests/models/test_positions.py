@@ -8,8 +8,10 @@ import torch
 from torch import nn
 
 from attncli.errors import InputError
-from attncli.models.inputs.texts import WantedInput, inputs_of
-from attncli.models.loading.load import LoadOptions, load
+from attncli.models.inputs.texts import inputs_of
+from attncli.models.inputs.wanted_input import WantedInput
+from attncli.models.loading.load import load
+from attncli.models.loading.load_options import LoadOptions
 from attncli.models.random.makers.drawing import Drawing
 from attncli.models.random.makers.images import side_for_queries
 from attncli.studies.model_runs import own_precision

@@ -16,7 +16,8 @@ from attncli.api.opened.loaded_models import collapse_study
 from attncli.carried.exact.split_tensor import RULES
 from attncli.errors import InputError
 from attncli.models.loading.body import body_of
-from attncli.models.loading.load import LoadOptions, load
+from attncli.models.loading.load import load
+from attncli.models.loading.load_options import LoadOptions
 from attncli.models.random.dummy_inputs import example_inputs
 from attncli.models.random.short_inputs import short_inputs, short_streams
 from attncli.models.sources import parse

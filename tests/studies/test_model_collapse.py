@@ -332,8 +332,10 @@ def states_within(source: str, module: str, given: bool) -> list[float]:
     """log10 r of what a module of each block returns (or is given), seen by a hook on the model's own code."""
     from attncli.maths.residuals.split import Split
     from attncli.metrics import METRICS
-    from attncli.models.inputs.texts import WantedInput, inputs_of
-    from attncli.models.loading.load import LoadOptions, load
+    from attncli.models.inputs.texts import inputs_of
+    from attncli.models.inputs.wanted_input import WantedInput
+    from attncli.models.loading.load import load
+    from attncli.models.loading.load_options import LoadOptions
 
     checkpoint = load(source, LoadOptions(dtype="float64"))
     (text,) = inputs_of(checkpoint, WantedInput(random_tokens=16))

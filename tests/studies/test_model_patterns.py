@@ -12,7 +12,8 @@ from family_models import HEADS, saved
 from scipy.sparse import csr_array
 
 from attncli.errors import UsageError
-from attncli.models.inputs.texts import WantedInput, inputs_of
+from attncli.models.inputs.texts import inputs_of
+from attncli.models.inputs.wanted_input import WantedInput
 from attncli.models.loading.load import load
 from attncli.patterns._heads import ModelHead, model_head
 from attncli.studies.approximate.model_patterns import model_patterns

@@ -13,7 +13,8 @@ from commands import attn
 from small_checkpoints import saved
 
 from attncli.heads.head import read_head
-from attncli.models.loading.load import LoadOptions, load
+from attncli.models.loading.load import load
+from attncli.models.loading.load_options import LoadOptions
 from attncli.studies import no_progress
 from attncli.studies.approximate.one_head.token_search import best_tokens, losses_at, own_logits
 from attncli.studies.approximate.one_head.token_table import TokenTable, token_table

@@ -108,8 +108,10 @@ def by_hand(folder: str, name: str, kwargs: dict[str, Any]) -> tuple[float, Matr
 def inputs(report: Report, folder: str, name: str) -> dict[str, Any]:
     """What the model was given: the ids, those of the decoder as transformers shifts them, or the image."""
     if name == "vit":
-        from attncli.models.inputs.texts import WantedInput, inputs_of
-        from attncli.models.loading.load import LoadOptions, load
+        from attncli.models.inputs.texts import inputs_of
+        from attncli.models.inputs.wanted_input import WantedInput
+        from attncli.models.loading.load import load
+        from attncli.models.loading.load_options import LoadOptions
         from attncli.models.sources import parse
 
         checkpoint = load(parse(folder), LoadOptions(dtype="float64"))

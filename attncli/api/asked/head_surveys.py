@@ -11,13 +11,15 @@ from attncli.api.rehearsal import before_the_work
 from attncli.errors import InputError, LimitError, UsageError, parameters
 from attncli.fits import FitRequest
 from attncli.heads.head import Head, read_head
-from attncli.models.inputs.texts import ModelInput, WantedInput, inputs_of
+from attncli.models.inputs.texts import ModelInput, inputs_of
+from attncli.models.inputs.wanted_input import WantedInput
 from attncli.models.loading.body import body_of
-from attncli.models.loading.load import Checkpoint, LoadOptions, load
+from attncli.models.loading.load import Checkpoint, load
+from attncli.models.loading.load_options import LoadOptions
 from attncli.models.loading.room_needed import require_room_to_run
 from attncli.models.loading.twins import random_twin
 from attncli.models.sources import Source
-from attncli.options.model_options import InputOptions
+from attncli.options.model_options import InputOptions, ModelOptions
 from attncli.options.pattern_options import DrawOptions, PatternOptions, SearchOptions
 from attncli.records import Report
 from attncli.studies.approximate.all_heads.head_survey import SurveyPlan, head_survey
@@ -39,9 +41,10 @@ def surveyed(
     """Every head of a model on texts of one length."""
     refuse_patterns(patterns, search)
     source = named(model, "approximate(heads=...)")
-    refuse_at_once(source)
     seeds = run.all_seeds()
-    wanted = inputs.to_read(patterns.length or LONGEST, seeds[0])
+    longest = patterns.length or LONGEST
+    refuse_at_once(source, ModelOptions(offline=offline), inputs, longest, seeds[0])
+    wanted = inputs.to_read(longest, seeds[0])
     before_the_work()
     checkpoint = in_float64(source, LoadOptions(offline=offline, seed=seeds[0]))
     texts = of_one_length(checkpoint, two(wanted))

@@ -8,8 +8,9 @@ from attncli.api.asked.head_studies import heads_there, proved_softmax, refuse_a
 from attncli.api.rehearsal import before_the_work
 from attncli.errors import UsageError, parameters
 from attncli.gates import Condition, refuse_unmeasured
-from attncli.models.inputs.texts import ModelInput, WantedInput, inputs_of
+from attncli.models.inputs.texts import ModelInput, inputs_of
 from attncli.models.inputs.token_ranges import longest
+from attncli.models.inputs.wanted_input import WantedInput
 from attncli.models.loading.load import Checkpoint, load
 from attncli.models.loading.room_needed import require_room_to_run
 from attncli.models.sources import Source

@@ -6,7 +6,8 @@ from attncli.api.asked.fit_studies import RealInputs
 from attncli.api.asked.head_studies import proved_softmax
 from attncli.fits import FitRequest
 from attncli.heads.head import SPEC, Head
-from attncli.models.loading.load import LoadOptions, load
+from attncli.models.loading.load import load
+from attncli.models.loading.load_options import LoadOptions
 from attncli.records import Report
 from attncli.studies import Progress
 from attncli.studies.approximate.one_head.found_inputs import FoundInputs

@@ -94,7 +94,8 @@ def maps_of(
 ) -> "tuple[Mapping[str, csr_array], dict[str, Any], tuple[str, ...]]":
     """Maps of one model's heads, its identity, and what is to be said about it."""
     from attncli.models.inputs.texts import inputs_of
-    from attncli.models.loading.load import LoadOptions, load
+    from attncli.models.loading.load import load
+    from attncli.models.loading.load_options import LoadOptions
     from attncli.studies.approximate.model_patterns import model_patterns
 
     checkpoint = load(model, LoadOptions(offline=offline, seed=seed))

@@ -41,18 +41,17 @@ def collapse_study(
     theorem: bool = False,
 ) -> "Callable[..., Report]":
     """Everything is loaded, proved and examined before the first curve is measured."""
-    refuse_at_once(source)
+    refuse_at_once(source, model, inputs, tokens, seed)
+    if with_random_init:
+        model.refuse_tensor_parallel("with_random_init")
+    refuse_two_arithmetics(model, arithmetic)
+    wanted = inputs.to_read(tokens, seed)
+    before_the_work()
     from attncli.models.inputs.texts import inputs_of
     from attncli.models.loading.twins import random_twin
     from attncli.studies.collapse.model_collapse import RANDOM_SUFFIX, model_collapse
     from attncli.studies.collapse.model_theorem import with_theorem
 
-    if with_random_init:
-        model.refuse_tensor_parallel("with_random_init")
-    refuse_two_arithmetics(model, arithmetic)
-    wanted = inputs.to_read(tokens, seed)
-    model.to_load(seed)
-    before_the_work()
     checkpoint = loaded_for_ablation(source, model, seed)
     texts = inputs_of(checkpoint, wanted)
     refuse_single_tokens(texts)
@@ -143,8 +142,12 @@ def in_arithmetic(
         )
 
 
-def refuse_at_once(source: Source) -> None:
-    """What is wrong with a model's folder itself, said before anything heavy is imported."""
+def refuse_at_once(
+    source: Source, model: ModelOptions, inputs: InputOptions, tokens: int | None, seed: int
+) -> None:
+    """What is wrong with the words or with a model's folder itself, said before anything heavy is imported."""
+    model.to_load(seed)
+    inputs.to_read(tokens, seed)
     from attncli.models.files.folders import read_config
     from attncli.models.files.local_folder import local_folder
 

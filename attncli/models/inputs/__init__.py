@@ -1,5 +1,6 @@
 """What a model reads: one text at a time, never padded.
 
+wanted_input    what is asked for, checked before anything heavy is imported
 texts           texts, token ids, random tokens or images as the model's arguments
 given_inputs    what a caller of Python gives itself
 text_files      files of texts: plain, JSON lines, tables

@@ -25,6 +25,7 @@ from attncli.models.inputs.id_lists import Named, id_lists
 from attncli.models.inputs.text_files import texts_in
 from attncli.models.inputs.token_ranges import longest, vocabulary
 from attncli.models.inputs.tokenizing import Encoded, encode, shown, tokenizer_of
+from attncli.models.inputs.wanted_input import WantedInput, refuse_two_kinds
 from attncli.models.loading.load import Checkpoint
 from attncli.models.random.dummy_inputs import example_inputs
 from attncli.watching.position_counts import positions
@@ -35,29 +36,6 @@ OWN_TEXTS = (("default text", "default_text.txt"), ("second text", "second_text.
 """What is read where nothing is said, and files of it."""
 DEFAULT_LENGTH = 128
 """Tokens of a random text, if no length is asked for and the model has as many positions."""
-
-MOST_SAMPLES = 10_000
-"""All are made before the first is measured."""
-
-
-@dataclass(frozen=True, slots=True)
-class WantedInput:
-    """What the user wants the model to read; nothing at all means the text that ships with the package."""
-
-    texts: tuple[str, ...] = ()
-    text_file: str | None = None
-    """Texts stand apart by blank lines, or by what the file's ending says. `-` is stdin."""
-    token_ids: tuple[str, ...] = ()
-    """Each a text as `101,2023,102`, special tokens included, or @FILE of several."""
-    random_tokens: int | None = None
-    """Random texts of this many tokens."""
-    samples: int = 1
-    """How many random texts or images."""
-    tokens: int | None = None
-    """The longest text in tokens; longer ones are cut, their special tokens kept."""
-    seed: int = 0
-    own_texts: int = 1
-    """How many of the package's own texts are read where nothing else is said: 1 or 2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,29 +134,6 @@ def tokens_given(body: Any, given: Mapping[str, Any]) -> int:
     ids = given.get(WORDS)
     refuse_too_long(body, "`inputs`", 0 if ids is None else ids.shape[-1])
     return ids.shape[-1] if ids is not None else positions(body, given) or 1
-
-
-def refuse_two_kinds(options: WantedInput) -> None:
-    given = {
-        "text": bool(options.texts),
-        "text_file": options.text_file is not None,
-        "token_ids": bool(options.token_ids),
-        "random_tokens": options.random_tokens is not None,
-    }
-    names = [name for name, there in given.items() if there]
-    if len(names) > 1 and names != ["text", "text_file"]:
-        raise UsageError(
-            f"{parameters(names, ' and ')} exclude each other: leave one out.", rivals=names
-        )
-    for name, size in (
-        ("tokens", options.tokens),
-        ("random_tokens", options.random_tokens),
-        ("samples", options.samples),
-    ):
-        if size is not None and size < 1:
-            raise UsageError(f"`{name}={size}`: it must be at least 1.")
-    if options.samples > MOST_SAMPLES:
-        raise UsageError(f"`samples={options.samples!r}`: it must be at most {MOST_SAMPLES:,}.")
 
 
 def named_texts(options: WantedInput) -> list[tuple[str, str]]:

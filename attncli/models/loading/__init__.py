@@ -1,5 +1,6 @@
 """A checkpoint as a model: strictly, or not at all.
 
+load_options   what is said of it, before anything heavy is imported
 load           SOURCE → Checkpoint
 architectures  the config's class, without memory for its weights
 filling        the tensors of the files put into it

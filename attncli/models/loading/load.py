@@ -17,6 +17,7 @@ from attncli.models.loading.architectures import Architecture, architecture_of
 from attncli.models.loading.body import body_of
 from attncli.models.loading.filling import fill, refuse_oversize, usable_names
 from attncli.models.loading.live import LiveModel, in_dtype
+from attncli.models.loading.load_options import LoadOptions
 from attncli.models.loading.placing import placement, refuse_no_device
 from attncli.models.loading.precision import (
     checked_device,
@@ -42,27 +43,6 @@ from attncli.watching.stacks.held_modules import HeldModule
 
 KEPT = ("use_cache", "output_attentions", "output_hidden_states")
 """What configs may ask a forward pass to keep for its caller."""
-
-
-@dataclass(frozen=True, slots=True)
-class LoadOptions:
-    """How a model is loaded; the defaults trust nothing."""
-
-    dtype: str | None = None
-    """None: the file's own."""
-    half: bool = True
-    """Whether the file's own may be half precision; else it is float32 then."""
-    device: str = "cpu"
-    device_map: str | None = None
-    tensor_parallel: bool = False
-    """A part of every layer in each process."""
-    revision: str | None = None
-    offline: bool = False
-    allow_missing: bool = False
-    allow_pickle: bool = False
-    trust_remote_code: bool = False
-    seed: int = 0
-    """Of random models, and of weights that `allow_missing` leaves random."""
 
 
 @dataclass(frozen=True, slots=True)

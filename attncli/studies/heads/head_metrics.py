@@ -12,9 +12,9 @@ from attncli.metrics.weights import WEIGHTS
 from attncli.options.head_options import GROUPS
 from attncli.records import Definition
 from attncli.studies.heads.judged import roles
-from attncli.studies.heads.judged.head_roles import DEFINITION, ROLE
-from attncli.studies.heads.rows.token_pairs import DEFINITION as OF_PAIRS
-from attncli.studies.heads.rows.token_pairs import PAIR
+from attncli.studies.heads.judged.roles import DEFINITION, ROLE
+from attncli.studies.heads.rows.pair_metric import DEFINITION as OF_PAIRS
+from attncli.studies.heads.rows.pair_metric import PAIR
 
 DEFAULT_HEADS = (
     "entropy",

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from attncli.maths.digits import number
 from attncli.records import Row, Scalar, View
 from attncli.studies.heads.head_metrics import Metrics
-from attncli.studies.heads.judged.head_roles import PLACE, ROLE
-from attncli.studies.heads.judged.roles import MIXED, ROLES
-from attncli.studies.heads.rows.token_pairs import PAIR, pair_views
+from attncli.studies.heads.judged.head_roles import PLACE
+from attncli.studies.heads.judged.roles import MIXED, ROLE, ROLES
+from attncli.studies.heads.rows.pair_metric import PAIR
+from attncli.studies.heads.rows.token_pairs import pair_views
 from attncli.studies.nulls import NULLS
 from attncli.studies.statistics import averaged
 

@@ -21,7 +21,7 @@ from attncli.studies.heads.chosen_heads import Chosen
 from attncli.studies.heads.head_metrics import Metrics, choose
 from attncli.studies.heads.head_views import Ranking, ranked, views
 from attncli.studies.heads.judged.head_findings import findings
-from attncli.studies.heads.judged.head_roles import ROLE, PlayedHead, heads_of, role_rows
+from attncli.studies.heads.judged.head_roles import PlayedHead, heads_of, role_rows
 from attncli.studies.heads.judged.linear_heads import (
     completeness_rows,
     definitions,
@@ -31,6 +31,7 @@ from attncli.studies.heads.judged.linear_heads import (
 )
 from attncli.studies.heads.judged.linear_heads import findings as linear_findings
 from attncli.studies.heads.judged.linear_heads import headline as linear_headline
+from attncli.studies.heads.judged.roles import ROLE
 from attncli.studies.heads.kept.beyond_maps import Beyond, is_beyond
 from attncli.studies.heads.passes.head_runs import Look, Seen, Wanted, look
 from attncli.studies.heads.passes.stream_gains import DEFINITIONS, StreamGains, stream_gains

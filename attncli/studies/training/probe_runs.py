@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from attncli.errors import UsageError
-from attncli.models.inputs.texts import WORDS, ModelInput, WantedInput, inputs_of, words
+from attncli.models.inputs.texts import WORDS, ModelInput, inputs_of, words
 from attncli.models.inputs.token_ranges import longest
 from attncli.models.inputs.tokenizing import Encoded, shown
+from attncli.models.inputs.wanted_input import WantedInput
 from attncli.models.loading.body import body_of
 from attncli.models.loading.load import Checkpoint
 from attncli.models.loading.precision import dtype_name

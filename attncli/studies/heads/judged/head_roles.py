@@ -3,15 +3,10 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from attncli.records import NOT_APPLICABLE, Definition, Row, Scalar
-from attncli.studies.heads.judged.roles import MIXED, Played, role_of
+from attncli.records import NOT_APPLICABLE, Row, Scalar
+from attncli.studies.heads.judged.roles import MIXED, ROLE, Played, role_of
 from attncli.studies.nulls import NULLS, UNIFORM
 from attncli.watching.strips.attention_sites import DIFFERENCE
-
-ROLE = "role"
-DEFINITION = Definition(
-    "1", "What a head does, as the value of the number that shows it; the key `role` is its name."
-)
 
 PLACE = ("stack", "kind", "span")
 """Keys that tell attentions of one layer number apart."""

@@ -3,6 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from attncli.records import Definition
+
+ROLE = "role"
+DEFINITION = Definition(
+    "1", "What a head does, as the value of the number that shows it; the key `role` is its name."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Role:

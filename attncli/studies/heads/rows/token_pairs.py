@@ -4,20 +4,15 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from attncli.records import NOT_APPLICABLE, Definition, Row, Scalar, View
+from attncli.records import NOT_APPLICABLE, Row, Scalar, View
 from attncli.studies.heads.passes.strongest_pairs import HeadPairs
 from attncli.studies.heads.rows.extreme_heads import head_in_words
 from attncli.studies.heads.rows.head_rows import Keeps, Observed
+from attncli.studies.heads.rows.pair_metric import PAIR
 from attncli.studies.heads.rows.token_names import TokenNames
 from attncli.studies.nulls import UNIFORM
 from attncli.watching import Site
 
-PAIR = "token_pair"
-DEFINITION = Definition(
-    "1",
-    "The weight of a head's `rank`-th strongest pair: of the token `query` on the token `key`, by how far it lies above "
-    "`uniform`, even attention over the keys that the query sees; each key once, with the query that looks at it most.",
-)
 QUERY_TOKEN, KEY_TOKEN = "query_token", "key_token"
 """Keys of a row: the two tokens in words, where they are known."""
 FEW = 4

@@ -1,0 +1,51 @@
+"""What is said of what a model is to read, before anything heavy is imported."""
+
+from dataclasses import dataclass
+
+from attncli.errors import UsageError, parameters
+
+MOST_SAMPLES = 10_000
+"""All are made before the first is measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class WantedInput:
+    """What the user wants the model to read; nothing at all means the text that ships with the package."""
+
+    texts: tuple[str, ...] = ()
+    text_file: str | None = None
+    """Texts stand apart by blank lines, or by what the file's ending says. `-` is stdin."""
+    token_ids: tuple[str, ...] = ()
+    """Each a text as `101,2023,102`, special tokens included, or @FILE of several."""
+    random_tokens: int | None = None
+    """Random texts of this many tokens."""
+    samples: int = 1
+    """How many random texts or images."""
+    tokens: int | None = None
+    """The longest text in tokens; longer ones are cut, their special tokens kept."""
+    seed: int = 0
+    own_texts: int = 1
+    """How many of the package's own texts are read where nothing else is said: 1 or 2."""
+
+
+def refuse_two_kinds(options: WantedInput) -> None:
+    given = {
+        "text": bool(options.texts),
+        "text_file": options.text_file is not None,
+        "token_ids": bool(options.token_ids),
+        "random_tokens": options.random_tokens is not None,
+    }
+    names = [name for name, there in given.items() if there]
+    if len(names) > 1 and names != ["text", "text_file"]:
+        raise UsageError(
+            f"{parameters(names, ' and ')} exclude each other: leave one out.", rivals=names
+        )
+    for name, size in (
+        ("tokens", options.tokens),
+        ("random_tokens", options.random_tokens),
+        ("samples", options.samples),
+    ):
+        if size is not None and size < 1:
+            raise UsageError(f"`{name}={size}`: it must be at least 1.")
+    if options.samples > MOST_SAMPLES:
+        raise UsageError(f"`samples={options.samples!r}`: it must be at most {MOST_SAMPLES:,}.")

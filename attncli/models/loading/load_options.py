@@ -1,0 +1,24 @@
+"""What is said of how a model is loaded, before anything heavy is imported."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """How a model is loaded; the defaults trust nothing."""
+
+    dtype: str | None = None
+    """None: the file's own."""
+    half: bool = True
+    """Whether the file's own may be half precision; else it is float32 then."""
+    device: str = "cpu"
+    device_map: str | None = None
+    tensor_parallel: bool = False
+    """A part of every layer in each process."""
+    revision: str | None = None
+    offline: bool = False
+    allow_missing: bool = False
+    allow_pickle: bool = False
+    trust_remote_code: bool = False
+    seed: int = 0
+    """Of random models, and of weights that `allow_missing` leaves random."""

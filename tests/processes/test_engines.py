@@ -98,7 +98,11 @@ def marked(mark: str) -> Iterator[int]:
 def is_talking_to_the_dead(pid: int) -> bool:
     """Whether this is one of Ray's agents: after a kill they try for a minute to tell a server of their own that is gone too."""
     with suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_bytes().startswith((b"ray::DashboardAgent", b"ray::RuntimeEnvAgent"))
+        return (
+            Path(f"/proc/{pid}/cmdline")
+            .read_bytes()
+            .startswith((b"ray::DashboardAgent", b"ray::RuntimeEnvAgent"))
+        )
     return False
 
 

@@ -199,7 +199,7 @@ def inspect_model(
     else:
         if pairs == 0:
             raise UsageError("`pairs=0`: it must be at least 1.")
-        refuse_gates(conditions, names, pairs or 0)
+        refuse_wrong_words(conditions, names, pairs or 0, heads)
         from attncli.api.asked.head_studies import Asked, study_of
 
         draws_maps = how.pictures and bool(heads.heads)
@@ -225,14 +225,20 @@ def inspect_model(
     return report
 
 
-def refuse_gates(conditions: "Sequence[Condition]", metric: Sequence[str], pairs: int) -> None:
-    """Metrics that are not known, and conditions on those that this run does not measure: said before torch is imported."""
+def refuse_wrong_words(
+    conditions: "Sequence[Condition]", metric: Sequence[str], pairs: int, heads: HeadOptions
+) -> None:
+    """Layers, heads and metrics that there cannot be, and orders and gates by what is not measured, before torch is imported."""
     from attncli.gates import refuse_unmeasured
+    from attncli.studies.heads.chosen_order import ranking
     from attncli.studies.heads.head_metrics import LINEAR_HEADS, choose, members
 
+    heads.chosen_layers()
+    heads.keeps()
     chosen = choose(metric, pairs)
+    ranking(heads, chosen.heads)
     if conditions:
-        from attncli.studies.heads.judged.linear_heads import COMPLETENESS
+        from attncli.studies.heads.rows.own_metrics import COMPLETENESS
 
         others = [name for group in members().values() for name in group]
         of_linear = [COMPLETENESS, *([] if metric else LINEAR_HEADS)]

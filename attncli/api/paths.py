@@ -116,6 +116,8 @@ def model_study(
 
     where = (model, inputs, network.tokens, run.seed or 0)
     refuse_at_once(source, *where)
+    model.refuse_half()
+    asked.kinds_of_step()
     if asked.sensitivity:
         from attncli.api.asked.sensitivity_studies import sensitivity_study
         from attncli.studies.paths.sensitivity_rows import METRICS

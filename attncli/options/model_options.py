@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 model_option = partial(Option, panel="Model")
 input_option = partial(Option, panel="Input")
 
+HALF = ("bfloat16", "float16")
+
+HALF = ("bfloat16", "float16")
+
 AUTO, EXACTLY, PLAIN = "auto", "exact", "float64"
 ARITHMETICS = (AUTO, EXACTLY, PLAIN)
 """How residuals of a model are computed."""
@@ -108,6 +112,13 @@ class ModelOptions:
                 f"`tensor_parallel` is not understood with {in_words or parameter(what)}: leave one out.",
                 idle=["tensor_parallel"],
                 because=[what],
+            )
+
+    def refuse_half(self) -> None:
+        """Where terms are told, which are differences of larger numbers."""
+        if self.dtype in HALF:
+            raise UsageError(
+                f"`dtype={self.dtype!r}` would drown the terms in rounding: float32 or float64."
             )
 
     def own_device(self) -> str:

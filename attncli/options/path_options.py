@@ -6,10 +6,14 @@ from typing import Annotated
 from attncli.errors import UsageError, parameters, unknown_name
 from attncli.options.completion import complete_metric
 from attncli.options.declared import Option
+from attncli.options.shared import separated
 
 HEAD, STEPS = "head", "steps"
 WAYS = (HEAD, STEPS)
 """What the output may be taken apart by."""
+
+KINDS_OF_STEP = ("attention", "mlp")
+"""What a path may take or leave out."""
 
 MOST_SAMPLES = 100_000
 
@@ -94,6 +98,13 @@ class PathOptions:
     def of_single_paths(self) -> bool:
         """Rather than of all paths of a length."""
         return bool(self.path) or self.sample is not None or self.by is not None
+
+    def kinds_of_step(self) -> tuple[str, ...]:
+        names = tuple(dict.fromkeys(separated(self.steps or [KINDS_OF_STEP[0]])))
+        for name in names:
+            if name not in KINDS_OF_STEP:
+                raise unknown_name("kind of step", name, KINDS_OF_STEP)
+        return names
 
     def for_models(self) -> list[str]:
         """Names of given options that have no meaning for synthetic networks."""

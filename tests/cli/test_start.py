@@ -88,8 +88,19 @@ MISTAKES = [
         "--samples 0",
         "--random-tokens 8 --token-ids 1,2",
         "--device cpu --device-map auto",
+        "--device-map nonsense",
+        "--dtype nonsense",
+        "--fail-if nonsense>1",
         "--tensor-parallel",
+        "--token-ids 1,x",
     )
+]
+MISTAKES += [
+    f"inspect-model random:bert {words}"
+    for words in ("--top 0", "--sort nonsense", "--pairs 0", "--layers x", "--heads 5-3")
+]
+MISTAKES += [
+    f"paths random:bert {words}" for words in ("--steps nonsense", "--by x", "--dtype float16")
 ]
 
 

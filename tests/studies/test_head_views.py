@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import pytest
 
 from attncli.records import Row
+from attncli.studies.heads.chosen_order import Ranking, ranked
 from attncli.studies.heads.head_metrics import choose
-from attncli.studies.heads.head_views import Ranking, ranked, views
+from attncli.studies.heads.head_views import views
 
 
 def heads(metric: str, values: Sequence[float | None], even: Sequence[float]) -> list[Row]:

@@ -10,8 +10,9 @@ import torch
 import attncli as attn
 from attncli import gates
 from attncli.api.asked import head_studies
-from attncli.api.inspect_model import refuse_gates
+from attncli.api.inspect_model import refuse_wrong_words
 from attncli.errors import InputError, NoAttention, UsageError
+from attncli.options.head_options import HeadOptions
 from attncli.records import Report, Row
 from attncli.watching.linear import linear_layers
 from attncli.watching.linear.linear_layers import LinearLayers
@@ -252,10 +253,10 @@ def test_channels_are_sampled_unless_heads_are_named() -> None:
 
 def test_gates_may_hold_what_only_linear_layers_have() -> None:
     wanted = [gates.parse("max(completeness_error) > 1e-5"), gates.parse("memory_length > 9")]
-    refuse_gates(wanted, [], 0)
-    refuse_gates(wanted[:1], ["sink"], 0)
+    refuse_wrong_words(wanted, [], 0, HeadOptions())
+    refuse_wrong_words(wanted[:1], ["sink"], 0, HeadOptions())
     with pytest.raises(UsageError, match="add `metric='memory_length'`"):
-        refuse_gates(wanted, ["sink"], 0)
+        refuse_wrong_words(wanted, ["sink"], 0, HeadOptions())
 
 
 def test_what_has_no_map_is_named() -> None:

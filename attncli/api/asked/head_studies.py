@@ -21,8 +21,8 @@ from attncli.models.sources import Source
 from attncli.options.head_options import HeadOptions
 from attncli.options.model_options import InputOptions, ModelOptions
 from attncli.studies import Progress
+from attncli.studies.heads.chosen_order import ranking
 from attncli.studies.heads.head_metrics import choose
-from attncli.studies.heads.head_views import Ranking
 from attncli.studies.heads.kept.beyond_maps import Beyond
 from attncli.studies.heads.kept.kept_maps import KeptMaps, bytes_needed
 from attncli.studies.heads.kept.small_maps import SmallMaps, of_layers, side_of
@@ -102,30 +102,6 @@ class Asked:
         if self.strip_memory < 1:
             raise UsageError(f"`strip_memory={self.strip_memory!r}`: it must be at least 1 MiB.")
         return self.strip_memory * 2**20
-
-
-def ranking(heads: HeadOptions, metrics: tuple[str, ...]) -> Ranking | None:
-    """The order of the heads, by a metric that is measured."""
-    if heads.top is None and heads.sort is None:
-        return None
-    if heads.top is not None and heads.top < 1:
-        raise UsageError(f"`top={heads.top!r}`: it must be at least 1.")
-    if not metrics:
-        raise UsageError(
-            "`top` and `sort` need a metric of heads: add one with `metric`.",
-            idle=["top", "sort"],
-            because=["metric"],
-        )
-    name, _, way = (heads.sort or metrics[0]).partition(":")
-    if name not in metrics:
-        raise UsageError(
-            f"`sort={name!r}`: it sorts by a metric of heads that is measured, add `metric={name!r}`.",
-            idle=["sort"],
-            because=["metric"],
-        )
-    if way not in ("", "rising"):
-        raise UsageError(f"`sort={heads.sort!r}`: write {name} or {name}:rising.")
-    return Ranking(name, way == "rising", heads.top)
 
 
 def study_of(

@@ -9,7 +9,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 
 from attncli.api.opened.loaded_models import PROBE_TOKENS
 from attncli.api.rehearsal import before_the_work
-from attncli.errors import InputError, UsageError, unknown_name
+from attncli.errors import InputError, unknown_name
 from attncli.limits import require_memory
 from attncli.models.inputs.texts import ModelInput, inputs_of
 from attncli.models.loading.load import Checkpoint, load
@@ -21,12 +21,11 @@ from attncli.models.text_configs import text_config
 from attncli.options.model_options import InputOptions, ModelOptions
 from attncli.options.path_options import STEPS as STEPS_TOGETHER
 from attncli.options.path_options import PathOptions
-from attncli.options.shared import separated
 from attncli.records import Report
 from attncli.studies.model_runs import own_precision
 from attncli.studies.paths.path_choices import parse_path
 from attncli.studies.paths.path_subject import PathSubject
-from attncli.studies.paths.trained_models.model_paths import STEPS, PathPlan, model_paths
+from attncli.studies.paths.trained_models.model_paths import PathPlan, model_paths
 from attncli.studies.paths.trained_models.path_maps import Maps
 from attncli.studies.paths.trained_models.path_model_heads import OWN_METRICS as HEADS_METRICS
 from attncli.studies.paths.trained_models.path_model_heads import model_heads
@@ -41,9 +40,6 @@ from attncli.studies.paths.trained_models.path_model_steps import model_steps
 from attncli.watching import prove
 from attncli.watching.stacks.blocks import find_stacks
 
-HALF = ("bfloat16", "float16")
-"""Types in which terms, which are differences of larger numbers, have no digits left."""
-
 
 def model_study(
     source: Source,
@@ -55,7 +51,7 @@ def model_study(
     seed: int,
 ) -> Callable[..., Report]:
     """Everything is loaded and found out before the first text is read."""
-    wanted = wanted_steps(asked.steps)
+    wanted = asked.kinds_of_step()
     subject, texts = opened(source, model, inputs, tokens, seed, asked.stack)
     if asked.loss:
         refuse_other_heads(subject.checkpoint)
@@ -123,11 +119,8 @@ def opened(
 ) -> tuple[PathSubject, Sequence[ModelInput]]:
     """The model, the stack of it that is asked about, and what it is run on."""
     model.refuse_tensor_parallel("source", "the paths of a stream")
+    model.refuse_half()
     options = model.to_load(seed)
-    if options.dtype in HALF:
-        raise UsageError(
-            f"`dtype={options.dtype!r}` would drown the terms in rounding: float32 or float64."
-        )
     wanted = inputs.to_read(tokens, seed)
     before_the_work()
     subject = subject_of(load(source, replace(options, half=False)), stack)
@@ -148,14 +141,6 @@ def subject_of(checkpoint: Checkpoint, name: str | None) -> PathSubject:
     if name is not None and name not in named:
         raise unknown_name("stack", name, named)
     return PathSubject(checkpoint, stacks, stacks[0] if name is None else named[name])
-
-
-def wanted_steps(given: Sequence[str] | None) -> tuple[str, ...]:
-    names = tuple(dict.fromkeys(separated(given or ["attention"])))
-    for name in names:
-        if name not in STEPS:
-            raise unknown_name("kind of step", name, STEPS)
-    return names
 
 
 def refuse_other_heads(checkpoint: Checkpoint) -> None:

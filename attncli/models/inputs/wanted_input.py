@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from attncli.errors import UsageError, parameters
+from attncli.models.inputs.id_lists import FILE, ids
 
 MOST_SAMPLES = 10_000
 """All are made before the first is measured."""
@@ -47,5 +48,8 @@ def refuse_two_kinds(options: WantedInput) -> None:
     ):
         if size is not None and size < 1:
             raise UsageError(f"`{name}={size}`: it must be at least 1.")
+    for text in options.token_ids:
+        if not text.startswith(FILE):
+            ids(text)
     if options.samples > MOST_SAMPLES:
         raise UsageError(f"`samples={options.samples!r}`: it must be at most {MOST_SAMPLES:,}.")

@@ -2,6 +2,13 @@
 
 from dataclasses import dataclass
 
+from attncli.errors import unknown_name
+
+DTYPES = ("float64", "float32", "bfloat16", "float16")
+"""What a model can run in."""
+MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
+"""What accelerate knows how to fill several devices by."""
+
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
@@ -22,3 +29,9 @@ class LoadOptions:
     trust_remote_code: bool = False
     seed: int = 0
     """Of random models, and of weights that `allow_missing` leaves random."""
+
+    def __post_init__(self) -> None:
+        if self.dtype is not None and self.dtype not in DTYPES:
+            raise unknown_name("dtype", self.dtype, DTYPES)
+        if self.device_map is not None and self.device_map not in MAPS:
+            raise unknown_name("device map", self.device_map, MAPS)

@@ -6,6 +6,7 @@ judged        roles, and what stands out
 kept          maps that are kept, and what is kept beside them
 attributed    which input tokens a state comes from
 chosen_heads  how much of the model was looked at
+chosen_order  by which metric they stand, and how many of them
 head_metrics  which metrics are measured
 head_views    how it is shown
 model_heads   a model while it runs

@@ -13,8 +13,7 @@ from attncli.options.head_options import GROUPS
 from attncli.records import Definition
 from attncli.studies.heads.judged import roles
 from attncli.studies.heads.judged.roles import DEFINITION, ROLE
-from attncli.studies.heads.rows.pair_metric import DEFINITION as OF_PAIRS
-from attncli.studies.heads.rows.pair_metric import PAIR
+from attncli.studies.heads.rows.own_metrics import DEFINITIONS, PAIR
 
 DEFAULT_HEADS = (
     "entropy",
@@ -71,7 +70,7 @@ class Metrics:
         found = {name: attention.definition(name) for name in self.heads}
         found |= {name: definition_of_state(name) for name in self.states}
         found |= {ROLE: DEFINITION} if self.roles else {}
-        return found | ({PAIR: OF_PAIRS} if self.pairs else {})
+        return found | ({PAIR: DEFINITIONS[PAIR]} if self.pairs else {})
 
 
 def definition_of_state(name: str) -> Definition:

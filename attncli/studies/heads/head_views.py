@@ -1,14 +1,13 @@
 """How people read the report of `attn inspect-model`: a grid of roles and findings, or tables of what was asked for."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from attncli.maths.digits import number
 from attncli.records import Row, Scalar, View
+from attncli.studies.heads.chosen_order import Ranking
 from attncli.studies.heads.head_metrics import Metrics
-from attncli.studies.heads.judged.head_roles import PLACE
 from attncli.studies.heads.judged.roles import MIXED, ROLE, ROLES
-from attncli.studies.heads.rows.pair_metric import PAIR
+from attncli.studies.heads.rows.own_metrics import PAIR
 from attncli.studies.heads.rows.token_pairs import pair_views
 from attncli.studies.nulls import NULLS
 from attncli.studies.statistics import averaged
@@ -17,36 +16,6 @@ FEW = 3
 """Up to so many metrics of heads get a grid of their own; more are columns of one table."""
 
 LEGEND = "  ".join(f"{role.mark} {role.name}" for role in (*ROLES, MIXED))
-
-
-@dataclass(frozen=True)
-class Ranking:
-    """Heads in the order of one metric."""
-
-    metric: str
-    rising: bool = False
-    top: int | None = None
-    """Only so many; None: all."""
-
-
-def place(row: Row) -> tuple[object, ...]:
-    return (row.layer, row.head, *(row.keys.get(key) for key in PLACE))
-
-
-def ranked(rows: Sequence[Row], ranking: Ranking | None) -> list[Row]:
-    """Heads in their order; states and layers without the number come after."""
-    if ranking is None:
-        return list(rows)
-    values = {
-        place(row): row.value
-        for row in rows
-        if row.metric == ranking.metric and row.value is not None and row.head is not None
-    }
-    order = sorted(values, key=lambda each: values[each] or 0.0, reverse=not ranking.rising)
-    rank = {each: index for index, each in enumerate(order[: ranking.top])}
-    kept = [row for row in rows if place(row) in rank]
-    rest = [row for row in rows if row.head is None]
-    return [*sorted(kept, key=lambda row: rank[place(row)]), *rest]
 
 
 def views(

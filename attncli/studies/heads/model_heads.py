@@ -18,8 +18,9 @@ from attncli.processes.sharing import own_share
 from attncli.records import Finding, Report, Row, Scalar
 from attncli.studies import Progress, no_progress
 from attncli.studies.heads.chosen_heads import Chosen
+from attncli.studies.heads.chosen_order import Ranking, ranked
 from attncli.studies.heads.head_metrics import Metrics, choose
-from attncli.studies.heads.head_views import Ranking, ranked, views
+from attncli.studies.heads.head_views import views
 from attncli.studies.heads.judged.head_findings import findings
 from attncli.studies.heads.judged.head_roles import PlayedHead, heads_of, role_rows
 from attncli.studies.heads.judged.linear_heads import (

@@ -10,7 +10,8 @@ from attncli.metrics.attention._totals import FULL_ROW
 from attncli.records import Report, Row, Scalar
 from attncli.studies import Progress, no_progress
 from attncli.studies.heads.chosen_heads import Chosen
-from attncli.studies.heads.head_views import ranked, views
+from attncli.studies.heads.chosen_order import ranked
+from attncli.studies.heads.head_views import views
 from attncli.studies.heads.judged.head_findings import findings
 from attncli.studies.heads.judged.head_roles import heads_of, role_rows
 from attncli.studies.heads.kept.beyond_maps import Beyond

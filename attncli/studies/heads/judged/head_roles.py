@@ -4,12 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from attncli.records import NOT_APPLICABLE, Row, Scalar
-from attncli.studies.heads.judged.roles import MIXED, ROLE, Played, role_of
+from attncli.studies.heads.judged.roles import MIXED, PLACE, ROLE, Played, role_of
 from attncli.studies.nulls import NULLS, UNIFORM
 from attncli.watching.strips.attention_sites import DIFFERENCE
-
-PLACE = ("stack", "kind", "span")
-"""Keys that tell attentions of one layer number apart."""
 
 
 @dataclass

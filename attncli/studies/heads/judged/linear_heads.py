@@ -9,18 +9,14 @@ from attncli.maths.digits import number
 from attncli.records import Definition, Finding, Row, Scalar
 from attncli.studies.heads.judged.head_roles import PlayedHead
 from attncli.studies.heads.rows.head_rows import Observed
+from attncli.studies.heads.rows.own_metrics import COMPLETENESS, DEFINITIONS
 from attncli.studies.statistics import summary_row
 from attncli.watching import Site
 from attncli.watching.linear.linear_layers import LinearHeads, LinearLayers
 from attncli.watching.other_mixers.mixer_words import in_words, plural
 
-COMPLETENESS = "completeness_error"
 OUTSIDE = "what makes its values (projections, convolutions, gates) and what follows its outputs (norms, gates, projections)"
 """Of a map; what else the function is given is inside."""
-
-DEFINITION = Definition(
-    "1", "‖A v - y‖ / ‖y‖ of a linear layer: how far its maps times its values miss its output."
-)
 
 
 def sampled_warnings(chosen: LinearHeads) -> Iterator[str]:
@@ -46,7 +42,11 @@ def completeness_rows(observed: Observed, keys: Mapping[Site, dict[str, Scalar]]
 
 def definitions(rows: Sequence[Row]) -> dict[str, Definition]:
     """Of the metrics that only linear layers have."""
-    return {COMPLETENESS: DEFINITION} if any(row.metric == COMPLETENESS for row in rows) else {}
+    return (
+        {COMPLETENESS: DEFINITIONS[COMPLETENESS]}
+        if any(row.metric == COMPLETENESS for row in rows)
+        else {}
+    )
 
 
 def described_linear(layers: LinearLayers) -> dict[str, Any]:

@@ -10,6 +10,9 @@ DEFINITION = Definition(
     "1", "What a head does, as the value of the number that shows it; the key `role` is its name."
 )
 
+PLACE = ("stack", "kind", "span")
+"""Keys that tell attentions of one layer number apart."""
+
 
 @dataclass(frozen=True, slots=True)
 class Role:

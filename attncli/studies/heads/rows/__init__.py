@@ -5,5 +5,5 @@ layer_census   what mixes tokens in each layer
 extreme_heads  the heads with the least and the most of a metric
 token_names    the words along a map's sides
 token_pairs    the strongest pairs of tokens
-pair_metric    what these are called
+own_metrics    what rows of no metric's file are called
 """

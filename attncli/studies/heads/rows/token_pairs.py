@@ -8,7 +8,7 @@ from attncli.records import NOT_APPLICABLE, Row, Scalar, View
 from attncli.studies.heads.passes.strongest_pairs import HeadPairs
 from attncli.studies.heads.rows.extreme_heads import head_in_words
 from attncli.studies.heads.rows.head_rows import Keeps, Observed
-from attncli.studies.heads.rows.pair_metric import PAIR
+from attncli.studies.heads.rows.own_metrics import PAIR
 from attncli.studies.heads.rows.token_names import TokenNames
 from attncli.studies.nulls import UNIFORM
 from attncli.watching import Site

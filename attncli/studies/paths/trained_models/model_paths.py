@@ -31,9 +31,6 @@ from attncli.studies.paths.synthetic.path_terms import Decomposition
 from attncli.studies.statistics import averaged, summary_row
 from attncli.watching.stacks.blocks import Stack
 
-STEPS = ("attention", "mlp")
-"""What may be counted as a step of a path."""
-
 NAMES = {"attention": "attention", "mlp": "MLP"}
 
 LOSSES: Mapping[str, Definition] = {

@@ -1,13 +1,46 @@
-"""One BLAS thread around loops of our own, and the caller's setting given back.
+"""What threads of one process share: BLAS threads around loops of our own, and turns of questions that change its state.
 
 Our products are small: waking more threads costs more than they give (a learned fit takes many times the CPU with two of
 them on busy cores). The command says so to its whole process before anything is loaded (`cli/main.py`); in a caller's
 process it holds only while a question is answered. torch's own libraries are left alone.
+
+While a model is watched, its library's attention, default types and modes are in other hands, for all threads: such
+questions come one after another.
 """
 
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
+
+from attncli.errors import UsageError
+
+
+class Held:
+    """Libraries that hold one thread, each for so many at once, and what they had before the first."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.holders: dict[str, int] = {}
+        self.before: dict[str, int] = {}
+
+    def take(self, library: Any) -> None:
+        path = library.filepath
+        self.holders[path] = self.holders.get(path, 0) + 1
+        if self.holders[path] == 1:
+            self.before[path] = library.get_num_threads()
+            library.set_num_threads(1)
+
+    def give(self, library: Any) -> None:
+        path = library.filepath
+        self.holders[path] -= 1
+        if not self.holders[path]:
+            library.set_num_threads(self.before.pop(path))
+            del self.holders[path]
+
+
+HELD = Held()
 
 
 @contextmanager
@@ -16,11 +49,59 @@ def one_blas_thread() -> Iterator[None]:
     import numpy  # noqa: F401 - so that its library is there to be seen
     from threadpoolctl import ThreadpoolController
 
-    controller = ThreadpoolController()
-    ours = [
-        library.filepath
-        for library in controller.lib_controllers
-        if library.user_api == "blas" and "torch" not in Path(library.filepath).parts
-    ]
-    with controller.select(filepath=ours).limit(limits=1):
+    with HELD.lock:
+        found = ThreadpoolController().lib_controllers
+        ours = [
+            library
+            for library in found
+            if library.user_api == "blas" and "torch" not in Path(library.filepath).parts
+        ]
+        for library in ours:
+            HELD.take(library)
+    try:
         yield
+    finally:
+        with HELD.lock:
+            for library in ours:
+                HELD.give(library)
+
+
+class Turns(threading.local):
+    """The questions that this thread is answering, the innermost last."""
+
+    lock = threading.Lock()
+    """Of all threads: who holds it may change what a process has but one of."""
+
+    def __init__(self) -> None:
+        self.asked: list[ExitStack] = []
+        self.holder: ExitStack | None = None
+
+    @contextmanager
+    def question(self) -> Iterator[None]:
+        """Within, a turn may be taken, which ends with it."""
+        with ExitStack() as ends:
+            self.asked.append(ends)
+            ends.callback(self.asked.pop)
+            yield
+
+    def take(self) -> ExitStack | None:
+        """Wait for the turn, and say what ends with it; None where nothing was asked here, or the question has it."""
+        own = self.asked[-1] if self.asked else None
+        if own is None or own is self.holder:
+            return None
+        if self.holder is not None:
+            raise UsageError(
+                "a question about a model is asked while this thread is answering another one, as from its `progress`: "
+                "ask it when that answer is there."
+            )
+        self.lock.acquire()
+        self.holder = own
+        own.callback(self.give)
+        return own
+
+    def give(self) -> None:
+        self.holder = None
+        self.lock.release()
+
+
+TURNS = Turns()

@@ -124,6 +124,9 @@ def approximate(
     if task.task is not None:
         study = rank_head_study(task, training, patterns.length, run)
         before_the_work()
+        from attncli.models.loading.surroundings import alone
+
+        alone()
         trained: Report = study(progress=how.progress)
         return trained
     if verify is not None:

@@ -26,6 +26,7 @@ def measure(
     tokens along both sides; `pairs`: how many of each head's strongest query → key pairs are told. Keys are taken for
     hidden where no head of a layer looks ahead.
     """
+    from attncli.models.loading.surroundings import in_turn
     from attncli.stored.held import HeldArrays, as_array, named_arrays
     from attncli.studies.heads.head_metrics import choose
     from attncli.studies.heads.model_heads import HeadPlan
@@ -42,5 +43,6 @@ def measure(
     arrays = {name: as_array(each, f"`maps` {name}") for name, each in named_arrays(maps)}
     file = MapFile(HERE, OwnMaps(HeldArrays(HERE, arrays, {}), batch), labels)
     plan = HeadPlan(chosen)
-    report = inspect_maps(file, plan, small=small_maps_of(file, plan))
+    with in_turn():
+        report = inspect_maps(file, plan, small=small_maps_of(file, plan))
     return answer(with_provenance(report, ["attncli.measure(…)"]))

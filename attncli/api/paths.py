@@ -79,6 +79,10 @@ def paths(
         else:
             study = network_study(subject, asked, network, run, conditions)
     before_the_work()
+    if task.task is not None:
+        from attncli.models.loading.surroundings import alone
+
+        alone()
     how.doing(MEASURING)
     report: Report = study(progress=how.progress)
     return report

@@ -26,7 +26,7 @@ from attncli.options.declared import Argument
 from attncli.options.groups import flat_parameters, gathered
 from attncli.records import Report
 from attncli.studies import Progress, no_progress
-from attncli.threads import one_blas_thread
+from attncli.threads import TURNS, one_blas_thread
 
 Say = Callable[[str], None]
 
@@ -85,7 +85,7 @@ def question(own: Sequence[str] = ()) -> Callable[[Callable[..., Any]], Callable
             values = dict(bound.arguments)
             apart = {name: values.pop(name) for name in (*own, *OF_PYTHON)}
             options = {p.name: converted(p, values[p.name]) for p in parameters if p.name != SOURCE}
-            with ExitStack() as around:
+            with TURNS.question(), ExitStack() as around:
                 around.enter_context(one_blas_thread())
                 if SOURCE in values:
                     at_hand = subject(values[SOURCE], apart)
@@ -225,7 +225,9 @@ def subject(value: Any, beside: Mapping[str, Any]) -> Iterator[Any]:
         yield None if value is None else os.fspath(value)
         return
     from attncli.models.loading.live import left_as_it_was, live_model
+    from attncli.models.loading.surroundings import alone
 
+    alone()
     live = live_model(value, tokenizer, inputs, own="inputs" in beside)
     with left_as_it_was(live.model):
         yield Source("live", str(live), live=live)

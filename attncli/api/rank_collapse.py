@@ -204,6 +204,10 @@ def rank_collapse(
                 subject, sweep, choose, network, run, conditions, over, theorem, gates
             )
     before_the_work()
+    if asked.task is not None:
+        from attncli.models.loading.surroundings import alone
+
+        alone()
     how.doing(MEASURING)
     report: Report = study(metrics=metrics, progress=how.progress)
     return report

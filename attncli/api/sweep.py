@@ -43,7 +43,7 @@ class Swept(NamedTuple):
 
 
 def sweep(
-    command: str | None = None,
+    command: str | Callable[..., Any] | None = None,
     model: Names = (),
     *,
     glob: Names = (),
@@ -60,9 +60,10 @@ def sweep(
 ) -> Answer:
     """How does a number move over many models, such as the checkpoints of a training run?
 
-    `attn.sweep("rank-collapse", ["./a", "./b"], engine="local:2", variants="SAN")`: the command, the models, and the
-    command's own options as keywords. Keywords alone count: no configuration file, no environment.
+    `attn.sweep("rank-collapse", ["./a", "./b"], engine="local:2", variants="SAN")`: the command or its function, the
+    models, and the command's own options as keywords. Keywords alone count: no configuration file, no environment.
     """
+    command = command_of(command)
     pairs = engine_options.items() if isinstance(engine_options, Mapping) else ()
     written = [f"{name}={value}" for name, value in pairs] or listed(engine_options)
     items = ItemOptions(
@@ -95,8 +96,24 @@ class SweepQuestion(NamedTuple):
 
 
 def listed(names: Any) -> list[str]:
-    one = isinstance(names, str | PathLike)
-    return [str(os.fspath(name)) for name in ([names] if one else names)]
+    one = isinstance(names, str | PathLike) or not isinstance(names, Iterable)
+    every = [names] if one else list(names)
+    for each in every:
+        if not isinstance(each, str | PathLike):
+            raise UsageError(
+                f"a sweep runs in processes of their own and takes names, not a {type(each).__name__}: save a model in a folder "
+                "and name that, or ask about it by the question's own function."
+            )
+    return [str(os.fspath(each)) for each in every]
+
+
+def command_of(command: str | Callable[..., Any] | None) -> str | None:
+    """Also by the name of its function, or by the function itself."""
+    name = getattr(command, "__name__", None) if callable(command) else command
+    if name is not None and not isinstance(name, str):
+        raise UsageError(f"the command of a sweep is one of {', '.join(OF_MODELS)}, not {command!r:.80}.")  # fmt: skip
+    dashed = name and name.replace("_", "-")
+    return dashed if dashed in OF_MODELS else name
 
 
 def keywords_of(command: str, given: Mapping[str, Any]) -> tuple[tuple[str, ...], dict[str, Any]]:

@@ -14,8 +14,8 @@ EXTRAS = {"timm": "vision"}
 """Libraries that model classes ask for, and the extra of this package that brings them."""
 
 
-def understood(folder: Path, what: str, action: Callable[[], T]) -> T:
-    """Run the library's code on data nobody has checked: whatever it raises is about the folder."""
+def understood(folder: Path | str, what: str, action: Callable[[], T]) -> T:
+    """Run the library's code on data nobody has checked: whatever it raises is about the folder, or what else brought it."""
     try:
         return action()
     except (AttnError, MemoryError, KeyboardInterrupt):

@@ -15,6 +15,7 @@ from attncli.models.inputs.texts import ModelInput, inputs_of
 from attncli.models.loading.body import body_of
 from attncli.models.loading.load import load
 from attncli.models.loading.room_needed import require_room_to_run
+from attncli.models.loading.surroundings import alone
 from attncli.models.loading.twins import random_twin
 from attncli.models.random.dummy_inputs import example_inputs
 from attncli.models.sources import Source
@@ -141,6 +142,7 @@ def maps_study(asked: Asked, heads: HeadOptions, others: Sequence[str], say: Say
         )
     plan = asked.plan(heads)
     before_the_work()
+    alone()
     file = map_file(asked.source, asked.batch, asked.labels)
     heads_there = {saved.site: saved.heads for saved in file.maps}
     refuse_absent(heads_there, plan)

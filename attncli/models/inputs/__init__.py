@@ -2,6 +2,8 @@
 
 wanted_input    what is asked for, checked before anything heavy is imported
 texts           texts, token ids, random tokens or images as the model's arguments
+padding         of one text, cut off
+single_texts    a batch, taken apart
 given_inputs    what a caller of Python gives itself
 text_files      files of texts: plain, JSON lines, tables
 id_lists        token ids of the command line and of files

@@ -4,10 +4,12 @@ import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from attncli.errors import InputError, UsageError
+from attncli.models.inputs.single_texts import single_texts
 from attncli.watching import Site, Strip, streaming
 from attncli.watching.proof import first_run
 from attncli.watching.stacks.held_modules import HeldModule
@@ -25,13 +27,50 @@ class FirstStrip(Exception):
 
 
 def given_keywords(model: nn.Module, given: Any) -> Iterator[dict[str, Any]]:
-    """Of every text, in order."""
-    texts = given if isinstance(given, list) else [given]
+    """Of every text, in order; a batch of a model of transformers is taken apart."""
+    texts = given if isinstance(given, list) and not is_ids(given) else [given]
     if not texts:
         raise UsageError(f"`inputs` is empty: give {WRITE}.")
-    module = model.model if isinstance(model, HeldModule) else model
+    held = isinstance(model, HeldModule)
+    module: Any = model.model if held else model
+    device: Any = model.device
     for text in texts:
-        yield keywords(module, text)
+        found = keywords(module, in_torch(text, device))
+        if held:
+            refuse_key_padding(found)
+        yield from [found] if held else single_texts(module, found)
+
+
+def refuse_key_padding(given: Mapping[str, Any]) -> None:
+    """Under the name that torch's own modules have for it: padded tokens would count as queries."""
+    for name, value in given.items():
+        if name.endswith("key_padding_mask") and isinstance(value, Tensor) and bool(value.any()):
+            raise UsageError(f"`inputs`: {name} marks padding: give each text without it.")
+
+
+def is_ids(given: Any) -> bool:
+    """Whether a list is the token ids of one text."""
+    return isinstance(given, list) and bool(given) and all(type(each) is int for each in given)
+
+
+def in_torch(value: Any, device: torch.device) -> Any:
+    """numpy's arrays, and lists of numbers, as tensors; whatever else as it is."""
+    if isinstance(value, Mapping):
+        return {name: in_torch(each, device) for name, each in value.items()}
+    if isinstance(value, tuple):
+        return tuple(in_torch(each, device) for each in value)
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        return torch.tensor(value, device=device)
+    if is_ids(value):
+        return torch.tensor([value], device=device)
+    if isinstance(value, list) and value and all(map(is_ids, value)):
+        if len(set(map(len, value))) > 1:
+            raise UsageError(
+                "`inputs` holds lists of several lengths under one name: give a list of texts, or what the tokenizer returns "
+                "with `padding=True, return_tensors='pt'`."
+            )
+        return torch.tensor(value, device=device)
+    return value
 
 
 def keywords(module: nn.Module, text: Any) -> dict[str, Any]:
@@ -40,7 +79,7 @@ def keywords(module: nn.Module, text: Any) -> dict[str, Any]:
     named = dict(text) if isinstance(text, Mapping) else {}
     wrong = next((each for each in (*args, *named.values()) if not isinstance(each, PLAIN)), None)
     if wrong is not None or not any(isinstance(each, Tensor) for each in (*args, *named.values())):
-        raise UsageError(f"`inputs` holds a {type(text if wrong is None else wrong).__name__}: give {WRITE}.")  # fmt: skip
+        raise UsageError(f"`inputs` holds {a_kind(text if wrong is None else wrong)}: give {WRITE}.")  # fmt: skip
     try:
         bound = inspect.signature(module.forward).bind(*args, **named)
     except TypeError as error:
@@ -58,11 +97,19 @@ def keywords(module: nn.Module, text: Any) -> dict[str, Any]:
     return found
 
 
+def a_kind(value: Any) -> str:
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
 def in_type(inputs: Mapping[str, Any], dtype: torch.dtype) -> dict[str, Any]:
-    """Floating tensors as the model has them, which the question may run in another type than its own."""
+    """Floating tensors as the model has them, which the question may run in another type than its own, and none of inference."""
 
     def cast(value: Any) -> Any:
-        return value.to(dtype) if isinstance(value, Tensor) and value.is_floating_point() else value
+        if not isinstance(value, Tensor):
+            return value
+        plain = value.clone() if value.is_inference() else value
+        return plain.to(dtype) if plain.is_floating_point() else plain
 
     return {name: cast(value) for name, value in inputs.items()}
 
@@ -84,7 +131,7 @@ def keys_seen(model: nn.Module, inputs: Mapping[str, Any]) -> int:
             model(**inputs)
     except FirstStrip as reached:
         texts = reached.strip.weights.shape[0]
-        if texts > 1 and not any(is_one(each) for each in inputs.values()):
+        if texts > 1 and not is_one(first_tensor(inputs)):
             raise UsageError(
                 f"`inputs` holds {texts} texts at once: give a list, with a batch of one for each text."
             ) from None
@@ -93,6 +140,11 @@ def keys_seen(model: nn.Module, inputs: Mapping[str, Any]) -> int:
         f"no attention was seen in the forward of {type(model).__name__}: neither a softmax that weighs values, nor "
         "torch's scaled_dot_product_attention or MultiheadAttention."
     )
+
+
+def first_tensor(inputs: Mapping[str, Any]) -> Any:
+    """What is read: a forward names it before what is to go with it, such as masks and positions."""
+    return next((each for each in inputs.values() if isinstance(each, Tensor) and each.ndim >= 2), None)  # fmt: skip
 
 
 def is_one(value: Any) -> bool:

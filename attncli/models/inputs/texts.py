@@ -7,7 +7,6 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -95,10 +94,10 @@ def inputs_of(checkpoint: Checkpoint, options: WantedInput) -> list[ModelInput]:
             words(checkpoint, name, "token ids", Encoded(ids, shown(ids), 0))
             for name, ids in cut(id_lists(options.token_ids), options.tokens)
         ]
-    tokenizer = tokenizer_of(checkpoint.folder, checkpoint.tokenizer)
-    folder = checkpoint.folder or Path()
+    tokenizer = tokenizer_of(checkpoint)
+    where = checkpoint.folder or f"this {type(model).__name__}"
     return [
-        words(checkpoint, name, "text", encode(folder, tokenizer, name, text, options.tokens))
+        words(checkpoint, name, "text", encode(where, tokenizer, name, text, options.tokens))
         for name, text in named_texts(options)
     ]
 

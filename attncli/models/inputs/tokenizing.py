@@ -7,11 +7,14 @@ from typing import Any, NamedTuple, Protocol
 from attncli.errors import InputError, UsageError
 from attncli.models.inputs.token_texts import plain_texts, texts
 from attncli.models.library_errors import understood
+from attncli.models.loading.load import Checkpoint
 from attncli.models.quiet import hushed
 
 ONE_FILE = "tokenizer.json"
 VOCABULARIES = ("vocab.txt", "vocab.json", "*.model")
 ADVICE = "give `token_ids` or `random_tokens`"
+NEEDED = ("convert_ids_to_tokens", "unk_token_id")
+"""What is asked of a tokenizer of transformers, beside being called."""
 UNKNOWN_SHARE = 0.5
 """Above it, the text is not in the tokenizer's language, or the tokenizer not the checkpoint's."""
 
@@ -71,6 +74,7 @@ class SeveralFiles:
     """A tokenizer of transformers: put together from vocab.txt and its kin, or a live model's own."""
 
     def __init__(self, tokenizer: Any) -> None:
+        refuse_no_tokenizer(tokenizer)
         self.tokenizer = tokenizer
 
     @classmethod
@@ -99,10 +103,23 @@ class SeveralFiles:
         return plain_texts(pieces) if inner is None else texts(inner, ids, pieces)
 
 
-def tokenizer_of(folder: Path | None, at_hand: Any = None) -> Tokenizer:
+def refuse_no_tokenizer(given: Any) -> None:
+    """What a caller of Python took for one, such as its name."""
+    if not callable(given) or any(not hasattr(given, name) for name in NEEDED):
+        raise UsageError(
+            "`tokenizer` must be a tokenizer of transformers, such as AutoTokenizer.from_pretrained('gpt2') gives, not "
+            f"{given!r:.80}."
+        )
+
+
+def tokenizer_of(checkpoint: Checkpoint) -> Tokenizer:
     """The checkpoint's own tokenizer; without one there are no texts, but still ids."""
-    if at_hand is not None:
-        return SeveralFiles(at_hand)
+    folder = checkpoint.folder
+    if checkpoint.tokenizer is not None:
+        return SeveralFiles(checkpoint.tokenizer)
+    if folder is None and checkpoint.identity.get("kind") == "live":
+        name = type(checkpoint.model).__name__
+        raise InputError(f"this {name} came without a tokenizer: give `tokenizer` beside it, `token_ids` or `random_tokens`.")  # fmt: skip
     if folder is None:
         raise InputError(f"a random model has no tokenizer: {ADVICE}.")
     if (folder / ONE_FILE).is_file():
@@ -116,7 +133,7 @@ def tokenizer_of(folder: Path | None, at_hand: Any = None) -> Tokenizer:
     raise InputError(f"{folder} has no tokenizer: {ADVICE}.")
 
 
-def encode(folder: Path, tokenizer: Tokenizer, name: str, text: str, limit: int | None) -> Encoded:
+def encode(folder: Path | str, tokenizer: Tokenizer, name: str, text: str, limit: int | None) -> Encoded:
     """One text, refused where the tokenizer makes nothing of it.
 
     transformers builds a tokenizer of five special tokens out of a vocabulary that it cannot read (rxnmapper's

@@ -8,10 +8,11 @@ strictness     what is missing, unexpected or computed
 precision      dtypes and devices
 placing        models over several devices
 split_layers   models over several processes
+surroundings   what a caller works within, and what no two questions may touch at once
 room_needed    what the model and its run take of the memory
 twins          the same architecture with random weights
 body           which part of a model is run
-live           a module of the caller's own, measured in place and left as it was
 unwrapped      a model as it is trained: out of what it is wrapped in
+live           a module of the caller's own, measured in place and left as it was
 resting        a model at rest between two steps of its training
 """

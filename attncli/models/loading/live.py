@@ -12,11 +12,14 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.distributed.fsdp import FSDPModule
 from transformers import PreTrainedModel
 
 from attncli.errors import UsageError
 from attncli.models.files.whole_weights import state_sha256
 from attncli.models.loading.precision import dtype_name
+from attncli.models.loading.surroundings import ordinary_tensors
+from attncli.models.loading.unwrapped import unwrapped
 from attncli.watching.stacks.held_modules import HeldModule, held
 
 
@@ -61,12 +64,15 @@ def stored_state(model: nn.Module) -> dict[str, torch.Tensor]:
 def live_model(
     module: object, tokenizer: Any = None, inputs: Any = None, own: bool = False
 ) -> LiveModel:
-    """A model of transformers; with `own` any module, where its inputs are given."""
-    if isinstance(module, PreTrainedModel):
-        return LiveModel(module, tokenizer, inputs)
-    name = type(module).__name__
-    if not isinstance(module, nn.Module) or not own:
-        others = "; `inspect_model` takes any module of torch" * isinstance(module, nn.Module)
+    """A model of transformers; with `own` any module, where its inputs are given. It may be wrapped as in training."""
+    inner = unwrapped(module).model if isinstance(module, nn.Module) else module
+    if isinstance(inner, nn.Module):
+        refuse_without_numbers(inner)
+    if isinstance(inner, PreTrainedModel):
+        return LiveModel(inner, tokenizer, inputs)
+    name = type(inner).__name__
+    if not isinstance(inner, nn.Module) or not own:
+        others = "; `inspect_model` takes any module of torch" * isinstance(inner, nn.Module)
         raise UsageError(
             f"a {name} is no model that is understood: give a model of transformers, the name of one, or the folder of "
             f"a checkpoint{others}."
@@ -76,7 +82,23 @@ def live_model(
             f"a {name} is no model of transformers, so what it reads is not known: give `inputs`, the arguments of its "
             "forward."
         )
-    return LiveModel(held(module), None, inputs)
+    return LiveModel(held(inner), None, inputs)
+
+
+def refuse_without_numbers(module: nn.Module) -> None:
+    """Weights that are not here: never made, offloaded, or in parts on several processes."""
+    name = type(module).__name__
+    if any(isinstance(each, FSDPModule) for each in module.modules()):
+        raise UsageError(
+            f"the weights of this {name} lie in parts on several processes (FSDP): save a checkpoint and ask that, or "
+            "watch the training with `attncli.Monitor`."
+        )
+    without = [each for each, tensor in module.named_parameters() if tensor.is_meta]
+    if without:
+        raise UsageError(
+            f"{without[0]} of this {name} is on torch's meta device, where tensors have no numbers: build or load the model "
+            "with its weights in memory, or give the folder of a checkpoint."
+        )
 
 
 def in_dtype(model: nn.Module, dtype: torch.dtype) -> None:
@@ -97,6 +119,7 @@ def left_as_it_was(model: nn.Module) -> Iterator[None]:
     """Whatever happens inside, the module and torch's random state are the same afterwards."""
     with ExitStack() as stack:
         stack.enter_context(torch.random.fork_rng(cuda_devices(model)))
+        stack.enter_context(ordinary_tensors(model))
         for tensor in tensors_of(model):
             stack.callback(put_back, tensor, tensor.data, tensor.grad, tensor.requires_grad)
             tensor.grad = None  # a gradient must have the type of its tensor at every moment

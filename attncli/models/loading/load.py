@@ -36,6 +36,7 @@ from attncli.models.loading.strictness import (
     refuse_mismatches,
     report,
 )
+from attncli.models.loading.surroundings import alone
 from attncli.models.quiet import quiet
 from attncli.models.sources import Source, parse
 from attncli.processes.launch import launch
@@ -73,6 +74,7 @@ class Checkpoint:
 
 def load(source: Source | str, options: LoadOptions | None = None) -> Checkpoint:
     """The model that SOURCE names."""
+    alone()
     options = options or LoadOptions()
     source = parse(source) if isinstance(source, str) else source
     revision_of(source, options.revision)

@@ -4,10 +4,8 @@ Nothing is moved or copied but buffers, which some models change as they run: we
 hooks, configuration and random state are what they were, also where something inside has failed.
 """
 
-import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from typing import Any
+from contextlib import ExitStack, contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +13,7 @@ from torch.distributed.fsdp import FSDPModule
 
 from attncli.models.loading.live import cuda_devices, modules_as_they_were, restore
 from attncli.models.loading.load import KEPT
+from attncli.models.loading.surroundings import uncompiled, without_autocast
 
 Kept = dict[str, tuple[Tensor, int, Tensor]]
 """A buffer, how often it had been written to, and its numbers."""
@@ -34,8 +33,7 @@ def resting(model: nn.Module) -> Iterator[None]:
                 stack.callback(put_back, module, kept)
         stack.enter_context(keeping_nothing(model))
         stack.callback(in_parts_again, model)
-        for device in {each.device.type for each in model.parameters()}:
-            stack.enter_context(torch.autocast(device, enabled=False))
+        stack.enter_context(without_autocast())
         stack.enter_context(uncompiled())
         stack.enter_context(torch.no_grad())
         yield
@@ -56,12 +54,6 @@ def keeping_nothing(model: nn.Module) -> Iterator[None]:
     finally:
         for config, attributes in before:
             restore(config, attributes)
-
-
-def uncompiled() -> AbstractContextManager[Any]:
-    """Modules run their own code; where nothing was compiled, the compiler is not even loaded."""
-    loaded = "torch._dynamo" in sys.modules
-    return torch.compiler.set_stance("force_eager") if loaded else nullcontext()
 
 
 def put_back(module: nn.Module, kept: Kept) -> None:

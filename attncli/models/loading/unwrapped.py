@@ -4,7 +4,7 @@ from typing import Any, NamedTuple, cast
 
 from torch import nn
 from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
-from torch.nn.parallel import DistributedDataParallel
+from torch.nn.parallel import DataParallel, DistributedDataParallel
 from transformers import PreTrainedModel
 
 from attncli.errors import UsageError
@@ -28,7 +28,7 @@ class Unwrapped(NamedTuple):
 
 
 def unwrapped(module: nn.Module) -> Unwrapped:
-    """Through DDP, torch.compile and PEFT, in any order."""
+    """Through DDP, DataParallel, torch.compile and PEFT, in any order."""
     if not isinstance(module, nn.Module):
         raise UsageError(f"`model` must be a module in training, not {module!r:.80}.")
     stepped: nn.Module | None = None
@@ -38,7 +38,7 @@ def unwrapped(module: nn.Module) -> Unwrapped:
         refuse_other_parts(inner)
         if root is None and isinstance(inner, FSDPModule):
             root = inner
-        if isinstance(inner, DistributedDataParallel):
+        if isinstance(inner, DistributedDataParallel | DataParallel):
             inner = inner.module
         elif hasattr(inner, "_orig_mod"):
             stepped = inner if stepped is None else stepped

@@ -12,6 +12,7 @@ from attncli.errors import InputError, NotFinite, UsageError
 from attncli.metrics.attention import nature, on_maps
 from attncli.metrics.attention._totals import Totals, Values
 from attncli.models.loading.resting import resting
+from attncli.models.loading.surroundings import in_turn
 from attncli.studies.heads.head_metrics import Metrics
 from attncli.studies.heads.passes.head_runs import Observer, Seen, Wanted
 from attncli.studies.training.batch_pieces import TextPiece, are_apart, of_pieces, packed, rows_of
@@ -193,7 +194,7 @@ class BesideBatch(BatchRuns):
 
     def enter(self, given: Given) -> None:
         pieces = packed(given, rows_of(given))
-        with resting(self.runs.trained.model):
+        with in_turn(), resting(self.runs.trained.model):
             for piece in pieces:
                 if piece.stop - piece.start > 1:
                     self.found.append(self.runs.seen(alone(given, piece), "the batch"))
@@ -248,7 +249,7 @@ def why_not_beside(runs: ProbeRuns) -> str:
 def prove_beside(runs: ProbeRuns, batch: BesideStep) -> None:
     """What is seen beside a pass is what the proved capture sees, on the first text."""
     text = runs.texts[0].kwargs
-    with resting(runs.trained.model):
+    with in_turn(), resting(runs.trained.model):
         captured = runs.seen(text, "the proof")
         batch.enter(text)
         try:

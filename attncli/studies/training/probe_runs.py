@@ -21,6 +21,7 @@ from attncli.models.loading.body import body_of
 from attncli.models.loading.load import Checkpoint
 from attncli.models.loading.precision import dtype_name
 from attncli.models.loading.resting import resting
+from attncli.models.loading.surroundings import in_turn
 from attncli.models.loading.unwrapped import Unwrapped
 from attncli.models.quiet import quiet
 from attncli.models.random.dummy_inputs import example_inputs
@@ -58,7 +59,7 @@ class ProbeRuns:
 
     def look(self) -> list[Seen]:
         """What the model shows now."""
-        with resting(self.trained.model):
+        with in_turn(), resting(self.trained.model):
             return [self.seen(text.kwargs, text.name) for text in self.texts]
 
     def seen(self, kwargs: Mapping[str, Any], name: str) -> Seen:
@@ -81,8 +82,9 @@ def probe_runs(
     """Made ready: the capture is proved on a short input, as for every other question."""
     own = trained.of_transformers
     most = LONGEST if own is None else min(LONGEST, longest(own) or LONGEST)
-    texts = texts_of(trained, probe, tokenizer, tokens or most)
-    subject, off, settles = proved(trained, texts, bool(metrics.states))
+    with in_turn():
+        texts = texts_of(trained, probe, tokenizer, tokens or most)
+        subject, off, settles = proved(trained, texts, bool(metrics.states))
     return ProbeRuns(trained, subject, tuple(texts), metrics, UniformNull(), off, settles)
 
 

@@ -148,6 +148,6 @@ def refuse_other_map(
 def words_of(checkpoint: Checkpoint, ids: Sequence[int]) -> list[str]:
     """What the tokens read; their ids where no tokenizer says it."""
     try:
-        return tokenizer_of(checkpoint.folder, checkpoint.tokenizer).words(ids)
+        return tokenizer_of(checkpoint).words(ids)
     except AttnError:
         return shown(ids)

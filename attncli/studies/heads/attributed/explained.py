@@ -73,7 +73,7 @@ def index_of(checkpoint: Checkpoint, target: str, logits: Tensor, classes: dict[
         if not found:
             raise UsageError(f"`relevance={target!r}` is no class: there are {', '.join(classes.values())}.")  # fmt: skip
         return found[0]
-    return token_index(tokenizer_of(checkpoint.folder, checkpoint.tokenizer), target)
+    return token_index(tokenizer_of(checkpoint), target)
 
 
 def token_index(tokenizer: Tokenizer, target: str) -> int:
@@ -99,7 +99,7 @@ def name_of(checkpoint: Checkpoint, index: int, classes: dict[int, str]) -> str:
 
 
 def word_of(checkpoint: Checkpoint, index: int) -> str:
-    return tokenizer_of(checkpoint.folder, checkpoint.tokenizer).words([index])[0]
+    return tokenizer_of(checkpoint).words([index])[0]
 
 
 def quietly(word: Callable[[], str]) -> str:

@@ -1,0 +1,95 @@
+"""Padding of one text, cut off: a padded token is none, and nothing is measured on it."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from attncli.errors import UsageError
+from attncli.models.random.dummy_inputs import wanted
+
+Given = Mapping[str, Any]
+
+ALONG_TOKENS = ("input_ids", "inputs_embeds", "input_values", "input_features")
+"""What a model may read, with one place for each token, sample or frame."""
+OF_DECODERS = ("decoder_input_ids", "decoder_inputs_embeds")
+PADDING = {
+    "attention_mask": ALONG_TOKENS,
+    "padding_mask": ALONG_TOKENS,
+    "input_features_mask": ("input_features",),
+    "pixel_attention_mask": ("pixel_values",),
+    "pixel_mask": ("pixel_values",),
+    "decoder_attention_mask": OF_DECODERS,
+}
+"""Masks that say what is no padding, and of what."""
+WORDS = {"input_ids", "inputs_embeds", *OF_DECODERS}
+"""What a mask that hides nothing says nothing of: a model makes the same one where it is given none."""
+BESIDE = re.compile(r"(decoder_)?(\w*token_type_ids|position_ids|bbox|labels|global_attention_mask|special_tokens_mask)")  # fmt: skip
+"""What goes along the tokens of a text."""
+IMAGES = "pixel_values"
+"""Which have axes of their own, as long as they may be."""
+
+
+def without_padding(model: PreTrainedModel, given: Given, text: str) -> dict[str, Any]:
+    """A batch of one, cut to what its masks leave."""
+    found = dict(given)
+    for mask, inputs in PADDING.items():
+        value = found.get(mask)
+        if not isinstance(value, Tensor) or value.ndim < 2 or len(value) != 1:
+            continue
+        of = next((name for name in inputs if shape(found.get(name))[:2] == shape(value)), None)
+        if of is None:
+            refuse_uncut(mask, value, text)
+            continue
+        real = real_part(mask, value, text)
+        if real.stop - real.start < value.shape[1]:
+            found = {name: cut(name, each, of, mask, real, value.shape[1], text) for name, each in found.items()}  # fmt: skip
+        if of in WORDS and mask not in wanted(model):
+            del found[mask]
+    return {name: each.contiguous() if isinstance(each, Tensor) else each for name, each in found.items()}  # fmt: skip
+
+
+def shape(value: Any) -> tuple[int, ...]:
+    return tuple(value.shape) if isinstance(value, Tensor) else ()
+
+
+def refuse_uncut(mask: str, value: Tensor, text: str) -> None:
+    """A mask of another shape than what is read; those of attention's own pairs of tokens are no padding."""
+    pairs = mask in ("attention_mask", "decoder_attention_mask") and value.ndim > 2
+    if not pairs and not bool((value != 0).all()):
+        raise UsageError(
+            f"{mask} of {text} leaves out a part that cannot be cut off what the model reads: give it without padding, or "
+            "without the mask if all of it is to be read."
+        )
+
+
+def real_part(mask: str, value: Tensor, text: str) -> slice:
+    """What is no padding, in one piece."""
+    numbers = value[0].cpu()
+    if not bool(((numbers == 0) | (numbers == 1)).all()):
+        raise UsageError(f"{mask} of {text} must hold 1 for tokens and 0 for padding alone.")
+    places = numbers.nonzero()[:, 0].tolist()
+    if not places:
+        raise UsageError(f"{mask} of {text} leaves out all of it: give texts with tokens.")
+    if len(places) < places[-1] + 1 - places[0]:
+        raise UsageError(
+            f"{mask} of {text} leaves out tokens between others, and not only before or behind them: give the tokens that are "
+            "to be read alone."
+        )
+    return slice(places[0], places[-1] + 1)
+
+
+def cut(name: str, value: Any, of: str, mask: str, real: slice, length: int, text: str) -> Any:
+    """What goes along the same tokens, without those that are padding."""
+    sizes = shape(value)
+    of_decoder = name.startswith("decoder_")
+    if length not in sizes[1:] or of_decoder != (of in OF_DECODERS) or name.startswith(IMAGES) and of != IMAGES:  # fmt: skip
+        return value
+    if (name in (mask, of) or BESIDE.fullmatch(name)) and sizes[1] == length:
+        return value[:, real]
+    raise UsageError(
+        f"{mask} of {text} marks padding, and whether {name}, of the shape {sizes}, goes along the tokens is not known: give "
+        "a list of texts without padding."
+    )

@@ -1,0 +1,111 @@
+"""A batch taken apart, as a tokenizer or processor makes one: each row is a text of its own, without its padding."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from attncli.errors import UsageError
+from attncli.models.inputs.padding import ALONG_TOKENS, PADDING, Given, without_padding
+from attncli.models.random.dummy_inputs import example_inputs
+from attncli.models.text_configs import text_config
+
+IDS = ("input_ids", "decoder_input_ids")
+POSITIONS = "position_ids"
+NEVER_BY_TEXT = ("cache_position",)
+ADVICE = "give a list with a batch of one for each text"
+
+
+def single_texts(model: PreTrainedModel, given: Given) -> Iterator[dict[str, Any]]:
+    """The texts of one set of arguments, in order."""
+    given = in_a_batch(given)
+    count = texts_in(model, given)
+    if count == 0:
+        raise UsageError("`inputs` holds no text: its first axis is empty.")
+    if count > 1:
+        refuse_unmarked_padding(model, given)
+    for row in range(count):
+        own = {name: each if count == 1 else row_of(name, each, row, count) for name, each in given.items()}  # fmt: skip
+        yield without_padding(model, own, f"text {row + 1} of `inputs`")
+
+
+def in_a_batch(given: Given) -> Given:
+    """Token ids without an axis of texts are one text, and so is what comes beside them."""
+    ids = given.get(IDS[0])
+    if not isinstance(ids, Tensor) or ids.ndim != 1:
+        return given
+    flat = {name for name, value in given.items() if isinstance(value, Tensor) and value.ndim == 1}
+    return {name: value[None] if name in flat else value for name, value in given.items()}
+
+
+def texts_in(model: PreTrainedModel, given: Given) -> int:
+    """How many there are; one where the first axis is of something else than texts, as of patches of images."""
+    tensors = {name: each for name, each in given.items() if isinstance(each, Tensor) and each.ndim}
+    if all(len(each) == 1 for each in tensors.values()):
+        return 1
+    usual = {name: each for name, each in example_inputs(model).items() if each.ndim}
+    main = main_of(model, tensors)
+    first, one = tensors[main], usual.get(main)
+    if one is not None and len(one) != 1:
+        refuse_hidden_batch(model, main, tensors, usual)
+        return 1
+    if one is not None and first.ndim == one.ndim - 1:
+        raise UsageError(
+            f"`inputs`: {main} of the shape {tuple(first.shape)} has no axis of texts: give it as a batch of one."
+        )
+    return len(first)
+
+
+def main_of(model: PreTrainedModel, tensors: Mapping[str, Tensor]) -> str:
+    """What is read, rather than what says how."""
+    named: Any = model.main_input_name
+    names = [*([named] if isinstance(named, str) else named), *ALONG_TOKENS, *tensors]
+    return next(name for name in names if name in tensors)
+
+
+def refuse_hidden_batch(
+    model: PreTrainedModel, main: str, tensors: Mapping[str, Tensor], usual: Mapping[str, Tensor]
+) -> None:
+    """Several texts of a model whose first axis is no axis of texts: packed patches, codebooks of a sound."""
+    several = [name for name, each in tensors.items() if name in usual and len(usual[name]) == 1 < len(each)]  # fmt: skip
+    if main in IDS and len(tensors[main]) != len(usual[main]):
+        several.append(main)
+    if several:
+        raise UsageError(
+            f"`inputs` holds several texts at once: {several[0]} of {type(model).__name__} has the shape "
+            f"{tuple(tensors[several[0]].shape)}, and {main} no axis of texts to take them apart by: {ADVICE}."
+        )
+
+
+def row_of(name: str, value: Any, row: int, count: int) -> Any:
+    """One text's own; positions may be the same for all."""
+    if not isinstance(value, Tensor) or not value.ndim:
+        return value
+    if name == POSITIONS and value.ndim == 2 and len(value) == 1:
+        return value
+    of_pairs = name in ("attention_mask", "decoder_attention_mask", POSITIONS) and value.ndim > 2
+    if len(value) != count or of_pairs or name in NEVER_BY_TEXT:
+        raise UsageError(
+            f"`inputs` holds {count} texts at once, and which part of {name}, of the shape {tuple(value.shape)}, belongs to "
+            f"each is not known: {ADVICE}."
+        )
+    return value[row : row + 1]
+
+
+def refuse_unmarked_padding(model: PreTrainedModel, given: Given) -> None:
+    """Rows of one length that begin or end in padding, and no mask that says so."""
+    said = vars(text_config(model.config))
+    pad = said.get("pad_token_id")
+    others = {said.get(name) for name in ("bos_token_id", "eos_token_id", "sep_token_id")}
+    for name in IDS:
+        ids = given.get(name)
+        masked = any(mask in given and name in inputs for mask, inputs in PADDING.items())
+        if pad is None or pad in others or masked or not isinstance(ids, Tensor) or ids.ndim != 2:
+            continue
+        begins, ends = (ids[:, side] == pad for side in (0, -1))
+        if bool(ends.any()) or bool(begins.any() and not begins.all()):
+            raise UsageError(
+                f"`inputs` holds texts of which {name} begins or ends with the padding token {pad}, and no mask that says "
+                "whether it is padding: give the tokenizer's attention_mask too, or a list with one text each."
+            )

@@ -30,14 +30,22 @@ class Held:
         self.holders[path] = self.holders.get(path, 0) + 1
         if self.holders[path] == 1:
             self.before[path] = library.get_num_threads()
-            library.set_num_threads(1)
+            set_threads(library, 1)
 
     def give(self, library: Any) -> None:
         path = library.filepath
         self.holders[path] -= 1
         if not self.holders[path]:
-            library.set_num_threads(self.before.pop(path))
+            set_threads(library, self.before.pop(path))
             del self.holders[path]
+
+
+def set_threads(library: Any, number: int) -> None:
+    """Where threadpoolctl lets the thread that has set a number set another alone, whoever ends last must be let too."""
+    library.set_num_threads(number)
+    free = getattr(library, "clear_controlling_thread", None)
+    if free is not None:
+        free()
 
 
 HELD = Held()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from attncli.models.sources import Source as Named
 
 
-@question(own=("tokenizer",))
+@question(own=("tokenizer", "inputs"))
 def paths(
     *,
     source: Source = None,

@@ -36,6 +36,9 @@ OF_PYTHON = ("progress", "pictures")
 """Keywords that the command line says in other ways."""
 
 
+OF_ANY_MODULE = "inspect_model"
+"""The question that needs no model of transformers."""
+
 MEASURING = "measuring"
 """What is being done once all is opened."""
 
@@ -88,7 +91,7 @@ def question(own: Sequence[str] = ()) -> Callable[[Callable[..., Any]], Callable
             with TURNS.question(), ExitStack() as around:
                 around.enter_context(one_blas_thread())
                 if SOURCE in values:
-                    at_hand = subject(values[SOURCE], apart)
+                    at_hand = subject(values[SOURCE], apart, any_module=asked.__name__ == OF_ANY_MODULE)
                     options[SOURCE] = around.enter_context(at_hand)
                 watch = around.enter_context(watched(apart["progress"]))
                 module = apart.get("save_module")
@@ -211,7 +214,7 @@ def as_texts(value: Any) -> list[Any] | None:
 
 
 @contextmanager
-def subject(value: Any, beside: Mapping[str, Any]) -> Iterator[Any]:
+def subject(value: Any, beside: Mapping[str, Any], any_module: bool) -> Iterator[Any]:
     """A live module is at rest while it is asked about; whatever has a name or path is found by it.
 
     `beside`: keywords of Python's own.
@@ -228,7 +231,7 @@ def subject(value: Any, beside: Mapping[str, Any]) -> Iterator[Any]:
     from attncli.models.loading.surroundings import alone
 
     alone()
-    live = live_model(value, tokenizer, inputs, own="inputs" in beside)
+    live = live_model(value, tokenizer, inputs, any_module)
     with left_as_it_was(live.model):
         yield Source("live", str(live), live=live)
 

@@ -50,7 +50,7 @@ DEFAULT_METRICS = ("log10_residual",)
 DEFAULT_SWEEP_METRICS = ("stable_rank", "log10_residual")
 
 
-@question(own=("tokenizer",))
+@question(own=("tokenizer", "inputs"))
 def rank_collapse(
     *,
     source: Source = None,

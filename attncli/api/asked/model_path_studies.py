@@ -11,7 +11,7 @@ from attncli.api.opened.loaded_models import PROBE_TOKENS
 from attncli.api.rehearsal import before_the_work
 from attncli.errors import InputError, unknown_name
 from attncli.limits import require_memory
-from attncli.models.inputs.texts import ModelInput, inputs_of
+from attncli.models.inputs.texts import WORDS, ModelInput, inputs_of
 from attncli.models.loading.load import Checkpoint, load
 from attncli.models.loading.placing import require_one_device
 from attncli.models.loading.room_needed import room_to_run
@@ -54,7 +54,7 @@ def model_study(
     wanted = asked.kinds_of_step()
     subject, texts = opened(source, model, inputs, tokens, seed, asked.stack)
     if asked.loss:
-        refuse_other_heads(subject.checkpoint)
+        refuse_other_heads(subject.checkpoint, texts)
     require_room(subject, texts, 1 + len(subject.stack.calls), asked.loss)
     return partial(model_paths, subject, texts, PathPlan(wanted, metrics, asked.loss))
 
@@ -143,10 +143,13 @@ def subject_of(checkpoint: Checkpoint, name: str | None) -> PathSubject:
     return PathSubject(checkpoint, stacks, stacks[0] if name is None else named[name])
 
 
-def refuse_other_heads(checkpoint: Checkpoint) -> None:
+def refuse_other_heads(checkpoint: Checkpoint, texts: Sequence[ModelInput]) -> None:
+    """The loss is of tokens that are there to be told."""
     name = type(checkpoint.model).__name__
     if name not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values():
         raise InputError(f"`loss` needs a next-token model, and {name} is none: leave it out.")
+    if any(WORDS not in text.kwargs for text in texts):
+        raise InputError(f"`loss` is of the next token, and `inputs` holds no {WORDS}: leave it out.")
 
 
 def require_room(

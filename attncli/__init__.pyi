@@ -85,6 +85,7 @@ def rank_collapse(
     seed: int | None = None,
     seeds: int | None = None,
     tokenizer: Any = None,
+    inputs: Any = None,
     progress: bool | Callable[[int, int, str], None] | None = None,
     pictures: bool = False,
 ) -> Answer:
@@ -231,6 +232,7 @@ def paths(
     seed: int | None = None,
     seeds: int | None = None,
     tokenizer: Any = None,
+    inputs: Any = None,
     progress: bool | Callable[[int, int, str], None] | None = None,
     pictures: bool = False,
 ) -> Answer:

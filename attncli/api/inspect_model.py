@@ -195,7 +195,7 @@ def inspect_model(
 
         others += [*["tokens"] * (tokens is not None)]
         others += [name for name in (*model.given(), *inputs.given()) if name != "offline"]
-        study = weights_study(subject, names, heads, model.offline, others)
+        study = weights_study(subject, names, heads, model.offline, seed, others)
     else:
         if pairs == 0:
             raise UsageError("`pairs=0`: it must be at least 1.")

@@ -91,7 +91,9 @@ def question(own: Sequence[str] = ()) -> Callable[[Callable[..., Any]], Callable
             with TURNS.question(), ExitStack() as around:
                 around.enter_context(one_blas_thread())
                 if SOURCE in values:
-                    at_hand = subject(values[SOURCE], apart, any_module=asked.__name__ == OF_ANY_MODULE)
+                    at_hand = subject(
+                        values[SOURCE], apart, any_module=asked.__name__ == OF_ANY_MODULE
+                    )
                     options[SOURCE] = around.enter_context(at_hand)
                 watch = around.enter_context(watched(apart["progress"]))
                 module = apart.get("save_module")
@@ -227,10 +229,13 @@ def subject(value: Any, beside: Mapping[str, Any], any_module: bool) -> Iterator
             raise UsageError("`inputs` goes with a live module: a checkpoint reads `text`, `token_ids` or `random_tokens`.")  # fmt: skip
         yield None if value is None else os.fspath(value)
         return
+    from attncli.models.inputs.tokenizing import refuse_no_tokenizer
     from attncli.models.loading.live import left_as_it_was, live_model
     from attncli.models.loading.surroundings import alone
 
     alone()
+    if tokenizer is not None:
+        refuse_no_tokenizer(tokenizer)
     live = live_model(value, tokenizer, inputs, any_module)
     with left_as_it_was(live.model):
         yield Source("live", str(live), live=live)

@@ -31,7 +31,12 @@ class Config:
     def read(cls, folder: Path) -> "Config":
         """The folder's config.json, refused where its weights are not laid out as the family's are."""
         path = folder / "config.json"
-        config = cls(path, said := read_json(path), family_of(str(path), said))
+        return cls.of(path, read_json(path))
+
+    @classmethod
+    def of(cls, path: Path, said: Mapping[str, Any]) -> "Config":
+        """What was read there, or what a model in memory would write."""
+        config = cls(path, said, family_of(str(path), said))
         refuse_endless(str(path), said)
         config.refuse_other_layouts()
         return config

@@ -25,6 +25,18 @@ class HeldTensors(Tensors):
         self.read_from = set()
         self.name = cache(self.find)
 
+    def dtype(self, name: str) -> str:
+        """By the name that files have for it."""
+        from attncli.models.files.whole_weights import type_name
+
+        return type_name(self.state[name])
+
+    def sha256(self) -> str:
+        """What the same tensors would have in a file."""
+        from attncli.models.files.whole_weights import state_sha256
+
+        return state_sha256(str(self.folder), {name: self.state[name] for name in self.read_from})
+
     def read(self, name: str, part: tuple[slice, ...]) -> Array:
         self.read_from.add(name)
         result: Array = np.array(self.state[name][part].detach().cpu().double().numpy())

@@ -83,7 +83,7 @@ def test_images_and_sounds_are_taken_apart_too() -> None:
     images = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(0))
     model = model_of("ViTModel")
     assert numbers(model, images) == numbers(model, [images[:1], images[1:]])
-    with pytest.raises(UsageError, match="pixel_values of the shape .* has no axis of texts"):
+    with pytest.raises(UsageError, match=r"pixel_values of the shape .* has no axis of texts"):
         attn.inspect_model(model, inputs=images[0])
     torch.manual_seed(0)
     listener = Wav2Vec2Model(Wav2Vec2Config(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24, conv_dim=(8, 8), conv_stride=(5, 2), conv_kernel=(10, 3), num_conv_pos_embeddings=4, num_conv_pos_embedding_groups=2, num_feat_extract_layers=2, feat_extract_norm="layer", do_stable_layer_norm=True))  # fmt: skip
@@ -126,7 +126,9 @@ def test_what_cannot_be_taken_apart_is_refused_by_name(name: str) -> None:
 def test_whatever_else_goes_along_padded_tokens_is_refused_by_name() -> None:
     model = model_of("BertModel")
     states = {"encoder_hidden_states": torch.ones(2, 5, 16)}
-    with pytest.raises(UsageError, match="whether encoder_hidden_states, .* goes along the tokens"):
+    with pytest.raises(
+        UsageError, match=r"whether encoder_hidden_states, .* goes along the tokens"
+    ):
         attn.inspect_model(model, inputs=padded(left=True, **states))
 
 

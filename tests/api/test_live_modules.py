@@ -13,6 +13,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 import attncli as attn
+from attncli.errors import InputError, UsageError
 
 ASKED: dict[str, Callable[[Any], attn.Answer]] = {
     "rank_collapse": lambda model: attn.rank_collapse(model, random_tokens=8),
@@ -169,8 +170,52 @@ def test_a_tokenizer_comes_beside_it(training: PreTrainedModel) -> None:
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=raw, unk_token="[UNK]")
     report = attn.inspect_model(training, tokenizer=tokenizer, text="the dog barked at her")
     assert report.input["texts"][0]["tokens"] == 5
+    for ask in (attn.rank_collapse, attn.paths):
+        assert ask(training, tokenizer=tokenizer, text="the dog barked").input["texts"][0]["tokens"] == 3  # fmt: skip
     with pytest.raises(attn.AttnError, match="checkpoint brings its own"):
         attn.inspect_model("random:bert", tokenizer=tokenizer)
+
+
+@pytest.mark.parametrize("wrong", ["gpt2", len, lambda text: {"input_ids": [1]}])
+def test_what_is_no_tokenizer_is_refused_by_the_parameters_name(wrong: Any) -> None:
+    model = CONFIGS["bert"]()
+    for ask in (attn.inspect_model, attn.rank_collapse, attn.paths):
+        with pytest.raises(UsageError, match="`tokenizer` must be a tokenizer of transformers"):
+            ask(model, text="hello", tokenizer=wrong)
+        with pytest.raises(UsageError, match="`tokenizer` must be a tokenizer of transformers"):
+            ask(model, random_tokens=8, tokenizer=wrong)
+        with pytest.raises(InputError, match="came without a tokenizer: give `tokenizer` beside"):
+            ask(model, text="hello")
+
+
+def test_what_a_tokenizer_raises_is_told_of_the_model() -> None:
+    class Broken:
+        unk_token_id = 0
+
+        def __call__(self, *_: Any, **__: Any) -> Any:
+            raise KeyError("no such word")
+
+        def convert_ids_to_tokens(self, ids: Any) -> Any:
+            return ids
+
+    with pytest.raises(InputError, match="this BertForMaskedLM: text 1 cannot be tokenized"):
+        attn.inspect_model(CONFIGS["bert"](), text="hello", tokenizer=Broken())
+
+
+def test_a_sweep_takes_a_questions_name_or_function_and_names_of_models(tmp_path: Path) -> None:
+    model = CONFIGS["bert"]()
+    options: dict[str, Any] = {"into": tmp_path, "random_tokens": 8, "variants": "SAN"}
+    source = "random:gpt2?layers=1&width=16&heads=2"
+    reports = [attn.sweep(command, source, **options).rows for command in ("rank-collapse", "rank_collapse", attn.rank_collapse)]  # fmt: skip
+    assert reports[0]
+    assert reports == [reports[0]] * 3
+    for given in (model, [model], [source, model]):
+        with pytest.raises(UsageError, match="takes names, not a BertForMaskedLM"):
+            attn.sweep("rank-collapse", given, into=tmp_path)
+    with pytest.raises(UsageError, match="unknown command to sweep 'approximate'"):
+        attn.sweep(attn.approximate, source, into=tmp_path)
+    with pytest.raises(UsageError, match="the command of a sweep is one of"):
+        attn.sweep(3, source, into=tmp_path)  # type: ignore[arg-type]
 
 
 def test_what_is_no_model_is_refused_by_its_type() -> None:

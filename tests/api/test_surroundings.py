@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from threading import Barrier, Event, Thread
 from typing import Any
 
@@ -108,7 +109,7 @@ def test_weights_made_in_inference_mode_are_measured_and_left(name: str) -> None
 def test_weights_without_numbers_are_refused_by_name(name: str) -> None:
     with torch.device("meta"):
         model = model_of("GPT2LMHeadModel")
-    with pytest.raises(UsageError, match="transformer.wte.weight of this GPT2LMHeadModel is on torch's meta device"):  # fmt: skip
+    with pytest.raises(UsageError, match=r"transformer\.wte\.weight of this GPT2LMHeadModel is on torch's meta device"):  # fmt: skip
         ASKED[name](model)
 
 
@@ -175,7 +176,8 @@ def test_questions_of_several_threads_wait_for_one_another(shared: bool) -> None
         together.wait()
         return [ASKED[name](own).rows for _ in range(2)]
 
-    threads = [Asking(lambda name=name, own=model if shared else copy.deepcopy(model): ask(name, own)) for name in names]  # type: ignore[misc]  # fmt: skip
+    models = [model if shared else copy.deepcopy(model) for _ in names]
+    threads = [Asking(partial(ask, name, own)) for name, own in zip(names, models, strict=True)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -172,7 +172,6 @@ def test_no_torch_is_imported(minilm: Path) -> None:
         ({"metrics": ["qk_stabel_rank"]}, UsageError, "did you mean 'qk_stable_rank'"),
         ({"layers": [2]}, UsageError, "layers 0 … 1"),
         ({"heads": [-1]}, UsageError, "heads 0 … 3"),
-        ({"source": "random:bert"}, UsageError, "no files to read"),
         ({"source": "./nowhere"}, InputError, "there is no folder"),
         ({"source": "no/where", "offline": True}, InputError, "not in the cache"),
     ],

@@ -149,7 +149,9 @@ def refuse_other_heads(checkpoint: Checkpoint, texts: Sequence[ModelInput]) -> N
     if name not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values():
         raise InputError(f"`loss` needs a next-token model, and {name} is none: leave it out.")
     if any(WORDS not in text.kwargs for text in texts):
-        raise InputError(f"`loss` is of the next token, and `inputs` holds no {WORDS}: leave it out.")
+        raise InputError(
+            f"`loss` is of the next token, and `inputs` holds no {WORDS}: leave it out."
+        )
 
 
 def require_room(

@@ -11,6 +11,7 @@ from attncli.networks.spec import NetworkSpec
 from attncli.options.path_options import PathOptions
 from attncli.options.shared import NetworkOptions, RunOptions
 from attncli.records import Report
+from attncli.studies.heads.opened_weights import config_in_memory
 from attncli.studies.paths.synthetic.network_paths import count_paths
 
 
@@ -53,6 +54,9 @@ def sizes_of(source: Source, offline: bool) -> tuple[int, int, Mapping[str, obje
         return spec.layers, spec.heads, sources.identity(source)
     if source.kind == "random":
         return sizes_of_type(source.name, source.sizes)
+    if source.kind == "live":
+        own = config_in_memory(source.live.model, str(source.live))
+        return own.layers, own.heads, source.live.identity()
     from attncli.heads.configs import Config
     from attncli.models.files.local_folder import Fetching, local_folder
 

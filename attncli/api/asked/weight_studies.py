@@ -1,4 +1,4 @@
-"""`attn inspect-model --weights-only`: from the options to the study, without torch."""
+"""`attn inspect-model --weights-only`: from the options to the study, of files without torch."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -17,7 +17,12 @@ GROUP = "weights"
 
 
 def weights_study(
-    source: Source, metric: Sequence[str], heads: HeadOptions, offline: bool, others: Sequence[str]
+    source: Source,
+    metric: Sequence[str],
+    heads: HeadOptions,
+    offline: bool,
+    seed: int,
+    others: Sequence[str],
 ) -> "Callable[..., Report]":
     """`others`: names of options that are given and need a run."""
     from attncli.studies.heads.weights_only import weights_only
@@ -44,6 +49,7 @@ def weights_study(
         numbers("layers", heads.layers) or None,
         numbers("heads", heads.heads) or None,
         offline=offline,
+        seed=seed,
     )
 
 

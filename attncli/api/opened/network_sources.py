@@ -29,7 +29,7 @@ TAKES: Mapping[str, tuple[Kind, ...]] = {
     "rank_collapse": ("synthetic", "network", *MODELS),
     "paths": ("synthetic", "network", *MODELS),
     "inspect_model": ("maps", "pattern", "weights", "pickle", *MODELS),
-    "inspect_model(weights_only=True)": SAVED_MODELS,
+    "inspect_model(weights_only=True)": MODELS,
     "approximate(module=...)": SAVED_MODELS,
     "approximate(heads=...)": MODELS,
     "approximate(pattern=FILE)": ("pattern", "maps", "fit", "weights", *MODELS),

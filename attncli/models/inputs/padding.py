@@ -85,7 +85,7 @@ def cut(name: str, value: Any, of: str, mask: str, real: slice, length: int, tex
     """What goes along the same tokens, without those that are padding."""
     sizes = shape(value)
     of_decoder = name.startswith("decoder_")
-    if length not in sizes[1:] or of_decoder != (of in OF_DECODERS) or name.startswith(IMAGES) and of != IMAGES:  # fmt: skip
+    if length not in sizes[1:] or of_decoder != (of in OF_DECODERS) or (name.startswith(IMAGES) and of != IMAGES):  # fmt: skip
         return value
     if (name in (mask, of) or BESIDE.fullmatch(name)) and sizes[1] == length:
         return value[:, real]

@@ -6,7 +6,6 @@ import torch
 
 from attncli.models.inputs.texts import WORDS, ModelInput
 
-
 PLACES = "position_ids"
 """Which stay where they are, or nothing would have moved."""
 

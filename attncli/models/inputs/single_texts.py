@@ -60,7 +60,8 @@ def texts_in(model: PreTrainedModel, given: Given) -> int:
 def main_of(model: PreTrainedModel, tensors: Mapping[str, Tensor]) -> str:
     """What is read, rather than what says how."""
     named: Any = model.main_input_name
-    names = [*([named] if isinstance(named, str) else named), *ALONG_TOKENS, *tensors]
+    own: list[str] = [named] if isinstance(named, str) else list(named)
+    names = [*own, *ALONG_TOKENS, *tensors]
     return next(name for name in names if name in tensors)
 
 

@@ -133,7 +133,9 @@ def tokenizer_of(checkpoint: Checkpoint) -> Tokenizer:
     raise InputError(f"{folder} has no tokenizer: {ADVICE}.")
 
 
-def encode(folder: Path | str, tokenizer: Tokenizer, name: str, text: str, limit: int | None) -> Encoded:
+def encode(
+    folder: Path | str, tokenizer: Tokenizer, name: str, text: str, limit: int | None
+) -> Encoded:
     """One text, refused where the tokenizer makes nothing of it.
 
     transformers builds a tokenizer of five special tokens out of a vocabulary that it cannot read (rxnmapper's

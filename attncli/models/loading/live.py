@@ -61,6 +61,19 @@ def stored_state(model: nn.Module) -> dict[str, torch.Tensor]:
     return {name: tensor for name, tensor in model.state_dict().items() if name not in tied}
 
 
+def named_as_saved(model: PreTrainedModel) -> dict[str, torch.Tensor]:
+    """The same under the names that a checkpoint has for them, which code of a later day may have changed.
+
+    Of fused experts a checkpoint holds the parts, which would be copies: they stay as they are.
+    """
+    from transformers.core_model_loading import revert_weight_conversion
+
+    state = stored_state(model)
+    fused = {name: tensor for name, tensor in state.items() if tensor.ndim > 2}
+    others = {name: tensor for name, tensor in state.items() if name not in fused}
+    return {**fused, **revert_weight_conversion(model, others)}
+
+
 def live_model(
     module: object, tokenizer: Any = None, inputs: Any = None, own: bool = False
 ) -> LiveModel:

@@ -80,7 +80,8 @@ def ordinary_tensors(model: nn.Module) -> Iterator[None]:
     with ExitStack() as stack:
         copies: dict[torch.Tensor, torch.Tensor] = {}
         for module in model.modules():
-            for held in (module._parameters, module._buffers):
+            both: tuple[dict[str, Any], ...] = (module._parameters, module._buffers)
+            for held in both:
                 for name, tensor in held.items():
                     if tensor is not None and tensor.is_inference():
                         stack.callback(held.__setitem__, name, tensor)

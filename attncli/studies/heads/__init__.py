@@ -11,6 +11,7 @@ head_metrics  which metrics are measured
 head_views    how it is shown
 model_heads   a model while it runs
 saved_maps    maps in a file
+opened_weights  whose weights they are
 length_sweep  how a model's numbers move with the length of the text
 weights_only  heads without an input
 """

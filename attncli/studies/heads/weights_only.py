@@ -1,6 +1,6 @@
 """`attn inspect-model MODEL --weights-only`: what every head compares and moves, from its weights alone.
 
-Nothing is run and no model is built: tensors are read from the safetensors files one head at a time.
+Nothing is run: tensors are read one head at a time, of a saved model from its safetensors files, without building it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,17 +11,15 @@ import numpy as np
 
 from attncli.errors import Unresolved, UsageError, unknown_name
 from attncli.heads.census import Census, census
-from attncli.heads.configs import Config
 from attncli.heads.head_products import NORMALISED, HeadProducts, head_products
 from attncli.maths.matrices.factored import Factored
 from attncli.metrics.weights import SCALE_FREE, WEIGHTS, definition, product_of
-from attncli.models.files.local_folder import Fetching, Local, local_folder
-from attncli.models.files.stored_tensors import Tensors
 from attncli.models.sources import Source
 from attncli.records import NOT_APPLICABLE, Definition, Report, Row, View
 from attncli.studies import Progress, no_progress
 from attncli.studies.heads.chosen_heads import part
 from attncli.studies.heads.judged.weight_findings import findings, headline
+from attncli.studies.heads.opened_weights import OpenedWeights, opened_weights
 from attncli.studies.statistics import summary_row
 
 NULL = "random weights"
@@ -49,11 +47,12 @@ def weights_only(
     heads: Sequence[int] | None = None,
     progress: Progress = no_progress,
     offline: bool = False,
+    seed: int = 0,
 ) -> Report:
     """The report; without metrics all of them, without layers and heads all that there are."""
     names = checked(metrics)
-    local = located(source, offline)
-    config, tensors = Config.read(local.folder), Tensors(local.folder)
+    opened = opened_weights(source, offline, seed)
+    config, tensors = opened.config, opened.tensors
     counts = census(config.said, tensors.places)
     chosen_layers = chosen("layer", layers, config.layers)
     chosen_heads = chosen("head", heads, config.heads)
@@ -69,11 +68,11 @@ def weights_only(
         headline=headline(config.kind, part(total, config.layers * config.heads), rows, nulls),
         rows=(*rows, *nulls, *census_rows(counts)),
         metrics={name: definition(name) for name in names} | CENSUS,
-        source=described(local, config, tensors, counts),
+        source=described(opened, counts),
         input={"layers": chosen_layers, "heads": chosen_heads},
         views=tuple(views(names)),
         findings=tuple(findings(rows, nulls, counts)),
-        warnings=tuple(warnings(local, config)),
+        warnings=tuple(warnings(opened)),
     )
 
 
@@ -83,12 +82,6 @@ def checked(metrics: Sequence[str]) -> list[str]:
         if name not in WEIGHTS.names():
             raise unknown_name(WEIGHTS.kind, name, WEIGHTS.names())
     return list(dict.fromkeys(metrics)) or WEIGHTS.names()
-
-
-def located(source: Source | str | Path, offline: bool) -> Local:
-    """A path is a folder, whatever it looks like; text is SOURCE."""
-    named = str(source.absolute()) if isinstance(source, Path) else source
-    return local_folder(named, Fetching(offline=offline))
 
 
 def chosen(what: str, wanted: Sequence[int] | None, count: int) -> list[int]:
@@ -151,10 +144,11 @@ def census_rows(counts: Census) -> Iterator[Row]:
         yield Row(name, value, CENSUS[name].unit, note=note, keys={"of": "model"})
 
 
-def described(local: Local, config: Config, tensors: Tensors, counts: Census) -> dict[str, Any]:
+def described(opened: OpenedWeights, counts: Census) -> dict[str, Any]:
     """Which model, and the hash of the tensors that were read."""
+    config, tensors = opened.config, opened.tensors
     return {
-        **local.described(),
+        **opened.identity,
         "model_type": config.kind,
         "dtype_of_file": sorted({tensors.dtype(name) for name in tensors.read_from}),
         "weight_sha256_of_tensors_read": tensors.sha256(),
@@ -173,7 +167,8 @@ def views(names: Sequence[str]) -> Iterator[View]:
     yield View("Findings", "about", (), findings="what the weights say")
 
 
-def warnings(local: Local, config: Config) -> Iterator[str]:
-    yield from local.source.warnings
+def warnings(opened: OpenedWeights) -> Iterator[str]:
+    config = opened.config
+    yield from opened.warnings
     if config.family.rotary and not config.family.qk_norm:
         yield f"qk metrics are {AT_OFFSET_0}."

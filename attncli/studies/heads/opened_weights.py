@@ -1,0 +1,71 @@
+"""Whose weights are looked at: a saved model's, from its files without torch, or those of a model in memory."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from attncli.errors import UsageError
+from attncli.heads.configs import Config
+from attncli.models.files.local_folder import Fetching, local_folder
+from attncli.models.files.stored_tensors import Tensors
+from attncli.models.sources import Source, parse
+
+
+class OpenedWeights(NamedTuple):
+    """Where single heads are read from."""
+
+    config: Config
+    tensors: Tensors
+    identity: Mapping[str, Any]
+    """For the report."""
+    warnings: tuple[str, ...] = ()
+
+
+def opened_weights(source: Source | str | Path, offline: bool, seed: int) -> OpenedWeights:
+    """A path is a folder, whatever it looks like; text is SOURCE."""
+    named = parse(str(source.absolute())) if isinstance(source, Path) else source
+    named = parse(named) if isinstance(named, str) else named
+    if named.kind == "live":
+        refuse_to_run(named.live.model, str(named.live), named.live.inputs)
+        return in_memory(named.live.model, str(named.live), named.live.identity())
+    if named.kind == "random":
+        from attncli.models.loading.load import load
+        from attncli.models.loading.load_options import LoadOptions
+
+        made = load(named, LoadOptions(seed=seed))
+        return in_memory(made.model, str(named), made.identity, made.warnings)
+    local = local_folder(named, Fetching(offline=offline))
+    return OpenedWeights(
+        Config.read(local.folder), Tensors(local.folder), local.described(), local.source.warnings
+    )
+
+
+def in_memory(
+    model: Any, name: str, identity: Mapping[str, Any], warnings: tuple[str, ...] = ()
+) -> OpenedWeights:
+    """By the config and the names of tensors that a checkpoint of it would have."""
+    from attncli.heads.held_tensors import HeldTensors
+    from attncli.models.loading.live import named_as_saved
+
+    tensors = HeldTensors(name, named_as_saved(model))
+    return OpenedWeights(config_in_memory(model, name), tensors, identity, warnings)
+
+
+def refuse_to_run(model: Any, name: str, inputs: Any) -> None:
+    """What has no type of transformers is known by running it alone; inputs are for a run."""
+    from attncli.watching.stacks.held_modules import HeldModule
+
+    if isinstance(model, HeldModule):
+        raise UsageError(
+            f"`weights_only` finds heads by the names that a type of transformers has for them, and {name} is none: leave it "
+            "out.",
+            idle=["weights_only"],
+        )
+    if inputs is not None:
+        raise UsageError("`weights_only` and `inputs` exclude each other: leave one out.", rivals=["weights_only", "inputs"])  # fmt: skip
+
+
+def config_in_memory(model: Any, name: str) -> Config:
+    """As it would be read from a checkpoint."""
+    return Config.of(Path(name), json.loads(model.config.to_json_string()))

@@ -64,6 +64,13 @@ def test_other_questions_read_inputs_too(ask: Any) -> None:
     given = ask(model, inputs=padded(left=False))
     named = ask(model, token_ids=["3,5,7", "2,4,6,8,10"])
     assert given.rows == named.rows
+    marked = {"input_ids": IDS[:1], "attention_mask": torch.ones(1, 5)}
+    if ask is attn.paths:  # which repeats the last token where nothing goes along the tokens
+        heard = [
+            [(row.metric, row.value) for row in ask(model, sensitivity=True, **each).rows]
+            for each in ({"inputs": marked}, {"token_ids": "3,5,7,9,11"})
+        ]
+        assert heard[0] == heard[1]
     with pytest.raises(UsageError, match="`inputs` goes with a live module"):
         ask("random:gpt2", inputs=IDS)
     with pytest.raises(UsageError, match="`token_ids` and `inputs` exclude"):

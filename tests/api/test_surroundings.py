@@ -83,7 +83,7 @@ def test_maps_and_trainings_too(around: str) -> None:
 
     def asked() -> list[Any]:
         trained = attn.rank_collapse(task="circle", train_steps=3, recurrence=5, seeds=1, width=4)
-        return [attn.measure(maps, "attention").rows, trained.rows]
+        return [attn.measure(maps, "attention,spectra").rows, trained.rows]
 
     plain = asked()
     with WITHIN[around]():
@@ -103,6 +103,24 @@ def test_weights_made_in_inference_mode_are_measured_and_left(name: str) -> None
     assert ASKED[name](made).rows == ASKED[name](model).rows
     assert {each: id(weight) for each, weight in made.named_parameters(remove_duplicate=False)} == before  # fmt: skip
     assert attn.inspect_model(made, inputs=inputs).rows == attn.inspect_model(model, token_ids="1,2,3").rows  # fmt: skip
+
+
+class Clamping(nn.Module):
+    """Changes in place what it is given, as nothing may outside inference mode that was made in it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x.clamp_(-1, 1)
+        found: torch.Tensor = self.attention(x, x, x)[0]
+        return found
+
+
+def test_inputs_made_in_inference_mode_are_tensors_as_ever() -> None:
+    with torch.inference_mode():
+        assert attn.inspect_model(Clamping(), inputs=torch.randn(1, 4, 8)).rows
 
 
 @pytest.mark.parametrize("name", ASKED)
@@ -139,6 +157,22 @@ def test_a_model_is_taken_out_of_what_it_is_wrapped_in(name: str, how: str) -> N
     plain, found = ASKED[name](model), ASKED[name](WRAPPED[how](copy.deepcopy(model)))
     assert found.rows == plain.rows
     assert found.source["class"] == "GPT2LMHeadModel"
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_no_code_of_a_compiler_runs(name: str) -> None:
+    """Of a model that has no head: what is compiled is what is run to look at it."""
+    model, compiled_graphs = model_of("BertModel"), []
+
+    def backend(graph: Any, _: Any) -> Any:
+        compiled_graphs.append(graph)
+        return graph.forward
+
+    model.compile(backend=backend)
+    assert ASKED[name](model).rows
+    assert not compiled_graphs
+    model(torch.tensor([[1, 2, 3]]))
+    assert compiled_graphs  # it is compiled as ever afterwards
 
 
 def test_another_module_too() -> None:

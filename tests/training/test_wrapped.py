@@ -171,6 +171,15 @@ def test_a_module_of_ones_own_is_watched_by_its_arguments() -> None:
     same_numbers(numbers(monitor.report), {(r.metric, r.layer, r.head): r.value for r in rows})
 
 
+def test_a_probe_of_arguments_is_read_without_its_padding() -> None:
+    model, ids = llama(), PROBE[0]
+    alone = attn.Monitor(model, probe=[ids], metrics=METRICS)
+    padded = {"input_ids": torch.tensor([[*ids, 1, 1]]), "attention_mask": torch.tensor([[1] * len(ids) + [0, 0]])}  # fmt: skip
+    assert numbers(attn.Monitor(model, probe=padded, metrics=METRICS).report) == numbers(alone.report)  # fmt: skip
+    with pytest.raises(UsageError, match="attention_mask of `probe` leaves out tokens between"):
+        attn.Monitor(model, probe={**padded, "attention_mask": torch.tensor([[0, 1, 0] + [1] * (len(ids) - 1)])})  # fmt: skip
+
+
 @pytest.mark.slow
 def test_two_processes_of_torchrun_find_what_one_finds(tmp_path: Path) -> None:
     """With copies of a model, and with parts of one."""

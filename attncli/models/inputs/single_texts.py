@@ -13,6 +13,8 @@ from attncli.models.text_configs import text_config
 
 IDS = ("input_ids", "decoder_input_ids")
 POSITIONS = "position_ids"
+OTHER_ENDS = ("bos_token_id", "eos_token_id", "sep_token_id")
+"""Where one of these is the padding token too, a text may begin or end in it."""
 NEVER_BY_TEXT = ("cache_position",)
 ADVICE = "give a list with a batch of one for each text"
 
@@ -68,13 +70,17 @@ def main_of(model: PreTrainedModel, tensors: Mapping[str, Tensor]) -> str:
 def refuse_hidden_batch(
     model: PreTrainedModel, main: str, tensors: Mapping[str, Tensor], usual: Mapping[str, Tensor]
 ) -> None:
-    """Several texts of a model whose first axis is no axis of texts: packed patches, codebooks of a sound."""
-    several = [name for name, each in tensors.items() if name in usual and len(usual[name]) == 1 < len(each)]  # fmt: skip
-    if main in IDS and len(tensors[main]) != len(usual[main]):
+    """Several texts of a model whose first axis is no axis of texts: packed patches, codebooks of a sound, frames.
+
+    What stands beside it once for each text says how many there are; without that, another length than usual may be two.
+    """
+    counts = {name: len(each) for name, each in tensors.items() if name in usual and len(usual[name]) == 1}  # fmt: skip
+    several = [name for name, count in counts.items() if count > 1]
+    if len(tensors[main]) != len(usual[main]) and (main in IDS or not counts):
         several.append(main)
     if several:
         raise UsageError(
-            f"`inputs` holds several texts at once: {several[0]} of {type(model).__name__} has the shape "
+            f"`inputs` may hold several texts at once: {several[0]} of {type(model).__name__} has the shape "
             f"{tuple(tensors[several[0]].shape)}, and {main} no axis of texts to take them apart by: {ADVICE}."
         )
 
@@ -97,12 +103,18 @@ def row_of(name: str, value: Any, row: int, count: int) -> Any:
 def refuse_unmarked_padding(model: PreTrainedModel, given: Given) -> None:
     """Rows of one length that begin or end in padding, and no mask that says so."""
     said = vars(text_config(model.config))
-    pad = said.get("pad_token_id")
-    others = {said.get(name) for name in ("bos_token_id", "eos_token_id", "sep_token_id")}
+    pad, named = said.get("pad_token_id"), [said.get(name) for name in OTHER_ENDS]
+    others = {each for one in named for each in (one if isinstance(one, list) else [one])}
     for name in IDS:
         ids = given.get(name)
         masked = any(mask in given and name in inputs for mask, inputs in PADDING.items())
-        if pad is None or pad in others or masked or not isinstance(ids, Tensor) or ids.ndim != 2:
+        if (
+            not isinstance(pad, int)
+            or pad in others
+            or masked
+            or not isinstance(ids, Tensor)
+            or ids.ndim != 2
+        ):
             continue
         begins, ends = (ids[:, side] == pad for side in (0, -1))
         if bool(ends.any()) or bool(begins.any() and not begins.all()):

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from attncli.errors import UsageError
+from attncli.models.inputs.padding import without_padding
 from attncli.models.inputs.texts import WORDS, ModelInput, inputs_of, words
 from attncli.models.inputs.token_ranges import longest
 from attncli.models.inputs.tokenizing import Encoded, shown
@@ -140,12 +141,14 @@ def is_texts(probe: Any) -> bool:
 
 
 def given(model: nn.Module, kwargs: Mapping[str, Tensor]) -> ModelInput:
-    """Arguments as they are, a batch of one."""
+    """Arguments as they are, a batch of one; padding is no text."""
     device = next((each.device for each in model.parameters()), torch.device("cpu"))
     placed = {name: each.to(device) for name, each in kwargs.items()}
     several = [name for name, each in placed.items() if each.dim() and len(each) != 1]
     if several:
         raise UsageError(f"`probe` must hold a batch of one, and {several[0]} has {len(placed[several[0]])} items.")  # fmt: skip
+    if isinstance(model, PreTrainedModel):
+        placed = without_padding(model, placed, "`probe`")
     main = placed.get(WORDS, next(iter(placed.values())))
     return ModelInput("probe", "arguments", placed, main.shape[1] if main.dim() > 1 else 1)
 

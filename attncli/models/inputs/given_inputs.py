@@ -67,7 +67,7 @@ def in_torch(value: Any, device: torch.device) -> Any:
         if len(set(map(len, value))) > 1:
             raise UsageError(
                 "`inputs` holds lists of several lengths under one name: give a list of texts, or what the tokenizer returns "
-                "with `padding=True, return_tensors='pt'`."
+                "with padding=True and return_tensors='pt'."
             )
         return torch.tensor(value, device=device)
     return value

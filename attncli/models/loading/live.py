@@ -104,7 +104,7 @@ def refuse_without_numbers(module: nn.Module) -> None:
     if any(isinstance(each, FSDPModule) for each in module.modules()):
         raise UsageError(
             f"the weights of this {name} lie in parts on several processes (FSDP): save a checkpoint and ask that, or "
-            "watch the training with `attncli.Monitor`."
+            "watch the training with attncli.Monitor."
         )
     without = [each for each, tensor in module.named_parameters() if tensor.is_meta]
     if without:

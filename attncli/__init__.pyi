@@ -129,6 +129,7 @@ def approximate(
     seed: int | None = None,
     seeds: int = 2,
     save_module: str | PathLike[str] | None = None,
+    patterns: Any = None,
     progress: bool | Callable[[int, int, str], None] | None = None,
     pictures: bool = False,
 ) -> Answer:

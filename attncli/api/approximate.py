@@ -1,16 +1,19 @@
 """The question of `attn approximate`."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from attncli.api.asked.rank_head_studies import (
     FitTaskOptions,
+    changed,
     rank_head_study,
     refuse_fits_and_tasks,
 )
 from attncli.api.question import How, question
 from attncli.api.rehearsal import before_the_work
-from attncli.errors import UsageError, unknown_name
+from attncli.errors import UsageError, parameters, unknown_name
 from attncli.options.completion import completion
 from attncli.options.declared import Option
 from attncli.options.model_options import InputOptions
@@ -32,7 +35,7 @@ FREE, EMBEDDINGS = "free", "embeddings"
 """What inputs are made of."""
 
 
-@question(own=("save_module",))
+@question(own=("save_module",), plural={"patterns": "pattern"})
 def approximate(
     *,
     patterns: PatternOptions,
@@ -120,6 +123,9 @@ def approximate(
     refuse_contradictions(
         module, heads, sweep, frontier, verify, decide or None, how.save_module, search, task.task
     )
+    refuse_other_inputs(inputs, module)
+    if timing and (decide or any((task.task, module, heads, sweep, frontier, verify))):
+        raise UsageError("`timing` is of a plain run's methods: leave it out.", idle=["timing"])
     refuse_fits_and_tasks(task, training, patterns, [search, precision, texts])
     if task.task is not None:
         study = rank_head_study(task, training, patterns.length, run)
@@ -127,6 +133,8 @@ def approximate(
         trained: Report = study(progress=how.progress)
         return trained
     if verify is not None:
+        made = replace(search, allow_unmet=False)
+        refuse_beside_a_file([patterns, made, precision, texts, run], offline)
         before_the_work()
         return excused(runs.verified(verify, how), search)
     request = request_of(patterns, search, precision)
@@ -155,19 +163,33 @@ def excused(report: Report, search: SearchOptions) -> Report:
     return report.with_verdicts(()) if search.allow_unmet else report
 
 
-def real_inputs_of(
-    inputs: str, module: str | None, head: "Head | None", offline: bool
-) -> "RealInputs | None":
-    """The model whose tokens are to be tried, loaded when the free inputs are known."""
+def refuse_beside_a_file(groups: Sequence[Any], offline: bool) -> None:
+    """A saved fit says itself what was asked of it."""
+    idle = [name for group in groups for name in changed(group)] + ["offline"] * offline
+    if idle:
+        raise UsageError(
+            f"{parameters(idle)} says what is to be made: `verify` measures what was, leave it out.",
+            idle=idle,
+            because=["verify"],
+        )
+
+
+def refuse_other_inputs(inputs: str, module: str | None) -> None:
     if inputs not in (FREE, EMBEDDINGS):
         raise unknown_name("inputs", inputs, (FREE, EMBEDDINGS))
-    if inputs == FREE:
-        return None
-    if module is None or head is None:
+    if inputs != FREE and module is None:
         raise UsageError(
             "`inputs='embeddings'` goes with `module='MODEL:0.HEAD'`.",
             idle=["inputs"],
         )
+
+
+def real_inputs_of(
+    inputs: str, module: str | None, head: "Head | None", offline: bool
+) -> "RealInputs | None":
+    """The model whose tokens are to be tried, loaded when the free inputs are known."""
+    if inputs == FREE or module is None or head is None:
+        return None
     from attncli.api.asked.real_tokens import real_tokens
 
     return real_tokens(module, head, offline)

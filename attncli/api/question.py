@@ -22,7 +22,7 @@ from attncli.api.progress import doing_of, progress_bar
 from attncli.errors import UsageError
 from attncli.gates import Condition
 from attncli.models.sources import Source
-from attncli.options.declared import Argument
+from attncli.options.declared import Argument, Option
 from attncli.options.groups import flat_parameters, gathered
 from attncli.records import Report
 from attncli.studies import Progress, no_progress
@@ -32,6 +32,7 @@ Say = Callable[[str], None]
 
 SOURCE = "source"
 """What a question is about, where it is about a model, a network or maps."""
+NO_PLURALS: Mapping[str, str] = {}
 OF_PYTHON = ("progress", "pictures")
 """Keywords that the command line says in other ways."""
 
@@ -71,12 +72,17 @@ class How:
     """What sets options of runs that are started for the answer; None: what sets those of this process."""
 
 
-def question(own: Sequence[str] = ()) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Make the front door of a function with option groups; `own`: further keywords that only Python has."""
+def question(
+    own: Sequence[str] = (), plural: Mapping[str, str] = NO_PLURALS
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make the front door of a function with option groups.
+
+    `own`: further keywords that only Python has; `plural`: second names, of keywords that often have several values.
+    """
 
     def front_door(asked: Callable[..., Any]) -> Callable[..., Any]:
         parameters = list(flat_parameters(asked))
-        signature = in_python(parameters, own)
+        signature = in_python(parameters, [*own, *plural])
 
         @functools.wraps(asked)
         def ask(*args: Any, **keywords: Any) -> Any:
@@ -84,6 +90,8 @@ def question(own: Sequence[str] = ()) -> Callable[[Callable[..., Any]], Callable
             bound.apply_defaults()
             values = dict(bound.arguments)
             apart = {name: values.pop(name) for name in (*own, *OF_PYTHON)}
+            for name, usual in plural.items():
+                take_plural(values, name, usual)
             options = {p.name: converted(p, values[p.name]) for p in parameters if p.name != SOURCE}
             with ExitStack() as around:
                 around.enter_context(one_blas_thread())
@@ -114,6 +122,16 @@ def question(own: Sequence[str] = ()) -> Callable[[Callable[..., Any]], Callable
         return ask
 
     return front_door
+
+
+def take_plural(values: dict[str, Any], plural: str, usual: str) -> None:
+    """The value under its usual name."""
+    given = values.pop(plural)
+    if given is None:
+        return
+    if not isinstance(values[usual], tuple) or values[usual]:
+        raise UsageError(f"`{usual}` and `{plural}` are the same: leave one out.")
+    values[usual] = given
 
 
 def in_python(parameters: Sequence[inspect.Parameter], own: Sequence[str]) -> inspect.Signature:
@@ -153,8 +171,13 @@ def converted(parameter: inspect.Parameter, value: Any) -> Any:
     empty = value is None or (isinstance(value, tuple) and not value)
     if empty and (parameter.default is None or parameter.default == []):
         return [] if parameter.default == [] else None
+    given = value
+    for one in said:
+        named = isinstance(value, bytes | Mapping) and not hasattr(value, "shape")
+        if isinstance(one, Option) and one.in_words and not named:
+            given = one.in_words(value)
     for one in kinds:
-        found = as_kind(one, value)
+        found = as_kind(one, given)
         if found is not None:
             return found
     names = " or ".join(WORDS.get(one, "a list of texts") for one in kinds if one is not type(None))
@@ -185,7 +208,9 @@ def as_kind(kind: Any, value: Any) -> Any:
 
 
 def operator_index(value: Any) -> int | None:
-    """Whole numbers of any library, and nothing that would be rounded."""
+    """Whole numbers of any library, and nothing that would be rounded; True and False are none."""
+    if isinstance(value, bool):
+        return None
     try:
         return value.__index__()  # type: ignore[no-any-return]
     except (AttributeError, TypeError):
@@ -194,20 +219,24 @@ def operator_index(value: Any) -> int | None:
 
 def as_text(value: Any) -> str | None:
     """Texts, paths, and numbers, as one would type them."""
-    if isinstance(value, str | os.PathLike):
+    if isinstance(value, str):
+        return value
+    if isinstance(value, os.PathLike):
         return str(os.fspath(value))
     number = operator_index(value)
     return None if number is None else str(number)
 
 
-def as_texts(value: Any) -> list[Any] | None:
-    """One value or several; what is no text, such as a matrix among patterns, stays as it is."""
+def as_texts(value: Any) -> list[str] | None:
+    """One value or several, where each of them is one that could be typed."""
     single = as_text(value)
     if single is not None:
         return [single]
-    if not isinstance(value, Iterable) or hasattr(value, "shape"):
-        return [value] if hasattr(value, "shape") else None
-    return [each if (text := as_text(each)) is None else text for each in value]
+    several = value.tolist() if hasattr(value, "tolist") else value
+    if not isinstance(several, Iterable) or isinstance(several, bytes | Mapping):
+        return None
+    texts = [as_text(each) for each in several]
+    return None if None in texts else [text for text in texts if text is not None]
 
 
 @contextmanager

@@ -28,27 +28,33 @@ FIRST_EXAMPLES = 5
 HELP_ALL = "--help-all"
 
 
-class Command(TyperCommand):
-    """A command whose help is laid out here, and which takes the defaults that apply to it."""
+class Helped:
+    """What is laid out here, and has --help-all as it has --help; where that shows no more, it is not listed."""
+
+    help_all: Any
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        own: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        if not hasattr(self, "help_all"):
+            self.help_all = help_all_like(own[-1], hidden=not has_many(self))
+        return [*own, self.help_all]
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        refuse_repeats(self, ctx, args)
+        found: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
+        return found
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        formatter.write(page(self, ctx))
+
+
+class Command(Helped, TyperCommand):
+    """A command, which takes the defaults that apply to it."""
 
     def invoke(self, ctx: Any) -> Any:
         from attncli.cli.config.defaults import run_with_defaults
 
         return run_with_defaults(ctx, super().invoke)
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        refuse_repeats(self, ctx, args)
-        return super().parse_args(ctx, args)
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """With --help-all, which is an option as --help is."""
-        own = super().get_params(ctx)
-        if not hasattr(self, "help_all"):
-            self.help_all = help_all_like(own[-1], hidden=not has_many(self))
-        return [*own, self.help_all]
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        formatter.write(page(self, ctx))
 
 
 def help_all_like(help_option: Any, hidden: bool) -> Any:
@@ -66,15 +72,8 @@ def help_all_like(help_option: Any, hidden: bool) -> Any:
     return found
 
 
-class Group(TyperGroup):
-    """A group of commands, likewise."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        refuse_repeats(self, ctx, args)
-        return super().parse_args(ctx, args)
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        formatter.write(page(self, ctx))
+class Group(Helped, TyperGroup):
+    """A group of commands."""
 
 
 def refuse_repeats(command: Any, ctx: Any, args: list[str]) -> None:

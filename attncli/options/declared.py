@@ -5,8 +5,10 @@
 The name is the field's own: `tokens=` in Python, `--tokens` on the command line. Nothing here knows typer.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from os import PathLike
+from typing import Any
 
 Complete = Callable[[str], list[str]]
 
@@ -25,6 +27,8 @@ class Option:
     """The heading that help shows it under."""
     usual: bool
     """Whether most runs may want it: `--help` of a command of many options shows these alone, `--help-all` every one."""
+    in_words: Callable[[Any], Any] | None
+    """What only Python has, such as a matrix or a list of numbers, as the text or texts that mean it."""
 
     def __init__(
         self,
@@ -34,6 +38,7 @@ class Option:
         complete: Complete | None = None,
         panel: str | None = None,
         usual: bool = False,
+        in_words: Callable[[Any], Any] | None = None,
     ) -> None:
         said = {
             "flags": flags,
@@ -42,6 +47,7 @@ class Option:
             "complete": complete,
             "panel": panel,
             "usual": usual,
+            "in_words": in_words,
         }
         for name, value in said.items():
             object.__setattr__(self, name, value)
@@ -56,3 +62,24 @@ class Argument:
     complete: Complete | None = None
     takes_reports: bool = False
     """Whether in Python a report at hand may stand in the place of its file."""
+
+
+def rows_of_numbers(value: Any) -> Any:
+    """`[1, 2, 3]`, an array or a tensor is one text, `1,2,3`; a list of such, or a matrix, is several."""
+    if isinstance(value, str | PathLike) or not isinstance(value, Iterable):
+        return value
+    plain = value.tolist() if hasattr(value, "tolist") else list(value)
+    if not isinstance(plain, list):
+        return value
+    if plain and all(map(is_whole, plain)):
+        return ",".join(str(int(each)) for each in plain)
+    return [rows_of_numbers(each) for each in plain]
+
+
+def is_whole(value: Any) -> bool:
+    """A whole number of any library; True and False are none."""
+    return (
+        hasattr(value, "__index__")
+        and not isinstance(value, bool)
+        and not getattr(value, "shape", ())
+    )

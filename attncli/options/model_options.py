@@ -10,7 +10,7 @@ from attncli.models.sources import WORDS
 from attncli.models.sources import Source as Named
 from attncli.networks.variants import Switches, with_mlp_norm, without_norms
 from attncli.options.completion import complete_source
-from attncli.options.declared import Argument, Option
+from attncli.options.declared import Argument, Option, rows_of_numbers
 from attncli.options.shared import NetworkOptions, RunOptions, variant_option
 from attncli.processes.launch import launch
 
@@ -178,6 +178,7 @@ class InputOptions:
         input_option(
             metavar="ID,ID,…|@FILE",
             help="Instead of a text, without a tokenizer. A file has JSON lists, or one text's ids in each line. Repeatable.",
+            in_words=rows_of_numbers,
         ),
     ] = field(default_factory=list)
     random_tokens: Annotated[

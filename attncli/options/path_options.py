@@ -5,7 +5,7 @@ from typing import Annotated
 
 from attncli.errors import UsageError, parameters, unknown_name
 from attncli.options.completion import complete_metric
-from attncli.options.declared import Option
+from attncli.options.declared import Option, rows_of_numbers
 from attncli.options.shared import separated
 
 HEAD, STEPS = "head", "steps"
@@ -42,6 +42,7 @@ class PathOptions:
         Option(
             metavar="N,N,…",
             help="One path: for each layer a head from 1 on, or 0 = its skip. Repeatable.",
+            in_words=rows_of_numbers,
         ),
     ] = None
     sample: Annotated[

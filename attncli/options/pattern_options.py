@@ -1,7 +1,9 @@
 """The options of `attn approximate`, and what they mean: patterns, methods, a request."""
 
+import os
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from attncli.errors import UsageError, unknown_name
 from attncli.options.completion import completion
@@ -13,6 +15,22 @@ if TYPE_CHECKING:
     from attncli.fits import FitRequest
 
 DEFAULT_PATTERN, DEFAULT_LENGTH = "random:k=4,weights=dirichlet", 256
+
+
+def matrices_by_name(value: Any) -> Any:
+    """Matrices of numpy, scipy, torch or pandas, alone or among texts, each as a name that carries it."""
+    if isinstance(value, str | os.PathLike):
+        return value
+    alone = hasattr(value, "shape") and len(value.shape) != 1
+    several = [value] if alone else list(value) if isinstance(value, Iterable) else []
+    if any(isinstance(each, list | tuple) for each in several):
+        raise UsageError("`pattern`: give a matrix as an array, such as numpy.array(…).")
+    if not any(getattr(each, "shape", ()) for each in several):
+        return several or value
+    from attncli.patterns._matrices import named
+
+    return named(several)
+
 
 complete_pattern = completion(Registry("pattern", "attncli.patterns").names)
 complete_method = completion(lambda: ["auto", *Registry("method", "attncli.fits").names()])
@@ -31,6 +49,7 @@ class PatternOptions:
             help="Of `attn list patterns`; a sum such as global:2+window:3; a matrix in a file (.npy .npz .mtx .csv "
             ".safetensors); a head on the --text, as in ./model:0.3:top=4. Repeatable. "
             f"[default: {DEFAULT_PATTERN}]",
+            in_words=matrices_by_name,
         ),
     ] = field(default_factory=list)
     length: Annotated[

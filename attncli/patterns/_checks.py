@@ -22,7 +22,7 @@ def affordable_file(path: Path, numbers: int) -> None:
         )
 
 
-def from_dense(path: Path, matrix: Any) -> csr_array:
+def from_dense(path: Path | str, matrix: Any) -> csr_array:
     """A dense array as sparse; NaN counts as nonzero and is found later."""
     array = np.asarray(matrix)
     if array.ndim != 2:
@@ -36,7 +36,7 @@ def from_dense(path: Path, matrix: Any) -> csr_array:
     return csr_array(array.astype(np.float64))
 
 
-def without_duplicates(path: Path, matrix: Any) -> csr_array:
+def without_duplicates(path: Path | str, matrix: Any) -> csr_array:
     """Refuse a matrix that gives the same entry twice: adding and replacing would both be guesses."""
     pairs = coo_array(matrix)
     if np.iscomplexobj(pairs.data):
@@ -54,7 +54,7 @@ def without_duplicates(path: Path, matrix: Any) -> csr_array:
     return csr_array(coo_array((pairs.data.astype(np.float64), (rows, columns)), pairs.shape))
 
 
-def check_shape(path: Path, shape: tuple[int, int], length: int | None) -> None:
+def check_shape(path: Path | str, shape: tuple[int, int], length: int | None) -> None:
     if shape[0] != shape[1] or shape[0] == 0:
         raise InputError(
             f"{path} is {shape[0]} × {shape[1]}: a pattern is a square matrix [query, key]."
@@ -66,7 +66,7 @@ def check_shape(path: Path, shape: tuple[int, int], length: int | None) -> None:
         )
 
 
-def check_numbers(path: Path, pattern: csr_array) -> None:
+def check_numbers(path: Path | str, pattern: csr_array) -> None:
     """NaN, infinite and negative weights, with their place."""
     bad = ~np.isfinite(pattern.data) | (pattern.data < 0)
     if bad.any():

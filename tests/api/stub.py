@@ -45,6 +45,7 @@ OWN = {
     "tokenizer": "Any",
     "save_module": "str | PathLike[str] | None",
     "pattern": "Any",
+    "patterns": "Any",
     "old": "str | PathLike[str] | Report",
     "new": "str | PathLike[str] | Report",
 }

@@ -62,7 +62,7 @@ def test_the_set_of_options_is_the_golden_file() -> None:
 
 @each_command
 def test_help_is_help(path: tuple[str, ...], command: Any) -> None:
-    for flag in ("--help", "-h"):
+    for flag in ("--help", "-h", "--help-all"):
         outcome = attn(*path, flag)
         assert (outcome.code, outcome.err) == (0, "")
         assert outcome.out.startswith(f"Usage: {' '.join(['attn', *path])} ")

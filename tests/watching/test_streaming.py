@@ -14,7 +14,10 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import eager_mask
 
+import attncli as attn
 from attncli.errors import InputError
+from attncli.models.random.dummy_inputs import example_inputs
+from attncli.models.random.random_models import build
 from attncli.watching import Site, Strip, prove, streaming
 from attncli.watching.strips import masks as masks_module
 from attncli.watching.strips.interface import precise, visible_keys
@@ -36,6 +39,7 @@ def whole_maps(model: Any, inputs: Any, memory: int = EVERYTHING) -> dict[Site, 
         full = strip.weights.new_zeros((*strip.weights.shape[:3], strip.keys))
         full[..., strip.first_key : strip.first_key + strip.weights.shape[3]] = strip.weights
         assert strip.first_query == sum(part.shape[2] for part in strips[site])
+        assert strip.visible is None or strip.visible.shape[-2:] == strip.weights.shape[-2:]
         strips[site].append(full)
 
     with torch.no_grad(), streaming(model, observe, memory):
@@ -92,6 +96,39 @@ def test_every_tiny_model_is_proved(name: str) -> None:
         assert set(proof.sites) == proof.causal
     elif not model.config.is_encoder_decoder:
         assert not proof.causal
+
+
+@pytest.mark.parametrize("kind", ["layoutlm", "markuplm", "switch_transformers", "mpnet", "t5"])
+@pytest.mark.parametrize("memory", [ONE_ROW, EVERYTHING])
+def test_one_row_of_a_mask_is_for_all_queries(kind: str, memory: int) -> None:
+    """Some models give a mask of [batch, 1, 1, key], also where it hides nothing."""
+    model = build(kind, {"tiny": 1}, 0)
+    given = example_inputs(model, 12)
+    maps = whole_maps(model, given, memory)
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        outputs = model(**given, output_attentions=True)
+    theirs = outputs.get("attentions") or outputs.encoder_attentions
+    ours = [
+        maps[site]
+        for site in sorted(maps, key=str)
+        if site.kind == "self" and "decoder" not in site.stack
+    ]
+    assert len(ours) == len(theirs)
+    for own, wanted in zip(ours, theirs, strict=True):
+        assert (own - wanted[0]).abs().max() < 1e-6
+
+
+def test_a_share_of_one_row_of_a_mask_is_no_more_than_one() -> None:
+    report = attn.inspect_model(
+        "random:layoutlm?tiny", random_tokens=12, metric="sink,sink_max,previous_token"
+    )
+    shares = [
+        row.value or 0.0
+        for row in report.rows
+        if row.metric in ("sink", "sink_max") and row.head is not None
+    ]
+    assert 0.0 < max(shares) <= 1.0
 
 
 def test_strips_of_bfloat16_models_are_float32() -> None:

@@ -19,6 +19,7 @@ from attncli.options.pattern_options import DrawOptions, PatternOptions, SearchO
 from attncli.options.size_ranges import parse_range, parse_sweep
 from attncli.patterns import build
 from attncli.patterns._heads import model_head
+from attncli.patterns._matrices import GivenMatrix
 from attncli.records import Report
 from attncli.studies import Progress
 from attncli.studies.approximate.least_sizes.frontier import frontier as frontier_study
@@ -135,9 +136,10 @@ def on_head(
 def refuse_maps_of_other_lengths(patterns: PatternOptions, sweep: str | None) -> None:
     """A sweep over the length needs patterns that have every length."""
     for text in patterns.chosen if sweep else ():
-        if model_head(text) is not None:
+        own = "what was given" if isinstance(text, GivenMatrix) else "its text"
+        if model_head(text) is not None or isinstance(text, GivenMatrix):
             raise UsageError(
-                f"`sweep`: {text} is as long as its text; leave one of them out.",
+                f"`sweep`: {text} is as long as {own}; leave one of them out.",
                 rivals=["sweep", "pattern"],
             )
 

@@ -32,11 +32,15 @@ class ChosenPatterns:
 
         from attncli.patterns import build
         from attncli.patterns._checks import check_rows
+        from attncli.patterns._matrices import GivenMatrix
         from attncli.patterns._pattern_files import is_file
         from attncli.patterns._sparse import row_normalised
 
-        targets = {}
+        targets: dict[str, csr_array] = {}
         for index, text in enumerate(self.options.chosen):
+            if isinstance(text, GivenMatrix):
+                targets[text] = row_normalised(text.checked(self.options.length, causal))
+                continue
             if text in self.maps:
                 check_rows(text, self.maps[text], causal)
                 targets[text] = row_normalised(self.maps[text])
@@ -48,10 +52,11 @@ class ChosenPatterns:
         return targets
 
     def noted(self, report: "Report") -> "Report":
-        """The report with the models that patterns were taken from."""
-        if not self.models:
-            return report
-        input = {**report.input, "models": self.models}
+        """The report with the models and matrices that patterns were taken from."""
+        from attncli.patterns._matrices import described
+
+        said = {"models": self.models, "matrices": described(self.options.chosen)}
+        input = {**report.input, **{key: value for key, value in said.items() if value}}
         return replace(report, input=input, warnings=(*self.warnings, *report.warnings))
 
 

@@ -35,16 +35,20 @@ class Factored:
 
     @cached_property
     def core(self) -> Array:
-        """right^T left [thin, thin], whose nonzero eigenvalues are those of the product."""
-        core: Array = self.right.T @ self.left
+        """right^T left [thin, thin], whose nonzero eigenvalues are those of the product; or that, where it is the smaller."""
+        thin = self.left.shape[1] <= self.wide
+        core: Array = self.right.T @ self.left if thin else self.left @ self.right.T
         return core
 
     @cached_property
     def eigenvalues(self) -> Eigenvalues:
-        """Of the core, those below its rounding left out: their signs would be chance."""
+        """Of the core, those below its rounding left out: their signs would be chance. No more than the product's rank."""
         values = np.linalg.eigvals(self.core).astype(np.complex128)
         scale = np.linalg.norm(self.left) * np.linalg.norm(self.right)
-        resolved: Eigenvalues = values[np.abs(values) > np.finfo(np.float64).eps * scale]
+        rounding = np.finfo(np.float64).eps * scale
+        rank = int((self.singular_values > rounding).sum())
+        largest = values[np.argsort(-np.abs(values), kind="stable")[:rank]]
+        resolved: Eigenvalues = largest[np.abs(largest) > rounding]
         return resolved
 
     @cached_property

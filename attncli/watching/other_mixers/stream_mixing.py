@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 from attncli.watching.other_mixers.left_out import LeftOut
 from attncli.watching.stacks.stream_places import taken
-from attncli.watching.strips.softmax_calls import PRODUCTS
+from attncli.watching.strips.products import PRODUCTS
 from attncli.watching.wrapping import around_forwards
 
 

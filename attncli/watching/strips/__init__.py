@@ -4,6 +4,8 @@ attention_sites     which attention is which: stack, layer, kind
 masks               masks that are evaluated a strip of rows at a time
 softmax_inputs      what the softmax was given, where the very tensor that it gave is handed on
 interface           models on transformers' attention interface: strips of their own eager function
+products            the functions that weigh values by a map
+mixed_maps          maps that are mixed between their softmax and the values: refused
 softmax_calls       all others: their softmax or sdpa calls, one layer at a time
 split_heads         heads that are divided over processes, put together again
 differential        attention whose maps are one softmax less a part of another

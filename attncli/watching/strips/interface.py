@@ -185,6 +185,8 @@ class EagerCall(NamedTuple):
         keywords = {name: self.cut(value, start, stop) for name, value in self.keywords.items()}
         follows_keys = any(cut is not self.keywords[name] for name, cut in keywords.items())
         visible = visible_keys(mask, self.keys)
+        if visible is not None:  # a mask may have one row, for all queries
+            visible = visible.expand(-1, -1, min(stop, self.queries) - start, -1)
         first, last = (0, self.keys) if follows_keys else span(visible, self.keys)
         key, value = self.key[:, :, first:last], self.value[:, :, first:last]
         mask = None if mask is None else mask[..., first:last]

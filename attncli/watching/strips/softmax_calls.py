@@ -21,20 +21,10 @@ from attncli.watching.attention_calls import UNCHANGED, name_of, tensors_in
 from attncli.watching.stacks.held_modules import HeldModule
 from attncli.watching.strips.attention_sites import ATTENDS
 from attncli.watching.strips.interface import MapSides, Strip, in_rounds, precise, rows_within
+from attncli.watching.strips.mixed_maps import MixedMaps
+from attncli.watching.strips.products import PRODUCTS
 from attncli.watching.strips.softmax_inputs import SOFTMAX
 
-PRODUCTS = {
-    torch.matmul,
-    Tensor.matmul,
-    Tensor.__matmul__,
-    Tensor.__rmatmul__,
-    torch.bmm,
-    Tensor.bmm,
-    torch.baddbmm,
-    Tensor.baddbmm,
-    torch.einsum,
-    torch.functional.einsum,
-}
 MASKING = {torch.masked_fill, Tensor.masked_fill}
 
 HIDDEN = 5000.0
@@ -83,6 +73,7 @@ class Watcher(TorchFunctionMode):
         """Modules whose softmax never met values, though something was made of it: their attention was not seen."""
         self.attended: set[nn.Module] = set()
         """Modules whose attention was seen, here or on the interface: beside it a softmax may be idle."""
+        self.mixed = MixedMaps(model)
         self.silent = False
         """Whether what runs is not to be looked at."""
         seen = model.attending if isinstance(model, HeldModule) else frozenset[nn.Module]()
@@ -94,6 +85,7 @@ class Watcher(TorchFunctionMode):
 
     def restart(self) -> None:
         """A new forward pass begins."""
+        self.mixed.there = False
         self.unclaimed = []
         self.attended = set()
 
@@ -152,6 +144,8 @@ class Watcher(TorchFunctionMode):
                 args = (kwargs.pop("input"),)
             return self.softmax(func, args, kwargs)
         result = func(*args, **kwargs)
+        if self.mixed.there:
+            self.mixed.follow(func, args, result)
         self.follow(func, args, kwargs, result)
         return result
 
@@ -192,6 +186,7 @@ class Watcher(TorchFunctionMode):
                 found = self.pending.pop(number)
                 strip = whole(found.weights, found.visible, found.scores)
                 self.keys[-1].add(strip.keys)
+                self.mixed.begin(found.module, found.weights, result)
                 self.hand_on_whole(strip)
             elif isinstance(result, Tensor) and name_of(func) in UNCHANGED:
                 self.mark(result, number)

@@ -2,6 +2,7 @@
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -113,3 +114,22 @@ def test_every_metric_says_what_it_measures() -> None:
     for name in NAMES:
         assert product_of(name) == name.partition("_")[0]
         assert definition(name).definition
+
+
+@pytest.mark.parametrize(("wide", "thin"), [(12, 6), (10, 10), (6, 12), (4, 20)])
+@pytest.mark.parametrize("deficient", [False, True])
+def test_eigenvalues_that_are_zero_are_not_counted(wide: int, thin: int, deficient: bool) -> None:
+    """In 40 digits; a head may be wider than the stream, or have fewer dimensions than it says."""
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        left, right = rng.normal(size=(2, wide, thin)).astype(np.float32).astype(float)
+        if deficient:
+            rank = 1 + seed % (min(wide, thin) - 1)
+            left = rng.integers(-3, 4, (wide, rank)) @ rng.integers(-3, 4, (rank, thin)) / 16.0
+        with mpmath.workdps(40):
+            values = mpmath.eig(mpmath.matrix(left.tolist()) * mpmath.matrix(right.tolist()).T)[0]
+            nonzero = [each for each in values if abs(each) > max(map(abs, values)) * 1e-20]
+        expected = sum(each.real > 0 for each in nonzero) / len(nonzero)
+        product = Factored(left, right)
+        assert len(product.eigenvalues) == len(nonzero)
+        assert of("qk_positive_share", product) == pytest.approx(expected)

@@ -1,0 +1,87 @@
+"""Patterns that Python gives as matrices: numpy, scipy sparse, torch or pandas, each under a name for the report."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+
+from attncli.errors import InputError, UsageError
+from attncli.patterns._checks import (
+    check_numbers,
+    check_rows,
+    check_shape,
+    from_dense,
+    without_duplicates,
+)
+
+NAME = "matrix"
+
+
+class GivenMatrix(str):
+    """The name of a matrix, which goes wherever the text of a pattern goes, and the matrix itself."""
+
+    weights: csr_array
+
+    def checked(self, length: int | None, causal: bool) -> csr_array:
+        check_shape(self, self.weights.shape, length)
+        check_rows(self, self.weights, causal)
+        return self.weights
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """For the report: another matrix under the same name is told apart."""
+        digest = hashlib.sha256()
+        for part in (self.weights.indptr, self.weights.indices, self.weights.data):
+            digest.update(part.astype(part.dtype.newbyteorder("<")).tobytes())
+        return {"shape": list(self.weights.shape), "sha256": digest.hexdigest()}
+
+
+def named(patterns: Sequence[Any]) -> list[str]:
+    """The patterns as texts: `matrix`, or `matrix 1`, `matrix 2` … where several are none."""
+    several = sum(not isinstance(each, str) for each in patterns) > 1
+    found: list[str] = []
+    for each in patterns:
+        if isinstance(each, str):
+            found.append(each)
+            continue
+        count = 1 + sum(isinstance(one, GivenMatrix) for one in found)
+        found.append(given_matrix(f"{NAME} {count}" if several else NAME, each))
+    return found
+
+
+def given_matrix(name: str, value: Any) -> GivenMatrix:
+    result = GivenMatrix(name)
+    result.weights = sparse(name, value)
+    check_numbers(name, result.weights)
+    result.weights.eliminate_zeros()
+    result.weights.sort_indices()
+    return result
+
+
+def sparse(name: str, value: Any) -> csr_array:
+    """float64, with every stored weight once; what is no array of numbers is refused."""
+    if issparse(value):
+        return without_duplicates(name, value)
+    if not hasattr(value, "shape"):
+        raise UsageError(
+            f"`pattern` must be names or matrices, not {value!r:.80}: give a matrix as an array."
+        )
+    if hasattr(value, "detach"):
+        return from_dense(name, of_torch(name, value))
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise InputError(f"{name} has masked entries: say what stands there, as .filled(0) does.")
+    return from_dense(name, value)
+
+
+def of_torch(name: str, tensor: Any) -> Any:
+    """Its numbers in a type that numpy has too."""
+    if tensor.is_meta:
+        raise InputError(f"{name} is on the meta device: it has no numbers.")
+    dense = tensor.detach().to_dense().cpu()
+    return (dense.double() if dense.is_floating_point() else dense).numpy()
+
+
+def described(patterns: Iterable[str]) -> dict[str, Any]:
+    return {str(each): each.described for each in patterns if isinstance(each, GivenMatrix)}

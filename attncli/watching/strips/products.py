@@ -1,0 +1,17 @@
+"""The products that weigh values by a map."""
+
+import torch
+from torch import Tensor
+
+PRODUCTS = {
+    torch.matmul,
+    Tensor.matmul,
+    Tensor.__matmul__,
+    Tensor.__rmatmul__,
+    torch.bmm,
+    Tensor.bmm,
+    torch.baddbmm,
+    Tensor.baddbmm,
+    torch.einsum,
+    torch.functional.einsum,
+}

@@ -1,0 +1,163 @@
+"""What only Python has: matrices as patterns, numbers as token ids and paths; each the same as its words."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+import torch
+
+import attncli as attn
+from attncli.errors import AttnError, UsageError
+
+LENGTH = 8
+MATRIX = np.roll(np.eye(LENGTH), 1, axis=1) + 0.5 * np.eye(LENGTH)
+
+FORMS: dict[str, Callable[[np.ndarray], Any]] = {
+    "numpy": lambda a: a,
+    "float16": lambda a: a.astype(np.float16),
+    "columns first": np.asfortranarray,
+    "every second of a larger one": lambda a: np.repeat(np.repeat(a, 2, 0), 2, 1)[::2, ::2],
+    "np.matrix": np.matrix,
+    "pandas": pd.DataFrame,
+    "torch": torch.from_numpy,
+    "bfloat16": lambda a: torch.from_numpy(a).bfloat16(),
+    "with gradients": lambda a: torch.from_numpy(a).requires_grad_(),
+    "sparse torch": lambda a: torch.from_numpy(a).to_sparse(),
+    **{
+        f"scipy {form}": lambda a, form=form: sp.coo_array(a).asformat(form)
+        for form in ("csr", "csc", "coo", "lil", "dok", "dia", "bsr")
+    },
+}
+
+
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # of np.matrix
+@pytest.mark.parametrize("form", FORMS)
+def test_a_matrix_is_the_pattern_that_its_file_is(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("m.npy", MATRIX)
+    kept = MATRIX.copy()
+    own = attn.approximate(pattern=FORMS[form](MATRIX), width=3)
+    file = attn.approximate(pattern="m.npy", width=3)
+    assert [row.value for row in own.rows] == [row.value for row in file.rows]
+    assert {row.keys["pattern"] for row in own.rows} == {"matrix"}
+    assert own.input["patterns"] == ["matrix"]
+    assert (kept == MATRIX).all()
+
+
+def test_matrices_stand_among_names() -> None:
+    """As the first example of the guide has it, under either name of the keyword."""
+    report = attn.approximate(patterns=["window:3", np.eye(64)], length=64)
+    assert report.rows == attn.approximate(pattern=["window:3", np.eye(64)], length=64).rows
+    assert report.input["patterns"] == ["window:3", "matrix"]
+    several = attn.approximate(pattern=[MATRIX, "previous", MATRIX.T], length=LENGTH, width=4)
+    assert several.input["patterns"] == ["matrix 1", "previous", "matrix 2"]
+    digests = {each["sha256"] for each in several.input["matrices"].values()}
+    assert len(digests) == 2
+    assert attn.approximate(pattern=np.array(["window:3"]), length=9).input["patterns"] == [
+        "window:3"
+    ]
+
+
+@pytest.mark.parametrize("way", [{}, {"decide": True}, {"frontier": "2:3"}])
+def test_a_matrix_answers_every_question_that_its_file_does(
+    way: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("m.npy", MATRIX)
+    own, file = (attn.approximate(pattern=p, **way) for p in (MATRIX, "m.npy"))
+    assert [row.value for row in own.rows] == [row.value for row in file.rows]
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (np.eye(4) * np.nan, "not finite"),
+        (-np.eye(4), "negative"),
+        (np.zeros((4, 4)), "row 0 has no weight"),
+        (np.ones((3, 4)), "3 × 4"),
+        (np.ones((2, 4, 4)), r"shape \(2, 4, 4\)"),
+        (np.eye(4) * 1j, "complex128"),
+        (torch.eye(4) * 1j, "complex64"),
+        (torch.eye(4, device="meta"), "no numbers"),
+        (np.eye(4).astype(object), "object"),
+        (np.ma.masked_less(np.eye(4), 0.5), "masked"),
+        (sp.coo_array(([1.0, 1.0, 1.0], ([0, 0, 1], [1, 1, 0]))), "entry"),
+        (np.eye(4).tolist(), "give a matrix as an array"),
+        ([np.eye(4), None], "names or matrices"),
+        (np.ones(4), "`pattern` must be"),
+        (np.eye(5), "`length` says 4"),
+    ],
+)
+def test_what_is_no_pattern_is_refused_in_a_sentence(value: Any, said: str) -> None:
+    with pytest.raises(AttnError, match=said):
+        attn.approximate(pattern=value, length=4)
+
+
+def test_a_matrix_has_one_length() -> None:
+    with pytest.raises(UsageError, match="leave one of them out"):
+        attn.approximate(pattern=np.eye(4), sweep="length=4:8")
+    with pytest.raises(UsageError, match="are the same"):
+        attn.approximate(pattern="window:3", patterns=np.eye(4))
+
+
+IDS = [5, 6, 7, 8, 9]
+
+
+def one_by_one() -> Iterator[int]:
+    yield from IDS
+
+
+@pytest.mark.parametrize(
+    "given",
+    [IDS, tuple(IDS), range(5, 10), np.array(IDS), torch.tensor(IDS), pd.Series(IDS), [IDS],
+     torch.tensor([IDS]), one_by_one, ["5,6,7,8,9"], [np.int64(i) for i in IDS]],
+    ids=range(11),
+)  # fmt: skip
+def test_a_list_of_ids_is_one_text(given: Any) -> None:
+    ids = given() if callable(given) else given
+    own = attn.inspect_model("random:gpt2?layers=1&tiny", token_ids=ids, metric="sink")
+    said = attn.inspect_model("random:gpt2?layers=1&tiny", token_ids="5,6,7,8,9", metric="sink")
+    assert own.rows == said.rows
+    assert own.input == said.input
+
+
+def test_rows_of_ids_are_texts_and_rows_of_steps_are_paths() -> None:
+    source = "random:gpt2?layers=2&tiny"
+    two = attn.inspect_model(source, token_ids=np.array([[1, 2, 3], [4, 5, 6]]), metric="sink")
+    said = attn.inspect_model(source, token_ids=["1,2,3", "4,5,6"], metric="sink")
+    assert (two.rows, two.input) == (said.rows, said.input)
+    one = attn.paths(source, random_tokens=5, path=[1, 0])
+    assert one.rows == attn.paths(source, random_tokens=5, path="1,0").rows
+
+
+@pytest.mark.parametrize("given", [True, [True], 1.5, [1.5], torch.tensor([1.5]), [[[1]]], [[]], {"a": 1}, b"12", [None]])  # fmt: skip
+def test_what_are_no_ids_is_refused_by_name(given: Any) -> None:
+    with pytest.raises(UsageError, match="`token_ids` must be"):
+        attn.inspect_model("random:gpt2?layers=1&tiny", token_ids=given)
+
+
+@pytest.mark.parametrize("given", [np.eye(3), [np.eye(3)], [None], {"sink": 1}, b"sink", True])
+def test_lists_of_texts_hold_texts(given: Any) -> None:
+    with pytest.raises(UsageError, match="`metric` must be a list of texts"):
+        attn.inspect_model("random:gpt2?layers=1&tiny", random_tokens=4, metric=given)
+
+
+BESIDE_A_FILE: dict[str, Any] = {
+    "pattern": "window:5", "length": 99, "width": 3, "causal": True, "method": "learned", "total_variation": 0.5,
+    "dtype": "float64", "text": "a b", "seed": 3, "inputs": "embeddings", "timing": True, "offline": True,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BESIDE_A_FILE)
+def test_a_saved_fit_is_measured_as_it_was_asked_for(name: str, tmp_path: Path) -> None:
+    """Words that would change nothing are refused, as they might be believed."""
+    file = tmp_path / "fit.safetensors"
+    attn.approximate(pattern="window:3", length=8, save_module=file)
+    with pytest.raises(UsageError, match=f"`{name}"):
+        attn.approximate(verify=file, **{name: BESIDE_A_FILE[name]})

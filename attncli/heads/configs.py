@@ -10,8 +10,7 @@ from typing import Any
 from attncli.errors import InputError, UsageError
 from attncli.heads.families import Family, family_of
 from attncli.maths.rotary import Rotary
-from attncli.models.files.folders import refuse_endless
-from attncli.stored.json_files import read_json
+from attncli.models.files.folders import refuse_endless, said_in
 
 LARGEST_SIZE = 2**31
 """Of anything that a config counts."""
@@ -31,7 +30,7 @@ class Config:
     def read(cls, folder: Path) -> "Config":
         """The folder's config.json, refused where its weights are not laid out as the family's are."""
         path = folder / "config.json"
-        return cls.of(path, read_json(path))
+        return cls.of(path, said_in(folder))
 
     @classmethod
     def of(cls, path: Path, said: Mapping[str, Any]) -> "Config":

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import torch
 
-from attncli.models.inputs.texts import WORDS, ModelInput
+from attncli.models.inputs.beside_words import WORDS
+from attncli.models.inputs.texts import ModelInput
 
 PLACES = "position_ids"
 """Which stay where they are, or nothing would have moved."""

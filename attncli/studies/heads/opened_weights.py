@@ -7,8 +7,11 @@ from typing import Any, NamedTuple
 
 from attncli.errors import UsageError
 from attncli.heads.configs import Config
+from attncli.heads.head_files import of_config, tensors_for
+from attncli.models.files.folders import refuse_quantised
 from attncli.models.files.local_folder import Fetching, local_folder
 from attncli.models.files.stored_tensors import Tensors
+from attncli.models.files.weight_files import unread_shards
 from attncli.models.sources import Source, parse
 
 
@@ -36,9 +39,9 @@ def opened_weights(source: Source | str | Path, offline: bool, seed: int) -> Ope
         made = load(named, LoadOptions(seed=seed))
         return in_memory(made.model, str(named), made.identity, made.warnings)
     local = local_folder(named, Fetching(offline=offline))
-    return OpenedWeights(
-        Config.read(local.folder), Tensors(local.folder), local.described(), local.source.warnings
-    )
+    config = Config.read(local.folder)
+    warnings = (*local.source.warnings, *filter(None, [unread_shards(local.folder)]))
+    return OpenedWeights(config, tensors_for(local.folder, config), local.described(), warnings)
 
 
 def in_memory(
@@ -48,8 +51,10 @@ def in_memory(
     from attncli.heads.held_tensors import HeldTensors
     from attncli.models.loading.live import named_as_saved
 
-    tensors = HeldTensors(name, named_as_saved(model))
-    return OpenedWeights(config_in_memory(model, name), tensors, identity, warnings)
+    config = config_in_memory(model, name)
+    refuse_quantised(Path(name), config.said)
+    tensors = of_config(HeldTensors(name, named_as_saved(model)), config)
+    return OpenedWeights(config, tensors, identity, warnings)
 
 
 def refuse_to_run(model: Any, name: str, inputs: Any) -> None:

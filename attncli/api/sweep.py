@@ -1,7 +1,6 @@
 """The question of `attn sweep`: how a number moves over many models."""
 
 import importlib
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from os import PathLike
@@ -10,8 +9,10 @@ from typing import Any, NamedTuple
 
 from attncli import gates
 from attncli.api.answers import Answer, answer
-from attncli.api.question import NO_CONFIGURATION, call_in_words, converted, parts_of, watched
-from attncli.api.swept.fingerprint import SOURCE, WRITTEN, Options
+from attncli.api.keyword_help import described
+from attncli.api.keywords import OF_PYTHON, SOURCE, converted, of_python, parts_of
+from attncli.api.question import NO_CONFIGURATION, call_in_words, watched
+from attncli.api.swept.fingerprint import WRITTEN, Options
 from attncli.api.swept.sweep_items import ENDING, finished, models, reports_in, steps
 from attncli.api.swept.sweep_runs import Judged, SweepPlan, run_all
 from attncli.errors import InputError, UsageError, unknown_name
@@ -44,17 +45,17 @@ class Swept(NamedTuple):
 
 def sweep(
     command: str | None = None,
-    model: Names = (),
+    model: Names | None = (),
     *,
-    glob: Names = (),
+    glob: Names | None = (),
     revisions: str | None = None,
     models_file: str | PathLike[str] | None = None,
-    into: str | PathLike[str] = DEFAULT_FOLDER,
+    into: str | PathLike[str] | None = DEFAULT_FOLDER,
     show: str | None = None,
     collect: str | PathLike[str] | None = None,
     engine: str | None = None,
-    engine_options: Names | Mapping[str, object] = (),
-    evict: bool = False,
+    engine_options: Names | Mapping[str, object] | None = (),
+    evict: bool | None = False,
     progress: bool | Progress | None = None,
     **options: Any,
 ) -> Answer:
@@ -63,23 +64,44 @@ def sweep(
     `attn.sweep("rank-collapse", ["./a", "./b"], engine="local:2", variants="SAN")`: the command, the models, and the
     command's own options as keywords. Keywords alone count: no configuration file, no environment.
     """
-    pairs = engine_options.items() if isinstance(engine_options, Mapping) else ()
-    written = [f"{name}={value}" for name, value in pairs] or listed(engine_options)
-    items = ItemOptions(
-        listed(model),
-        listed(glob),
-        revisions,
-        None if models_file is None else os.fspath(models_file),
-        os.fspath(into),
-        show,
-        None if collect is None else os.fspath(collect),
-    )
+    if isinstance(engine_options, Mapping):
+        engine_options = [f"{name}={value}" for name, value in engine_options.items()]
+    given = {
+        "command": command,
+        "model": model,
+        "glob": glob,
+        "revisions": revisions,
+        "models_file": models_file,
+        "into": into,
+        "show": show,
+        "collect": collect,
+        "engine": engine,
+        "engine_options": engine_options,
+        "evict": evict,
+        "progress": progress,
+    }
+    taken = {name: converted(KEYWORDS[name], value) for name, value in given.items()}
+    command, progress = taken.pop("command"), taken.pop("progress")
+    run = EngineOptions(*(taken.pop(name) for name in ("engine", "engine_options", "evict")))
+    items = ItemOptions(**taken)
     words, values = keywords_of(command, options) if command is not None else ((), {})
-    asked = SweepQuestion(command, words, lambda name: values, items, EngineOptions(engine, written, evict), NO_CONFIGURATION)  # fmt: skip
+    asked = SweepQuestion(command, words, lambda name: values, items, run, NO_CONFIGURATION)  # fmt: skip
     with watched(progress) as watch:
         found = swept(asked, (), watch)
     said = call_in_words("sweep", {"model": items.model, **options}, (command,))
     return answer(with_provenance(found.report, said))
+
+
+KEYWORDS = {
+    each.name: each
+    for each in (
+        of_python("command", str | None, None, "What is run on each model, such as rank-collapse."),
+        *group_parameters(ItemOptions),
+        *group_parameters(EngineOptions),
+        OF_PYTHON["progress"],
+    )
+}
+sweep.__doc__ = described(sweep.__doc__, KEYWORDS.values())
 
 
 class SweepQuestion(NamedTuple):
@@ -92,11 +114,6 @@ class SweepQuestion(NamedTuple):
     items: ItemOptions
     run: EngineOptions
     settings: Mapping[str, str]
-
-
-def listed(names: Any) -> list[str]:
-    one = isinstance(names, str | PathLike)
-    return [str(os.fspath(name)) for name in ([names] if one else names)]
 
 
 def keywords_of(command: str, given: Mapping[str, Any]) -> tuple[tuple[str, ...], dict[str, Any]]:

@@ -70,7 +70,7 @@ def test_labels_come_from_a_file(ending: str, tmp_path: Path) -> None:
     assert all(row["key_token"] == words[row["key"]] for row in pairs)
     labels.write_text(json.dumps(words[:3]) if ending == "json" else "\n".join(words[:3]) + "\n")
     outcome = attn("inspect-model", str(tmp_path / "m.npy"), "--labels", str(labels))
-    assert (outcome.code, outcome.err) == (2, "attn: there are 3 labels, and the maps have 7 tokens: give each token one.\n")  # fmt: skip
+    assert (outcome.code, outcome.err) == (2, "attn: --labels names 3 tokens, and the maps have 7 tokens: give each token a name.\n")  # fmt: skip
 
 
 def test_saved_maps_of_a_run_take_other_labels(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from attncli.api.opened.loaded_models import PROBE_TOKENS
 from attncli.api.rehearsal import before_the_work
-from attncli.errors import NoAttention, UsageError, parameters
+from attncli.errors import NoAttention, UsageError, said_of, with_article
 from attncli.limits import require_memory
 from attncli.models.inputs.texts import ModelInput, inputs_of
 from attncli.models.loading.body import body_of
@@ -114,7 +114,7 @@ def study_of(
     idle = [name for name, there in given.items() if there]
     if idle:
         raise UsageError(
-            f"{parameters(idle)} goes with a file of maps: {asked.source} is a model.",
+            f"{said_of(idle, 'goes', 'go')} with a file of maps: {asked.source} is a model.",
             idle=idle,
         )
     return model_study(asked, heads, model, inputs, say)
@@ -136,7 +136,7 @@ def maps_study(asked: Asked, heads: HeadOptions, others: Sequence[str], say: Say
     refused = [name for name, there in given.items() if there]
     if refused:
         raise UsageError(
-            f"{parameters(refused)} goes with a model: {asked.source} is a file of maps.",
+            f"{said_of(refused, 'goes', 'go')} with a model: {asked.source} is a file of maps.",
             idle=refused,
         )
     plan = asked.plan(heads)
@@ -339,7 +339,7 @@ def refuse_no_config(body: "PreTrainedModel") -> None:
     """What has none cannot be made anew."""
     if isinstance(body, HeldModule):
         raise UsageError(
-            f"`with_random_init` draws a model of transformers anew; how a {type(body).__name__} begins is not known: "
+            f"`with_random_init` draws a model of transformers anew; how {with_article(type(body).__name__)} begins is not known: "
             "inspect an untrained one beside it.",
             idle=["with_random_init"],
         )

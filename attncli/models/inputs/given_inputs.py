@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attncli.errors import InputError, UsageError
+from attncli.errors import InputError, UsageError, with_article
 from attncli.watching import Site, Strip, streaming
 from attncli.watching.proof import first_run
 from attncli.watching.stacks.held_modules import HeldModule
@@ -40,7 +40,7 @@ def keywords(module: nn.Module, text: Any) -> dict[str, Any]:
     named = dict(text) if isinstance(text, Mapping) else {}
     wrong = next((each for each in (*args, *named.values()) if not isinstance(each, PLAIN)), None)
     if wrong is not None or not any(isinstance(each, Tensor) for each in (*args, *named.values())):
-        raise UsageError(f"`inputs` holds a {type(text if wrong is None else wrong).__name__}: give {WRITE}.")  # fmt: skip
+        raise UsageError(f"`inputs` holds {with_article(type(text if wrong is None else wrong).__name__)}: give {WRITE}.")  # fmt: skip
     try:
         bound = inspect.signature(module.forward).bind(*args, **named)
     except TypeError as error:

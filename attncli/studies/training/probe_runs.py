@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from attncli.errors import UsageError
+from attncli.errors import UsageError, counted
 from attncli.models.inputs.texts import WORDS, ModelInput, inputs_of, words
 from attncli.models.inputs.token_ranges import longest
 from attncli.models.inputs.tokenizing import Encoded, shown
@@ -143,7 +143,7 @@ def given(model: nn.Module, kwargs: Mapping[str, Tensor]) -> ModelInput:
     placed = {name: each.to(device) for name, each in kwargs.items()}
     several = [name for name, each in placed.items() if each.dim() and len(each) != 1]
     if several:
-        raise UsageError(f"`probe` must hold a batch of one, and {several[0]} has {len(placed[several[0]])} items.")  # fmt: skip
+        raise UsageError(f"`probe` must hold a batch of one, and {several[0]} has {counted(len(placed[several[0]]), 'item')}.")  # fmt: skip
     main = placed.get(WORDS, next(iter(placed.values())))
     return ModelInput("probe", "arguments", placed, main.shape[1] if main.dim() > 1 else 1)
 

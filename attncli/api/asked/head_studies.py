@@ -123,7 +123,12 @@ def study_of(
 def maps_study(asked: Asked, heads: HeadOptions, others: Sequence[str], say: Say) -> Study:
     """What runs no model takes no options of models."""
     from attncli.api.opened.map_sources import map_file
-    from attncli.studies.heads.saved_maps import inspect_maps, names_in, small_maps_of
+    from attncli.studies.heads.saved_maps import (
+        inspect_maps,
+        names_in,
+        refuse_states_alone,
+        small_maps_of,
+    )
 
     given = {
         "with_random_init": asked.with_random_init,
@@ -144,6 +149,7 @@ def maps_study(asked: Asked, heads: HeadOptions, others: Sequence[str], say: Say
     file = map_file(asked.source, asked.batch, asked.labels)
     heads_there = {saved.site: saved.heads for saved in file.maps}
     refuse_absent(heads_there, plan)
+    refuse_states_alone(file, plan)
     small = small_maps_of(file, plan) if asked.for_page else None
     if not asked.draws_maps:
         return partial(inspect_maps, file, plan, small=small)

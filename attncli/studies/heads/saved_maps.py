@@ -5,7 +5,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
-from attncli.errors import InputError, counted
+from attncli.errors import InputError, UsageError, counted, few
 from attncli.metrics.attention._totals import FULL_ROW
 from attncli.records import Report, Row, Scalar
 from attncli.studies import Progress, no_progress
@@ -114,6 +114,16 @@ def chosen_in(file: MapFile, plan: HeadPlan, beyond: Beyond) -> Chosen:
     if beyond.of_heads is None or beyond.of_layers is None:
         return found
     return replace(found, of_layers=beyond.of_layers, of_heads=beyond.of_heads)
+
+
+def refuse_states_alone(file: MapFile, plan: HeadPlan) -> None:
+    """Where nothing is asked for but what neither the maps show nor the run has kept beside them."""
+    kept = {row.metric for row in kept_beyond(file).rows}
+    asked = plan.metrics
+    if asked.states and not (asked.heads or asked.pairs or kept & set(asked.states)):
+        raise UsageError(
+            f"{file.path} holds maps alone, and `metric` names what is told of states, {few(asked.states)}: ask the model itself."
+        )
 
 
 def kept_beyond(file: MapFile) -> Beyond:

@@ -10,8 +10,7 @@ from typing import Any
 from attncli.errors import InputError, UsageError
 from attncli.heads.families import Family, family_of
 from attncli.maths.rotary import Rotary
-from attncli.models.files.folders import refuse_endless
-from attncli.stored.json_files import read_json
+from attncli.models.files.folders import refuse_endless, said_in
 
 LARGEST_SIZE = 2**31
 """Of anything that a config counts."""
@@ -31,7 +30,7 @@ class Config:
     def read(cls, folder: Path) -> "Config":
         """The folder's config.json, refused where its weights are not laid out as the family's are."""
         path = folder / "config.json"
-        config = cls(path, said := read_json(path), family_of(str(path), said))
+        config = cls(path, said := said_in(folder), family_of(str(path), said))
         refuse_endless(str(path), said)
         config.refuse_other_layouts()
         return config

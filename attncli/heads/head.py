@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from attncli.errors import UsageError
 from attncli.heads.configs import Config
+from attncli.heads.head_files import tensors_for
 from attncli.heads.head_projections import (
     Array,
     Norm,
@@ -18,6 +19,7 @@ from attncli.heads.head_projections import (
 from attncli.maths.rotary import Rotary
 from attncli.models.files.local_folder import Fetching, Local, local_folder
 from attncli.models.files.stored_tensors import Tensors
+from attncli.models.files.weight_files import unread_shards
 
 SPEC = re.compile(r"(?P<model>.+):(?P<layer>\d{1,9})\.(?P<head>\d{1,9})")
 
@@ -69,7 +71,8 @@ def read_head(text: str, offline: bool = False) -> Head:
 
 def assembled(local: Local, config: Config, layer: int, head: int) -> Head:
     """All parts of the head, read and described."""
-    tensors, family, place = Tensors(local.folder), config.family, config.place(layer)
+    tensors, family = tensors_for(local.folder, config), config.family
+    place = config.place(layer)
     refuse_query_norm(tensors, place)
     key_head = head * config.key_heads // config.heads
     w_q, b_q = projection(tensors, config, place, "query", head)
@@ -94,7 +97,7 @@ def assembled(local: Local, config: Config, layer: int, head: int) -> Head:
             "dtype": tensors.dtype(weight(tensors, family.query, place)),
             "weights_sha256": digest.hexdigest(),
         },
-        warnings=local.source.warnings,
+        warnings=(*local.source.warnings, *filter(None, [unread_shards(local.folder)])),
     )
 
 

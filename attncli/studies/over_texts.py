@@ -4,15 +4,19 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
+from torch import nn
+
 from attncli.models.inputs.texts import ModelInput
 from attncli.processes.finished_parts import kept_as, no_keep
 from attncli.processes.sharing import own_share, shared_out
 from attncli.studies import Progress
+from attncli.watching.own_failures import failures_of
 
 R = TypeVar("R")
 
 
 def over_texts(
+    body: nn.Module,
     texts: Sequence[ModelInput],
     work: Callable[[int, ModelInput], R],
     identity: Mapping[str, Any],
@@ -21,12 +25,19 @@ def over_texts(
 ) -> list[R]:
     """`work` of every text and its place, in order; `what` tells this loop from others of the same study.
 
+    Where it fails on a text on which the body fails by itself, that is said.
+
     `made_of`: the types of this project that a result is made of, so that it can be kept until the report is there;
     None where a result is not all that the work leaves.
     """
+
+    def told(item: tuple[int, ModelInput]) -> R:
+        with failures_of(body, {item[1].name: item[1].kwargs}):
+            return work(*item)
+
     return shared_out(
         list(enumerate(texts)),
-        lambda item: work(*item),
+        told,
         partial(name_of, f"{what} {identity.get('weight_sha256')} {identity.get('dtype')}"),
         no_keep if made_of is None else kept_as(*made_of),
     )

@@ -6,6 +6,7 @@ wrapping         a function put around the forward of modules for a while
 attention_calls  which torch functions are attention
 stacks           the blocks of a model, found where its attention happens
 reruns           a model run under terms of ours: the same chance, float64, disturbed last bits
+own_failures     what a model's own code raises, told from errors of ours
 
 Its attention, as strips of rows that are handed on and dropped; the same for any architecture:
 

@@ -1,14 +1,13 @@
 """How many positions an image or a sound becomes: what the first block that attends is given."""
 
 from collections.abc import Mapping
-from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import nn
 
-from attncli.watching.proof import first_run
-from attncli.watching.reruns.float64 import in_float64
+from attncli.watching.own_failures import first_run
+from attncli.watching.reruns.float64 import precision_of
 from attncli.watching.stacks.blocks import block_lists
 from attncli.watching.stacks.probe import Call, Prober
 from attncli.watching.stacks.token_layout import as_tokens, batch_size
@@ -44,10 +43,9 @@ def positions(model: nn.Module, inputs: Mapping[str, Any]) -> int | None:
         for name, value in inputs.items()
     }
     prober.watch.mark(aliases)
-    float64 = next(model.parameters()).dtype == torch.float64
     try:
         with (
-            in_float64() if float64 else nullcontext(),
+            precision_of(model),
             torch.no_grad(),
             around_forwards(prober.names, prober.around),
             prober.watch,

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from attncli.errors import InputError, NoAttention
 from attncli.watching.capture import Stream, eager_everywhere, streaming
 from attncli.watching.other_mixers.left_out import LeftOut, left_out
+from attncli.watching.own_failures import first_run
 from attncli.watching.reruns.chance import same_chance
 from attncli.watching.strips.attention_sites import CROSS, NUMBER, Shape, Site
 from attncli.watching.strips.interface import ALIVE, Strip
@@ -28,9 +29,6 @@ DIFFERENCE: Mapping[torch.dtype, float] = {
 In float64 it is what the float32 softmax in the models' own code leaves; in half precision strips are more precise
 than the model.
 """
-
-LONGEST = 200
-"""Letters of what a library says."""
 
 ROWS_AT_A_TIME = 3
 """Of the short input, so that maps are really put together from strips."""
@@ -132,36 +130,6 @@ def refuse_broken_eager(model: nn.Module, as_set: list[Tensor], eager: list[Tens
 
 def has_nan(value: Tensor) -> bool:
     return bool(value.isnan().any())
-
-
-def first_run(
-    model: nn.Module,
-    inputs: Mapping[str, Any],
-    wrong: str = "with the sizes of its config",
-    advice: str = ": check its config.json",
-) -> Any:
-    """The model as it is; where its own code fails, its config and its weights do not go together, or what is `wrong`."""
-    try:
-        return model(**inputs)
-    except (
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        RuntimeError,
-        TypeError,
-        ValueError,
-    ) as error:
-        if out_of_memory(error):
-            raise
-        said = next(iter(str(error).splitlines()), "").rstrip(".:")[:LONGEST]
-        raise InputError(
-            f"{type(model).__name__} does not run {wrong} ({type(error).__name__}: {said}){advice}."
-        ) from error
-
-
-def out_of_memory(error: Exception) -> bool:
-    """Whether it is about the machine, not the model; on the CPU torch says so in words alone."""
-    return isinstance(error, torch.OutOfMemoryError) or "allocate" in str(error)
 
 
 def small_strips(model: nn.Module, inputs: Mapping[str, Any]) -> int:

@@ -136,6 +136,10 @@ def test_compare_asks_the_same(tmp_path: Path) -> None:
     gate = ("--baseline", paths[0], "--fail-on", "mean(sink):2s")
     assert attn("check", paths[1], *gate, "--family-wise", ".05").code == 1
     assert attn("check", paths[1], "--family-wise", ".05").code == 2
+    idle = attn(
+        "check", paths[1], "--baseline", paths[0], "--fail-on", "sink:5%", "--family-wise", ".05"
+    )
+    assert (idle.code, "limits in spreads" in idle.err) == (2, True)
 
 
 def test_a_check_of_a_file_is_corrected_too(

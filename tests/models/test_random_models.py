@@ -16,6 +16,7 @@ from attncli.models.random.size_words import resolved
 from attncli.models.random.tiny_configs import tiny_config
 from attncli.models.random.tiny_overrides import OVERRIDES
 from attncli.models.random.tiny_sizes import Units
+from attncli.models.sources import parse
 from attncli.watching.reruns.float64 import in_float64
 
 torch.set_num_threads(1)
@@ -255,3 +256,22 @@ def test_a_model_with_two_texts_is_fed_the_one_it_reads() -> None:
     assert outcome.code == 0, outcome.err
     stacks = {row["stack"] for row in json.loads(outcome.out)["rows"] if row.get("stack")}
     assert len(stacks) == 2
+
+
+@pytest.mark.parametrize(("size", "said"), [("1", ""), ("0", ""), ("-1", "std >= 0"), ("x", "is not a number")])  # fmt: skip
+def test_a_size_that_is_a_float_may_be_written_as_a_whole_number(size: str, said: str) -> None:
+    source = parse(f"random:bert?tiny&initializer_range={size}")
+    if said:
+        with pytest.raises(UsageError, match=said):
+            build(source.name, source.sizes, seed=0)
+    else:
+        assert build(source.name, source.sizes, seed=0).config.initializer_range == float(size)
+
+
+@pytest.mark.parametrize("more", ["", "tiny&"])
+def test_a_size_that_counts_is_never_cut_to_a_whole_number(more: str) -> None:
+    source = parse(f"random:bert?{more}layers=2.5")
+    with pytest.raises(UsageError, match=r"layers=2\.5 is not a whole number"):
+        build(source.name, source.sizes, seed=0)
+    whole = parse("random:bert?tiny&layers=2.0")
+    assert build(whole.name, whole.sizes, seed=0).config.num_hidden_layers == 2

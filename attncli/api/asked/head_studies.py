@@ -36,6 +36,7 @@ from attncli.watching import STRIP_MEMORY, Shape, Site, Strip, prove
 from attncli.watching.linear.linear_layers import LinearLayer, LinearLayers, linear_layers
 from attncli.watching.other_mixers.left_out import mixers_left_out
 from attncli.watching.other_mixers.mixers import mixers_of
+from attncli.watching.own_failures import failures_of
 from attncli.watching.stacks.blocks import stacks_without_attention, structure_of
 from attncli.watching.stacks.held_modules import HeldModule
 from attncli.writing.tensor_files import write_tensors
@@ -318,7 +319,7 @@ def proved(body: "PreTrainedModel", text: ModelInput | None = None) -> HeadSubje
         short, tokens = text.kwargs, text.tokens
     else:
         short = example_inputs(body, tokens)
-    with own_precision(body):
+    with failures_of(body, {"a short input": short}), own_precision(body):
         try:
             proof = prove(body, short)
         except NoAttention as reason:

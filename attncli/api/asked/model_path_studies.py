@@ -38,6 +38,7 @@ from attncli.studies.paths.trained_models.path_model_singles import (
 from attncli.studies.paths.trained_models.path_model_steps import METRICS as STEPS_METRICS
 from attncli.studies.paths.trained_models.path_model_steps import model_steps
 from attncli.watching import prove
+from attncli.watching.own_failures import failures_of
 from attncli.watching.stacks.blocks import find_stacks
 
 
@@ -135,8 +136,9 @@ def opened(
 def subject_of(checkpoint: Checkpoint, name: str | None) -> PathSubject:
     """The first stack, or the one that is named."""
     require_one_device(checkpoint.model, "following the paths of a stream")
-    with own_precision(checkpoint.body):
-        stacks = find_stacks(checkpoint.body, example_inputs(checkpoint.body, PROBE_TOKENS))
+    short = example_inputs(checkpoint.body, PROBE_TOKENS)
+    with failures_of(checkpoint.body, {"a short input": short}), own_precision(checkpoint.body):
+        stacks = find_stacks(checkpoint.body, short)
     named = {stack.name: stack for stack in stacks}
     if name is not None and name not in named:
         raise unknown_name("stack", name, named)

@@ -205,6 +205,7 @@ def examined(model: "PreTrainedModel") -> Examined:
     from attncli.models.random.short_inputs import short_inputs, short_streams
     from attncli.studies.model_runs import CollapseSubject, own_precision
     from attncli.surgery import examine
+    from attncli.watching.own_failures import failures_of
     from attncli.watching.proof import NOTHING_ATTENDS, prove
     from attncli.watching.traits import traits_of
 
@@ -212,7 +213,7 @@ def examined(model: "PreTrainedModel") -> Examined:
     with own_precision(body):
         short = short_inputs(body, PROBE_TOKENS)
         cut = short_streams(body, short, PROBE_TOKENS)
-        with cut.streams():
+        with failures_of(body, {"a short input": short}), cut.streams():
             try:
                 proof = prove(body, short)
             except NoAttention:

@@ -25,7 +25,7 @@ from attncli.maths.residuals.softmax import RESOLVED_BITS
 from attncli.maths.residuals.split import Split
 from attncli.watching.attention_calls import tensors_in
 from attncli.watching.capture import eager_everywhere
-from attncli.watching.proof import LONGEST, out_of_memory
+from attncli.watching.own_failures import LONGEST, out_of_memory
 from attncli.watching.stacks.blocks import Following, Stack, blocks_of
 from attncli.watching.stacks.stream_places import given, given_instead, replaced, taken
 from attncli.watching.wrapping import around_forwards

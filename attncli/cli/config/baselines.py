@@ -57,7 +57,13 @@ class BaselineOptions:
             raise UsageError(
                 "--baseline OLD.json and --fail-on METRIC:LIMIT go together: give both."
             )
-        return [parse_change(text) for text in self.fail_on]
+        changes = [parse_change(text) for text in self.fail_on]
+        if self.family_wise is not None and not any(change.unit == "s" for change in changes):
+            raise UsageError(
+                "--family-wise corrects limits in spreads, as in 'sink:2s', and no --fail-on has one: leave it out.",
+                idle=["family_wise"],
+            )
+        return changes
 
     def read(self) -> "Report | None":
         from attncli.reports import read

@@ -75,6 +75,8 @@ class Totals:
         self.period: int | None = None
         self.made = False
         """Whether the text was made to be measured on, and its tokens are known."""
+        self.others = False
+        """Whether queries or keys are others than the tokens of that text: patches of them, or more beside them."""
         self.repeating = False
         """All strips have come once, and come again for the spectrum alone."""
 
@@ -92,6 +94,7 @@ class Totals:
             return
         self.period = rows.period
         self.made = rows.ids is not None
+        self.others = rows.ids is not None and not len(rows.ids) == rows.queries == rows.keys
         self.scored = self.scored and rows.scores is not None
         for name, metric in self.functions.items():
             if nature(name).of == "rows" and self.possible(name):
@@ -276,6 +279,8 @@ class Totals:
             return "only a text that repeats itself shows this"
         if "made text" in needs and not self.made:
             return "only texts of tokens that attn makes show this"
+        if "made text" in needs and self.others:
+            return "its queries and keys are not the tokens of the text, one for each"
         return ""
 
     def missing(self, name: str) -> str:

@@ -16,19 +16,46 @@ MOST = (
 """Numbers that a config may ask for by their names: each is made in a loop, so a spoilt one would never end."""
 
 
+ADAPTER = ("adapter_config.json", "adapter_model.safetensors", "adapter_model.bin")
+"""What PEFT writes, alone or beside the base that it changes."""
+
+
+def said_in(folder: Path) -> dict[str, Any]:
+    """What config.json says; where there is none, what the folder holds instead."""
+    path = folder / "config.json"
+    if not path.is_file():
+        refuse_adapter(folder)
+        refuse_gguf(folder)
+        raise InputError(f"{folder} has no config.json: give the folder of a saved model.")
+    return read_json(path)
+
+
+def refuse_adapter(folder: Path) -> None:
+    """Weights that an adapter changes are not those of the model that was trained with it."""
+    found = next((name for name in ADAPTER if (folder / name).is_file()), None)
+    if found is not None:
+        raise InputError(
+            f"{folder} holds an adapter ({found}), which is not read: merge it into its base (PEFT's merge_and_unload), save "
+            "the model and give that folder."
+        )
+
+
+def refuse_changed_weights(folder: Path, said: Mapping[str, Any]) -> None:
+    """Tensors that are not yet the model's weights: an adapter is to be added, or numbers unpacked."""
+    refuse_adapter(folder)
+    refuse_quantised(folder / "config.json", said)
+
+
 def read_config(folder: Path) -> dict[str, Any]:
     """What config.json says, refused where it cannot name a model."""
     path = folder / "config.json"
-    if not path.is_file():
-        refuse_gguf(folder)
-        raise InputError(f"{folder} has no config.json: give the folder of a saved model.")
-    said = read_json(path)
+    said = said_in(folder)
     kind = said.get("model_type")
     if not isinstance(kind, str) or not kind:
         raise InputError(
             f'{path} names no model_type: add it by hand, as in "model_type": "bert", if you know it.'
         )
-    refuse_quantised(path, said)
+    refuse_changed_weights(folder, said)
     refuse_endless(str(path), said)
     refuse_odd_probabilities(path, said)
     return said

@@ -21,6 +21,7 @@ from attncli.models.sources import Source
 
 SMALL = (
     "config.json",
+    "adapter_config.json",
     "tokenizer.json",
     "tokenizer_config.json",
     "special_tokens_map.json",

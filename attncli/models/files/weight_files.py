@@ -40,6 +40,15 @@ def weight_files(folder: Path) -> list[Path]:
     raise InputError(f"{folder} has neither {ONE_FILE} nor {INDEX}: give a saved model's folder.")
 
 
+def unread_shards(folder: Path) -> str | None:
+    """A sentence about shards beside a whole file, which is what transformers reads too."""
+    if all((folder / name).is_file() for name in SAFETENSORS):
+        return (
+            f"{folder} has both {ONE_FILE} and {INDEX}: {ONE_FILE} is read, and the shards are not."
+        )
+    return None
+
+
 def refuse_gguf(path: Path) -> None:
     """llama.cpp's format holds weights that are quantised, renamed and reordered."""
     if path.suffix.lower() == ".gguf" or (path.is_dir() and any(path.glob("*.gguf"))):

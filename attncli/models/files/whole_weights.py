@@ -41,6 +41,9 @@ STORED_AS = {
 }
 """safetensors' names of torch's types, so that the same weights have one hash in either format."""
 
+EXTRA = "_extra_state"
+"""How torch ends the name of what a module notes beside its tensors."""
+
 State = Mapping[str, Any]
 """Tensors, or slices that become tensors when they are read."""
 
@@ -140,9 +143,16 @@ def type_name(tensor: torch.Tensor) -> str:
     return STORED_AS.get(tensor.dtype, str(tensor.dtype))
 
 
-def state_sha256(where: str, state: Mapping[str, torch.Tensor]) -> str:
-    """The hash of tensors in memory: the one that they would have in a file."""
-    return weight_sha256(as_bytes(where, name, tensor) for name, tensor in sorted(state.items()))
+def state_sha256(where: str, state: Mapping[str, Any]) -> str:
+    """The hash of tensors in memory: the one that they would have in a file; what modules note beside them is none."""
+    held = {name: value for name, value in state.items() if not name.endswith(EXTRA)}
+    for name, value in held.items():
+        if not isinstance(value, torch.Tensor):
+            raise InputError(
+                f"{where} holds {name} as a {type(value).__name__}, not as a tensor: quantised weights are not read, so "
+                "give the model as it was before."
+            )
+    return weight_sha256(as_bytes(where, name, tensor) for name, tensor in sorted(held.items()))
 
 
 def as_bytes(where: str, name: str, tensor: torch.Tensor) -> Weight:

@@ -8,6 +8,7 @@ id_lists        token ids of the command line and of files
 tokenizing      the folder's tokenizer
 token_texts     what its tokens read
 token_ranges    which ids and lengths a model knows
+beside_words    what a forward needs beside a text's ids
 decoder_inputs  what the decoder of an encoder–decoder reads
 shuffled        the same tokens in another order
 repeated        random tokens, twice over

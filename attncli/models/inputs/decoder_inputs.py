@@ -22,6 +22,10 @@ def shifted(model: PreTrainedModel, ids: Tensor) -> Tensor:
         elif of_file is not None:
             arguments = (config.pad_token_id, start)
             moved = of_file(ids, *arguments[: len(inspect.signature(of_file).parameters) - 1])
+    except TypeError:  # of a padding or a beginning that is None
+        raise InputError(
+            f"the config of {type(model).__name__} names no decoder_start_token_id."
+        ) from None
     except (ValueError, AttributeError) as error:
         raise InputError(
             f"{type(model).__name__} cannot shift a text for its decoder: {error}."

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from attncli.errors import InputError, UsageError, with_article
 from attncli.watching import Site, Strip, streaming
-from attncli.watching.proof import first_run
+from attncli.watching.own_failures import first_run
 from attncli.watching.stacks.held_modules import HeldModule
 
 PLAIN = (Tensor, bool, int, float, str, type(None))

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from attncli.models.inputs.repeated import special, token_names
-from attncli.models.inputs.token_ranges import longest, vocabulary
+from attncli.models.inputs.repeated import token_names
+from attncli.models.inputs.token_ranges import longest, usual_ids
 
 TEXTS = 3
 """Of each kind: a mean has a spread, and costs few passes."""
@@ -38,7 +38,7 @@ def made_texts(body: PreTrainedModel, kind: str, seed: int) -> list[MadeText]:
     names = token_names(body)
     if names is None:
         return []
-    known = torch.tensor(sorted(set(range(vocabulary(body))) - special(body)))
+    known = usual_ids(body)
     most = longest(body)
     found = []
     for text in range(TEXTS):

@@ -6,15 +6,14 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from attncli.models.inputs.token_ranges import longest, vocabulary
+from attncli.models.inputs.beside_words import reads_ids_alone
+from attncli.models.inputs.token_ranges import longest, usual_ids
 from attncli.models.random.dummy_inputs import wanted
-from attncli.models.text_configs import text_config
 from attncli.watching.stacks.held_modules import HeldModule
 
 PERIOD = 24
 """Tokens before the repeat: enough pairs for a mean, short enough to cost next to nothing beside a text."""
 SHORTEST = 4
-WORDS = {"input_ids", "decoder_input_ids"}
 
 
 class Repeated(NamedTuple):
@@ -30,7 +29,7 @@ def repeated_tokens(body: PreTrainedModel, seed: int) -> Repeated | None:
     if names is None:
         return None
     most = longest(body)
-    known = torch.tensor(sorted(set(range(vocabulary(body))) - special(body)))
+    known = usual_ids(body)
     period = min(PERIOD, len(known), PERIOD if most is None else most // 2)
     if period < SHORTEST:
         return None
@@ -42,15 +41,6 @@ def repeated_tokens(body: PreTrainedModel, seed: int) -> Repeated | None:
 
 def token_names(body: PreTrainedModel) -> set[str] | None:
     """The arguments of a model that reads tokens alone; None where it reads anything else, or nobody knows what."""
-    names = None if isinstance(body, HeldModule) else set(wanted(body))
-    return names if names is not None and names <= WORDS else None
-
-
-def special(body: PreTrainedModel) -> set[int]:
-    """Ids that the config gives a meaning of their own, such as the end of a text."""
-    said = text_config(body.config).to_dict()
-    return {
-        value
-        for name, value in said.items()
-        if name.endswith("_token_id") and isinstance(value, int)
-    }
+    if isinstance(body, HeldModule) or not reads_ids_alone(body):
+        return None
+    return set(wanted(body))

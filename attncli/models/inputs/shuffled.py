@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import torch
 
-from attncli.models.inputs.texts import WORDS, ModelInput
+from attncli.models.inputs.beside_words import WORDS
+from attncli.models.inputs.texts import ModelInput
 
 
 def shuffled(text: ModelInput, seed: int) -> ModelInput | None:

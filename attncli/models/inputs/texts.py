@@ -4,7 +4,7 @@ No attention mask is handed over: in a batch of one without padding it would be 
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from attncli.errors import InputError, UsageError, parameters
+from attncli.models.inputs.beside_words import TEXT_OPTIONS, WORDS, Company, company
 from attncli.models.inputs.decoder_inputs import shifted
 from attncli.models.inputs.given_inputs import (
     given_keywords,
@@ -31,7 +32,6 @@ from attncli.models.random.dummy_inputs import example_inputs
 from attncli.watching.position_counts import positions
 from attncli.watching.stacks.held_modules import HeldModule
 
-WORDS = "input_ids"
 OWN_TEXTS = (("default text", "default_text.txt"), ("second text", "second_text.txt"))
 """What is read where nothing is said, and files of it."""
 DEFAULT_LENGTH = 128
@@ -52,6 +52,8 @@ class ModelInput:
     """The tokens' strings, where they are known."""
     decoder_labels: tuple[str, ...] = ()
     """Those that the decoder of an encoder-decoder reads."""
+    beside: tuple[str, ...] = ()
+    """Names of what was drawn at random beside a text, since the model does not run on a text alone."""
 
     @property
     def sha256(self) -> str:
@@ -64,7 +66,8 @@ class ModelInput:
 
     def described(self) -> dict[str, Any]:
         """For the report: which text it was, beyond its name."""
-        return {"name": self.name, "tokens": self.tokens, "sha256": self.sha256}
+        drawn = {"drawn_beside": list(self.beside)} if self.beside else {}
+        return {"name": self.name, "tokens": self.tokens, "sha256": self.sha256, **drawn}
 
 
 def as_bytes(tensor: Tensor) -> bytes:
@@ -85,22 +88,42 @@ def inputs_of(checkpoint: Checkpoint, options: WantedInput) -> list[ModelInput]:
         if asked:
             raise UsageError(
                 f"{type(model).__name__} reads {model.main_input_name}, not text: leave the text options out.",
-                idle=["text", "text_file", "token_ids"],
+                idle=TEXT_OPTIONS,
             )
         return random_inputs(checkpoint, options, options.random_tokens)
     if options.random_tokens is not None or (not checkpoint.reads_texts and not asked):
         return random_inputs(checkpoint, options, options.random_tokens)
+    reading = Reading(checkpoint, company(checkpoint.body), options.seed)
     if options.token_ids:
         return [
-            words(checkpoint, name, "token ids", Encoded(ids, shown(ids), 0))
+            words(reading, name, "token ids", Encoded(ids, shown(ids), 0))
             for name, ids in cut(id_lists(options.token_ids), options.tokens)
         ]
     tokenizer = tokenizer_of(checkpoint.folder, checkpoint.tokenizer)
     folder = checkpoint.folder or Path()
     return [
-        words(checkpoint, name, "text", encode(folder, tokenizer, name, text, options.tokens))
+        words(reading, name, "text", encode(folder, tokenizer, name, text, options.tokens))
         for name, text in named_texts(options)
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Who reads the texts, and what else it needs."""
+
+    checkpoint: Checkpoint
+    company: Company
+    seed: int
+
+
+def said_of_company(texts: Sequence[ModelInput]) -> Iterator[str]:
+    """What was drawn beside texts, for whoever reads numbers of them."""
+    beside = dict.fromkeys(name for text in texts for name in text.beside)
+    if beside:
+        yield (
+            f"the model does not run on a text alone: it was given random {', '.join(beside)} beside it, "
+            "and parts that read them tell about those."
+        )
 
 
 def given_inputs(checkpoint: Checkpoint, options: WantedInput) -> list[ModelInput]:
@@ -162,21 +185,20 @@ def cut(lists: Sequence[Named], most: int | None) -> list[Named]:
     return [(name, ids[:most]) for name, ids in lists]
 
 
-def words(checkpoint: Checkpoint, name: str, kind: str, encoded: Encoded) -> ModelInput:
-    """Token ids that the model knows, no more of them than it has positions for."""
-    model = checkpoint.model
-    known = vocabulary(model)
-    outside = [each for each in encoded.ids if not 0 <= each < known]
-    if outside:
-        raise InputError(
-            f"{name} holds the token id {outside[0]}, the model knows 0 … {known - 1}: the tokenizer or ids are another model's."
-        )
+def words(reading: Reading, name: str, kind: str, encoded: Encoded) -> ModelInput:
+    """Token ids that the model knows, no more of them than it has positions for; and what it reads beside them."""
+    model, company = reading.checkpoint.model, reading.company
+    refuse_unknown_ids(model, name, encoded.ids)
     refuse_too_long(model, name, len(encoded.ids))
     ids = torch.tensor([encoded.ids], dtype=torch.long)
-    kwargs = {WORDS: ids}
-    if model.config.is_encoder_decoder:
+    others = company.made(reading.checkpoint.body, len(encoded.ids), reading.seed)
+    kwargs = {WORDS: ids, **others}
+    if model.config.is_encoder_decoder and company.reads_decoder_ids:
         kwargs["decoder_input_ids"] = shifted(model, ids)
-    placed = {key: tensor.to(model.device) for key, tensor in kwargs.items()}
+    placed = {
+        key: value.to(model.device) if isinstance(value, Tensor) else value
+        for key, value in kwargs.items()
+    }
     return ModelInput(
         name,
         kind,
@@ -184,7 +206,18 @@ def words(checkpoint: Checkpoint, name: str, kind: str, encoded: Encoded) -> Mod
         len(encoded.ids),
         tuple(encoded.labels),
         labels_of_decoder(placed, encoded.labels),
+        tuple(others),
     )
+
+
+def refuse_unknown_ids(model: Any, name: str, ids: Sequence[int]) -> None:
+    known = vocabulary(model)
+    outside = [each for each in ids if each < 0 or (known is not None and each >= known)]
+    if outside:
+        least = "ids from 0 on" if known is None else f"0 … {known - 1}"
+        raise InputError(
+            f"{name} holds the token id {outside[0]}, the model knows {least}: the tokenizer or ids are another model's."
+        )
 
 
 def labels_of_decoder(kwargs: Mapping[str, Any], labels: Sequence[str]) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """Which token ids a model knows, and how many positions it has."""
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from attncli.models.text_configs import text_config
@@ -13,10 +14,43 @@ POSITIONS = (
 """What configs call it; relative positions such as T5's have no such limit and no such name."""
 
 
-def vocabulary(model: PreTrainedModel) -> int:
-    """Rows of the table of words, which is what an id must stay below, whatever the config says."""
-    table: nn.Module = model.get_input_embeddings()
-    return len(table.get_parameter("weight"))
+def vocabulary(model: PreTrainedModel) -> int | None:
+    """Rows of the table of words, which is what an id must stay below, whatever the config says.
+
+    Of a model that has no such table, or one for each of its parts, what its config says; None where that is silent too.
+    """
+    table = table_of_words(model)
+    if table is not None:
+        return len(table)
+    said = getattr(text_config(model.config), "vocab_size", None)
+    return said if isinstance(said, int) and said > 0 else None
+
+
+def table_of_words(model: PreTrainedModel) -> Tensor | None:
+    """[id, feature], where transformers knows of one."""
+    try:
+        found = model.get_input_embeddings()
+    except (NotImplementedError, AttributeError):  # its words for a class that it has no rule for
+        return None
+    rows = getattr(found, "weight", None)
+    return rows if isinstance(rows, Tensor) and rows.dim() == 2 else None
+
+
+def usual_ids(model: PreTrainedModel) -> Tensor:
+    """Ids that mean words: not such as the end of a text; none where the vocabulary is not known."""
+    return torch.tensor(
+        sorted(set(range(vocabulary(model) or 0)) - special(model)), dtype=torch.long
+    )
+
+
+def special(model: PreTrainedModel) -> set[int]:
+    """Ids that the config gives a meaning of their own, such as the end of a text."""
+    said = text_config(model.config).to_dict()
+    return {
+        value
+        for name, value in said.items()
+        if name.endswith("_token_id") and isinstance(value, int)
+    }
 
 
 def longest(model: PreTrainedModel) -> int | None:

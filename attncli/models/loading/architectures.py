@@ -12,7 +12,7 @@ from transformers.dynamic_module_utils import get_class_from_dynamic_module
 
 from attncli.errors import InputError, unknown_name
 from attncli.models.library_errors import understood
-from attncli.models.model_classes import body_class, classes_for
+from attncli.models.model_classes import body_class, classes_for, configs_of
 
 REMOTE_ORDER = (
     "AutoModelForCausalLM",
@@ -21,6 +21,9 @@ REMOTE_ORDER = (
     "AutoModel",
 )
 """Which of a repository's own classes is taken, if it brings several."""
+
+HERE = ("eager", "sdpa")
+"""Attention that torch computes by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,7 @@ def architecture_of(folder: Path, said: Mapping[str, Any], trust_remote_code: bo
             folder, trust_remote_code=trust_remote_code, local_files_only=True
         ),
     )
+    leave_kernels_out(config)
     if remote:
         found = understood(
             folder, "its own code does not load", lambda: remote_class(folder, said["auto_map"])
@@ -62,6 +66,13 @@ def architecture_of(folder: Path, said: Mapping[str, Any], trust_remote_code: bo
         return Architecture(config, found, remote=True)
     model_class, warnings = named_class(folder, config)
     return Architecture(config, model_class, remote=False, warnings=warnings)
+
+
+def leave_kernels_out(config: PreTrainedConfig) -> None:
+    """Which code computed the attention when the model was saved says nothing of its weights: others may not be here."""
+    for each in configs_of(config):
+        if each._attn_implementation_internal not in (None, *HERE):
+            each._attn_implementation_internal = None
 
 
 def refuse_unknown_type(folder: Path, said: Mapping[str, Any]) -> None:

@@ -1,6 +1,6 @@
 """The tensors of the files put into the model: by transformers, which is handed them and nothing else to choose from."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,26 @@ def usable_names(weights: Weights, blank: PreTrainedModel) -> list[str]:
         for name, dtype in weights.dtypes.items()
         if dtype in FLOATS or kinds.get(last_name(name)) == {False}
     ]
+
+
+def refuse_other_numbers(
+    folder: Path, weights: Weights, usable: Collection[str], loaded: Loaded
+) -> None:
+    """Floats that the model lacks and the files hold as whole numbers: packed, or of a spoilt header."""
+    others = [name for name in weights.dtypes if name not in usable]
+    lacking = sorted(loaded.missing) if others else []
+    for name in lacking:
+        held = next((each for each in others if same_place(each, name)), None)
+        if held is not None:
+            raise InputError(
+                f"{folder}: tensor {held} holds {weights.dtypes[held]} where the model has floats, which is not read: give a "
+                f"checkpoint in {', '.join(FLOATS)}."
+            )
+
+
+def same_place(one: str, other: str) -> bool:
+    """Whether two names differ by a prefix alone."""
+    return f".{one}".endswith(f".{other}") or f".{other}".endswith(f".{one}")
 
 
 def last_name(name: str) -> str:

@@ -9,13 +9,19 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from attncli.errors import UsageError
+from attncli.errors import InputError, UsageError
 from attncli.models.files.folders import read_config
 from attncli.models.files.local_folder import Fetching, local_folder, revision_of
+from attncli.models.files.weight_files import unread_shards
 from attncli.models.files.whole_weights import Weights, read_weights, state_sha256
 from attncli.models.loading.architectures import Architecture, architecture_of
 from attncli.models.loading.body import body_of
-from attncli.models.loading.filling import fill, refuse_oversize, usable_names
+from attncli.models.loading.filling import (
+    fill,
+    refuse_other_numbers,
+    refuse_oversize,
+    usable_names,
+)
 from attncli.models.loading.live import LiveModel, in_dtype
 from attncli.models.loading.load_options import LoadOptions
 from attncli.models.loading.placing import placement, refuse_no_device
@@ -43,6 +49,8 @@ from attncli.watching.stacks.held_modules import HeldModule
 
 KEPT = ("use_cache", "output_attentions", "output_hidden_states")
 """What configs may ask a forward pass to keep for its caller."""
+ANGLES = "inv_freq"
+"""How transformers calls the buffers of rotary frequencies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +141,8 @@ def folder_checkpoint(folder: Path, options: LoadOptions, device: torch.device) 
         identity["split_over"] = launch().size
     if architecture.remote:
         identity["remote_code"] = True
-    return Checkpoint(model, identity, folder, (*architecture.warnings, *warnings))
+    shards = filter(None, [unread_shards(folder)])
+    return Checkpoint(model, identity, folder, (*architecture.warnings, *shards, *warnings))
 
 
 def filled(
@@ -154,6 +163,7 @@ def filled(
 
         loaded = once(options.seed)
         refuse_mismatches(folder, loaded)
+        refuse_other_numbers(folder, weights, set(usable), loaded)
         computed = computed_weights(loaded.random(), blank, loaded, lambda: once(options.seed + 1))
     judged = judge(loaded, computed)
     prefix = foreign_prefix(weights.dtypes, blank) if judged.missing else None
@@ -168,11 +178,23 @@ def at_rest(model: PreTrainedModel, device: torch.device | None) -> PreTrainedMo
         for kept in KEPT:
             if config is not None and getattr(config, kept, False):
                 setattr(config, kept, False)
+    refuse_endless_angles(model)
     if model.dtype == torch.float64 and not isinstance(model, HeldModule):
         model.set_experts_implementation("eager")  # the grouped product has no float64 kernel
     if device is not None and device.type != "cpu":
         nn.Module.to(model, device)
     return model
+
+
+def refuse_endless_angles(model: PreTrainedModel) -> None:
+    """Rotary frequencies are computed from the config's numbers, and nobody looks at them."""
+    for name, tensor in model.named_buffers():
+        known = name.endswith(ANGLES) and not tensor.is_meta
+        if known and not bool(torch.isfinite(tensor).all()):
+            raise InputError(
+                f"{type(model).__name__}: the rotary frequencies {name} are not finite: correct the rotary numbers of its "
+                "config (rope_theta, and the factor of rope_parameters or rope_scaling)."
+            )
 
 
 def live_checkpoint(live: LiveModel, options: LoadOptions, device: torch.device) -> Checkpoint:

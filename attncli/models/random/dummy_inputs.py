@@ -15,6 +15,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from attncli.errors import InputError
 from attncli.models.model_classes import configs_of
 from attncli.models.random.makers import Drawing, maker_of
+from attncli.watching.reruns.float64 import precision_of
 
 COMPANIONS = (
     "decoder_input_ids",
@@ -112,7 +113,7 @@ def handed_over(model: PreTrainedModel, names: Sequence[str]) -> list[str]:
 def runs(model: nn.Module, inputs: Mapping[str, Any]) -> bool:
     """Whether the model takes them: one that does not says so in words of its own, of many kinds."""
     try:
-        with torch.no_grad():
+        with torch.no_grad(), precision_of(model):
             model(**inputs)
     except Exception:
         return False

@@ -60,6 +60,8 @@ WORDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
 }
 """Per word, groups of names that belong together; the first group that a config has is meant."""
 
+WHOLE = "a whole number"
+
 
 def resolved(config: PreTrainedConfig, sizes: Mapping[str, Any]) -> dict[str, Any]:
     """Sizes by the config's own dotted names, with values of the attributes' types."""
@@ -117,18 +119,33 @@ def converted(name: str, value: Any, present: Any) -> Any:
         return yes_or_no(name, value)
     if isinstance(present, str):
         return str(value)
-    kinds = (int, float) if present is None or isinstance(present, float) else (int,)
-    for kind in kinds:
+    if present is None:
+        return guessed(value)
+    if isinstance(present, float):
+        return number_of(name, value, "a number")
+    number = number_of(name, value, WHOLE)
+    if not number.is_integer():
+        raise UsageError(f"{name}={value} is not {WHOLE}.")
+    if name in WORDS and number < 1:
+        raise UsageError(f"{name}={value}: a model needs at least 1.")
+    return value if isinstance(value, int) else int(number)
+
+
+def number_of(name: str, value: Any, what: str) -> float:
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        raise UsageError(f"{name}={value} is not {what}.") from None
+
+
+def guessed(value: Any) -> Any:
+    """Of a size that is None now: the number that a text looks like."""
+    for kind in (int, float):
         try:
-            number = kind(value)
+            return value if isinstance(value, float) else kind(value)
         except ValueError:
             continue
-        if isinstance(present, int) and name in WORDS and number < 1:
-            raise UsageError(f"{name}={value}: a model needs at least 1.")
-        return number
-    if present is None:
-        return value
-    raise UsageError(f"{name}={value} is not a {'whole ' if kinds == (int,) else ''}number.")
+    return value
 
 
 def yes_or_no(name: str, value: Any) -> bool:

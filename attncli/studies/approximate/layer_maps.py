@@ -12,6 +12,7 @@ from attncli.studies.heads.kept.kept_maps import KeptMaps
 from attncli.studies.heads.model_heads import HeadSubject, everything
 from attncli.studies.model_runs import own_precision
 from attncli.watching import STRIP_MEMORY, Shape, Site, Strip, streaming
+from attncli.watching.own_failures import failures_of
 
 BUDGET = 1 << 28
 """Bytes of maps that are held at once, one layer's at least."""
@@ -64,6 +65,7 @@ def maps_of(subject: HeadSubject, sites: Sequence[Site], kwargs: Mapping[str, Te
     """One forward pass, of which these attentions' maps stay."""
     found = LayerMaps(frozenset(sites))
     with (
+        failures_of(subject.body, {"the text": kwargs}),
         torch.no_grad(),
         own_precision(subject.body),
         streaming(subject.body, found.take, STRIP_MEMORY, subject.shapes),

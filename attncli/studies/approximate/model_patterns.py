@@ -13,6 +13,7 @@ from attncli.models.random.dummy_inputs import example_inputs
 from attncli.patterns._heads import ModelHead
 from attncli.patterns._sparse import affordable
 from attncli.watching import STRIP_MEMORY, Site, Strip, prove, streaming
+from attncli.watching.own_failures import failures_of
 
 
 @dataclass
@@ -70,7 +71,11 @@ def model_patterns(
 
     body = checkpoint.body
     proved = prove(body, example_inputs(body)).shapes
-    with torch.no_grad(), streaming(body, observe, strip_memory, proved):
+    with (
+        failures_of(body, {text.name: text.kwargs}),
+        torch.no_grad(),
+        streaming(body, observe, strip_memory, proved),
+    ):
         body(**text.kwargs)
     for one in kept:
         if not one.parts:

@@ -7,7 +7,7 @@ from typing import Any
 
 from attncli.maths.curves.decays import FEWEST_POINTS
 from attncli.maths.curves.regime import regime
-from attncli.models.inputs.texts import ModelInput
+from attncli.models.inputs.texts import ModelInput, said_of_company
 from attncli.models.loading.load import Checkpoint
 from attncli.networks.variants import Switches
 from attncli.processes.sharing import own_share
@@ -60,7 +60,12 @@ def model_collapse(
         input={"texts": [text.described() for text in texts]},
         views=tuple(views(everywhere, metrics, len(texts), arithmetics)),
         findings=(*findings, *in_depth(ensembles)),
-        warnings=(*checkpoint.warnings, *subjects[""].anatomy.notes, *whys_of(ensembles)),
+        warnings=(
+            *checkpoint.warnings,
+            *said_of_company(texts),
+            *subjects[""].anatomy.notes,
+            *whys_of(ensembles),
+        ),
     )
 
 
@@ -91,7 +96,7 @@ def measure(
             return run_text(subject, text, variants, metrics, tick, sub_blocks, over)
 
         made_of = (StatePlace, Trajectory)
-        for ran in over_texts(texts, work, identity, f"collapse {suffix}", made_of):
+        for ran in over_texts(subject.body, texts, work, identity, f"collapse {suffix}", made_of):
             for variant, curves in ran.items():
                 for place, trajectory in curves.items():
                     per_variant = found.setdefault(place, {})

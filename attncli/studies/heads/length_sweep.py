@@ -14,7 +14,7 @@ import numpy as np
 from attncli.errors import counted
 from attncli.maths.curves.slopes import slopes
 from attncli.metrics.attention import definition, nature
-from attncli.models.inputs.texts import ModelInput
+from attncli.models.inputs.texts import ModelInput, said_of_company
 from attncli.models.loading.load import Checkpoint
 from attncli.records import NOT_APPLICABLE, Definition, Finding, Report, Row, Scalar, View
 from attncli.studies import Progress, no_progress
@@ -68,7 +68,7 @@ def length_sweep(
         seeds=(plan.seed,),
         views=tuple(views(lines, plan.metrics.heads, len(every))),
         findings=said,
-        warnings=checkpoint.warnings,
+        warnings=(*checkpoint.warnings, *said_of_company(every)),
     )
 
 

@@ -12,7 +12,7 @@ from attncli.metrics.activations._state import Peak
 from attncli.models.inputs.made_texts import made_texts
 from attncli.models.inputs.repeated import repeated_tokens
 from attncli.models.inputs.shuffled import shuffled
-from attncli.models.inputs.texts import ModelInput
+from attncli.models.inputs.texts import ModelInput, said_of_company
 from attncli.models.loading.load import Checkpoint
 from attncli.processes.sharing import own_share
 from attncli.records import Finding, Report, Row, Scalar
@@ -61,6 +61,7 @@ from attncli.watching.other_mixers.left_out import LeftOut
 from attncli.watching.other_mixers.mixer_words import plural
 from attncli.watching.other_mixers.mixers import Mixer
 from attncli.watching.other_mixers.stream_mixing import mixings
+from attncli.watching.own_failures import failures_of
 from attncli.watching.stacks.blocks import Stack
 from attncli.watching.strips.attention_sites import LINEAR
 
@@ -193,6 +194,7 @@ def inspect_model(
         warnings=(
             *checkpoint.warnings,
             *(each.said() for each in subject.left_out),
+            *said_of_company(texts),
             *warned(runs, plan),
             *sampled_warnings(subject.chosen_linear(plan)),
         ),
@@ -263,7 +265,7 @@ def observe_model(
         )
 
     made_of = (Seen, Site, Peak, HeadPairs) if also is None else None  # what is shown is not kept
-    found.texts += over_texts(texts, work, identity, what, made_of)
+    found.texts += over_texts(subject.body, texts, work, identity, what, made_of)
     return found
 
 
@@ -386,7 +388,8 @@ def mixed_streams(subject: HeadSubject, texts: Sequence[ModelInput]) -> StreamGa
     """Of hyper-connections, by one more pass over each text; None where a token has one stream."""
     if all(each.reaches is not False for each in subject.left_out):
         return None
-    with own_precision(subject.body):
+    given = {text.name: text.kwargs for text in texts}
+    with failures_of(subject.body, given), own_precision(subject.body):
         found = [mixings(subject.body, subject.left_out, text.kwargs) for text in texts]
     return stream_gains(found, subject.stacks)
 

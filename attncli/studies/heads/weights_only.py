@@ -12,11 +12,13 @@ import numpy as np
 from attncli.errors import Unresolved, UsageError, unknown_name
 from attncli.heads.census import Census, census
 from attncli.heads.configs import Config
+from attncli.heads.head_files import tensors_for
 from attncli.heads.head_products import NORMALISED, HeadProducts, head_products
 from attncli.maths.matrices.factored import Factored
 from attncli.metrics.weights import SCALE_FREE, WEIGHTS, definition, product_of
 from attncli.models.files.local_folder import Fetching, Local, local_folder
 from attncli.models.files.stored_tensors import Tensors
+from attncli.models.files.weight_files import unread_shards
 from attncli.models.sources import Source
 from attncli.records import NOT_APPLICABLE, Definition, Report, Row, View
 from attncli.studies import Progress, no_progress
@@ -53,7 +55,8 @@ def weights_only(
     """The report; without metrics all of them, without layers and heads all that there are."""
     names = checked(metrics)
     local = located(source, offline)
-    config, tensors = Config.read(local.folder), Tensors(local.folder)
+    config = Config.read(local.folder)
+    tensors = tensors_for(local.folder, config)
     counts = census(config.said, tensors.places)
     chosen_layers = chosen("layer", layers, config.layers)
     chosen_heads = chosen("head", heads, config.heads)
@@ -175,5 +178,6 @@ def views(names: Sequence[str]) -> Iterator[View]:
 
 def warnings(local: Local, config: Config) -> Iterator[str]:
     yield from local.source.warnings
+    yield from filter(None, [unread_shards(local.folder)])
     if config.family.rotary and not config.family.qk_norm:
         yield f"qk metrics are {AT_OFFSET_0}."

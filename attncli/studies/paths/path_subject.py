@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from attncli.errors import Imprecise, InputError, LimitError
-from attncli.models.inputs.texts import ModelInput
+from attncli.models.inputs.texts import ModelInput, said_of_company
 from attncli.models.loading.load import Checkpoint
 from attncli.watching.stacks.blocks import Stack, watching_states
 
@@ -82,7 +82,7 @@ class PathSubject:
         return {
             "source": {**identity, "stack": self.stack.name, "blocks": len(self.stack.calls)},
             "input": {"texts": [text.described() for text in texts]},
-            "warnings": (*self.checkpoint.warnings, *others),
+            "warnings": (*self.checkpoint.warnings, *said_of_company(texts), *others),
         }
 
 

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from attncli.carried.gradients import pulled_back
 from attncli.errors import UsageError
-from attncli.models.inputs.texts import WORDS, ModelInput
+from attncli.models.inputs.beside_words import WORDS
+from attncli.models.inputs.texts import ModelInput
 from attncli.models.inputs.token_ranges import longest
 from attncli.records import Finding, Report
 from attncli.studies import Progress, no_progress
@@ -70,7 +71,9 @@ def sensitivity(
 
     made_of = (Sensed, RepeatedOnce)
     identity = subject.checkpoint.identity
-    found = over_texts(texts, counted(work, texts, progress), identity, "sensitivity", made_of)
+    found = over_texts(
+        subject.body, texts, counted(work, texts, progress), identity, "sensitivity", made_of
+    )
     words = texts[0].labels if len(texts) == 1 else ()
     rows = (*position_rows(found, words), *repeat_rows(found))
     about = f"token {texts[0].tokens - 1}"

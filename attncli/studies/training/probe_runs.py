@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from attncli.errors import UsageError, counted
-from attncli.models.inputs.texts import WORDS, ModelInput, inputs_of, words
+from attncli.models.inputs.beside_words import WORDS, company
+from attncli.models.inputs.texts import ModelInput, Reading, inputs_of, words
 from attncli.models.inputs.token_ranges import longest
 from attncli.models.inputs.tokenizing import Encoded, shown
 from attncli.models.inputs.wanted_input import WantedInput
@@ -127,8 +128,10 @@ def texts_of(trained: Unwrapped, probe: Probe, tokenizer: Any, tokens: int) -> l
     lists = probe.tolist() if isinstance(probe, Tensor) else [list(each) for each in probe]
     if not lists or not all(lists) or not isinstance(lists[0], list):
         raise UsageError("`probe` holds no texts: give texts, or token ids as [text, token].")
+    with resting(model):
+        reading = Reading(checkpoint, company(checkpoint.body), 0)
     return [
-        words(checkpoint, f"probe {n}", "token ids", Encoded(ids[:tokens], shown(ids[:tokens]), 0))
+        words(reading, f"probe {n}", "token ids", Encoded(ids[:tokens], shown(ids[:tokens]), 0))
         for n, ids in enumerate(lists, start=1)
     ]
 

@@ -10,14 +10,21 @@ is float64.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
+from torch import nn
 from torch.overrides import TorchFunctionMode
 
 SHORTER = frozenset({torch.float32, torch.float16, torch.bfloat16})
 CASTS = frozenset({torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16})
+
+
+def precision_of(model: nn.Module) -> AbstractContextManager[None]:
+    """The model's own: one in float64 stays there, all others run as ever."""
+    double = next((each.dtype for each in model.parameters()), None) == torch.float64
+    return in_float64() if double else nullcontext()
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from attncli.errors import AttnError
 from attncli.fits._types import FitRequest
 from attncli.heads.head import Head
 from attncli.models.inputs.shuffled import shuffled
-from attncli.models.inputs.texts import ModelInput
+from attncli.models.inputs.texts import ModelInput, said_of_company
 from attncli.models.loading.load import Checkpoint
 from attncli.records import Report, Row
 from attncli.studies import Progress, no_progress
@@ -106,7 +106,11 @@ def head_survey(
         seeds=tuple(plan.seeds),
         views=VIEWS,
         findings=tuple(findings(rows)),
-        warnings=(*checkpoint.warnings, *(why.removeprefix("n/a: ") for why in reasons)),
+        warnings=(
+            *checkpoint.warnings,
+            *said_of_company(texts),
+            *(why.removeprefix("n/a: ") for why in reasons),
+        ),
     )
 
 

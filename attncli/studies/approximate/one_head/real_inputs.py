@@ -11,7 +11,7 @@ from attncli.fits._types import FitRequest
 from attncli.fits._verify import Evidence, measure
 from attncli.heads.head import Head
 from attncli.maths.digits import number
-from attncli.models.inputs.texts import WORDS
+from attncli.models.inputs.beside_words import WORDS
 from attncli.models.inputs.tokenizing import shown, tokenizer_of
 from attncli.models.loading.load import Checkpoint
 from attncli.records import Finding, Report, Row, Scalar

@@ -13,7 +13,7 @@ from attncli.errors import InputError, UsageError
 from attncli.heads.configs import Config
 from attncli.heads.head import Head
 from attncli.heads.inputs_for_scores import projected
-from attncli.models.inputs.texts import WORDS
+from attncli.models.inputs.beside_words import WORDS
 from attncli.models.inputs.token_ranges import longest, vocabulary
 from attncli.models.loading.load import Checkpoint
 from attncli.models.text_configs import text_config
@@ -56,7 +56,7 @@ def token_table(
     refuse_long(checkpoint, length)
     reader = projection_of(checkpoint, head)
     rng = np.random.default_rng([seed, length])
-    known = vocabulary(checkpoint.model)
+    known = words_known(checkpoint)
     ids = candidates(checkpoint, head, length, rng)
     queries, keys = (np.empty((len(ids), length, head.d), np.float32) for _ in range(2))
     size = max(1, BATCH // (8 * length * len(head.w_q)))
@@ -90,12 +90,21 @@ def refuse_long(checkpoint: Checkpoint, length: int) -> None:
         )
 
 
+def words_known(checkpoint: Checkpoint) -> int:
+    known = vocabulary(checkpoint.model)
+    if known is None:
+        raise InputError(
+            f"{type(checkpoint.model).__name__} has no table of words, so there are no embeddings to draw from."
+        )
+    return known
+
+
 def candidates(
     checkpoint: Checkpoint, head: Head, length: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
     config = text_config(checkpoint.model.config)
     special = {getattr(config, name, None) for name in SPECIAL}
-    ids = np.array([each for each in range(vocabulary(checkpoint.model)) if each not in special])
+    ids = np.array([each for each in range(words_known(checkpoint)) if each not in special])
     hidden, d = head.w_q.shape
     most = int(min(SEARCH_COST / (length**2 * d), TABLE_COST / (2 * length * hidden * d)))
     if len(ids) > most:

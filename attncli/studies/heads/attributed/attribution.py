@@ -42,7 +42,9 @@ def attribution(
         return subject.read(lambda model: attributed(model, text, token, asked))
 
     identity = subject.checkpoint.identity
-    read = over_texts(texts, counted(work, texts, progress), identity, "attribution", (Attributed,))
+    read = over_texts(
+        subject.body, texts, counted(work, texts, progress), identity, "attribution", (Attributed,)
+    )
     found = [one for one, _ in read]
     chosen = chosen_token(found[0], texts, on_decoder(subject))
     source = texts[0].labels if len(texts) == 1 else ()

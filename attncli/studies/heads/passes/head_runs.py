@@ -31,6 +31,7 @@ from attncli.watching import (
     watching_projections,
 )
 from attncli.watching.linear.linear_layers import NO_LINEAR, LinearHeads, streaming_linear
+from attncli.watching.own_failures import failures_of
 from attncli.watching.stacks.blocks import Stack, watching_states
 
 NOTHING_TAKEN = f"{NOT_APPLICABLE}some token takes nothing from any, so it has no shares"
@@ -269,6 +270,7 @@ def look(
 
     beside = {nature(name).of for name in wanted.heads}
     with (
+        failures_of(body, {where: kwargs}),
         torch.no_grad(),
         own_precision(body),
         projections(body, observer, beside) as take,

@@ -74,7 +74,9 @@ def model_paths(
 
     made_of = (Text, MeasuredTerms)
     identity = subject.checkpoint.identity
-    done = over_texts(texts, counted(work, texts, progress), identity, "paths", made_of)
+    done = over_texts(
+        subject.body, texts, counted(work, texts, progress), identity, "paths", made_of
+    )
     found = [text for text, _ in done]
     rows = [row for step in plan.steps for row in rows_of(found, step)]
     findings = tuple(finding_about(found, step) for step in plan.steps)

@@ -49,7 +49,9 @@ def model_heads(
         return subject.read(lambda model: shares_of(model, text))
 
     identity = subject.checkpoint.identity
-    read = over_texts(texts, counted(work, texts, progress), identity, "heads", (Door,))
+    read = over_texts(
+        subject.body, texts, counted(work, texts, progress), identity, "heads", (Door,)
+    )
     found, errors = [shares for (shares, _), _ in read], [error for (_, error), _ in read]
     rows = (
         *door_rows(OUTPUT, found, STEP, LOST),

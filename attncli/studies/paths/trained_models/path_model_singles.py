@@ -113,7 +113,7 @@ def followed(
     def work(place: int, text: ModelInput) -> tuple[Followed, bool]:
         return subject.read(lambda model: follow(model, text, paths_of(place), tick))
 
-    read = over_texts(texts, work, subject.checkpoint.identity, what, (Single,))
+    read = over_texts(subject.body, texts, work, subject.checkpoint.identity, what, (Single,))
     about = subject.about(texts, [again for _, again in read])
     without = {why for (_, why), _ in read if why}
     about["warnings"] += tuple(f"no norms of paths: {why}" for why in sorted(without))

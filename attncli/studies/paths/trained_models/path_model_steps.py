@@ -49,7 +49,9 @@ def model_steps(
         return subject.read(lambda model: shares_of(model, text))
 
     identity = subject.checkpoint.identity
-    read = over_texts(texts, counted(work, texts, progress), identity, "steps", (StepShares,))
+    read = over_texts(
+        subject.body, texts, counted(work, texts, progress), identity, "steps", (StepShares,)
+    )
     rows = tuple(all_rows([shares for shares, _ in read]))
     finding = Finding(STEP, largest(rows))
     over = averaged(len(texts), "texts")

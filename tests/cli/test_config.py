@@ -97,6 +97,9 @@ def test_a_flag_and_a_group_can_be_set(config: Path) -> None:
         ("[rank-colapse]\n", "attn.toml, line 1: unknown command 'rank-colapse': did you mean 'rank-collapse'?"),
         ("\n[rank-collapse]\n# x\nseedz = 3\n", "attn.toml, line 4: unknown option 'seedz': did you mean 'seed'?"),
         ("[rank-collapse]\nseeds = 'x'\n", "attn.toml, line 2: rank-collapse --seeds cannot be 'x': it must be a whole number."),
+        ("[rank-collapse]\nseeds = true\n", "attn.toml, line 2: rank-collapse --seeds cannot be True: it must be a whole number."),
+        ("[rank-collapse]\nseeds = 2.7\n", "attn.toml, line 2: rank-collapse --seeds cannot be 2.7: it must be a whole number."),
+        ("[rank-collapse]\ninit-scale = true\n", "attn.toml, line 2: rank-collapse --init-scale cannot be True: it must be a number."),
         ("[rank-collapse]\nseeds = [1]\n", "attn.toml, line 2: rank-collapse --seeds cannot be [1]"),
         ("seeds = 3\n", "attn.toml, line 1: unknown command 'seeds'"),
         ("rank-collapse = 3\n", "attn.toml, line 1: 'rank-collapse' must be a table of options."),
@@ -185,6 +188,14 @@ def test_ci_runs_every_check_and_its_code_is_the_worst(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("command", ["ci", "attn ci a", "--config attn.toml ci"])
+def test_a_check_does_not_run_itself(config: Path, command: str) -> None:
+    config.write_text(f'[checks.a]\ncommand = "{command}"\n')
+    outcome = attn("ci", "--config", str(config))
+    assert outcome.code == 2
+    assert "would run itself" in outcome.out
+
+
 def test_ci_by_name_in_any_format_and_with_reports_kept(config: Path) -> None:
     config.write_text(CHECKS + REGRESSED)
     named = ("ci", "collapse", "--config", "attn.toml", "--keep", "kept", "--format", "junit")

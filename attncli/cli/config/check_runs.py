@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from attncli.cli.root import Path as CommandPath
 from attncli.cli.root import as_parsed, is_typed, path_of, root
 from attncli.cli.spelling import as_typed
-from attncli.errors import AttnError, NoBaseline
+from attncli.errors import AttnError, NoBaseline, UsageError
 from attncli.records import Report, Verdict
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def judged(check: "Check", scratch: Path, accepting: bool) -> Result:
     from attncli.cli.config.baselines import BaselineOptions
     from attncli.reports import read
 
+    refuse_itself(check)
     conditions = [gates.parse(text) for text in check.fail_if]
     against = BaselineOptions(check.baseline, check.fail_on, check.family_wise)
     changes = against.changes()
@@ -58,6 +59,11 @@ def judged(check: "Check", scratch: Path, accepting: bool) -> Result:
             return Result(error.exit_code, found, report)
     found = named(check, verdicts or report.verdicts or [Verdict("ran", False, "no gates")])
     return Result(int(any(one.failed for one in found)), found, report, old)
+
+
+def refuse_itself(check: "Check") -> None:
+    if check.command and path_of(as_parsed(check.command)) == ("ci",):
+        raise UsageError("a check that runs `attn ci` would run itself, again and again.")
 
 
 def named(check: "Check", verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:

@@ -69,12 +69,20 @@ def default_map(root: Any) -> dict[str, Any]:
 def require_value(setting: OptionSetting) -> None:
     context = typer.Context(typer.core.TyperCommand(setting.command[-1]))
     try:
-        setting.option.process_value(context, setting.value)
+        setting.option.process_value(context, written(setting))
     except typer.TyperException as error:
         message = getattr(error, "message", str(error)).rstrip(".")
         why = PARSER_WORDS.get(message, f"{message[:1].lower()}{message[1:]}")
         sentence = f"{setting.name} cannot be {setting.value!r}: {why}."
         raise UsageError(f"{setting.where}: {sentence}") from None
+
+
+def written(setting: OptionSetting) -> Any:
+    """As it would stand on the command line: the parser makes 2 of the number 2.7, and 1 of true, but not of their words."""
+    value = setting.value
+    if setting.option.is_flag or isinstance(value, str | Mapping):
+        return value
+    return [str(each) for each in value] if isinstance(value, list) else str(value)
 
 
 def from_file(file: ConfigFile, table: Any, command: Any, path: Path) -> Iterator[OptionSetting]:

@@ -68,7 +68,12 @@ PUBLIC = {
 }
 """Names of the public API and where they live; none is imported before it is asked for."""
 
-__all__ = ["__version__", *PUBLIC]
+MODULES = ("errors", "training")
+"""Rooms that callers reach into: `except attncli.errors.InputError`."""
+HEAVY = ("Monitor",)
+"""What needs torch to be imported at all: `from attncli import *` leaves it to those who ask for it by name."""
+
+__all__ = ["__version__", *MODULES, *(name for name in PUBLIC if name not in HEAVY)]
 
 
 def __getattr__(name: str) -> Any:
@@ -76,10 +81,12 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("attncli")
+    if name in MODULES:
+        return importlib.import_module(f"attncli.{name}")
     if name in PUBLIC:
         return getattr(importlib.import_module(PUBLIC[name]), name)
     raise AttributeError(f"module 'attncli' has no attribute '{name}'")
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted({*__all__, *PUBLIC})

@@ -122,8 +122,32 @@ def parameters(names: Iterable[str], between: str = ", ") -> str:
     return between.join(map(parameter, names))
 
 
+def said_of(names: Iterable[str], of_one: str, of_several: str) -> str:
+    """Parameters and the verb of a sentence about them: "`top` goes", "`top`, `sort` go"."""
+    every = list(names)
+    return f"{parameters(every)} {of_one if len(every) == 1 else of_several}"
+
+
+def it_or_them(names: Iterable[str]) -> str:
+    return "it" if len(list(names)) == 1 else "them"
+
+
+def counted(number: int, thing: str, things: str = "") -> str:
+    """`1 label`, `2 labels`."""
+    return f"{number:,} {thing if number == 1 else things or f'{thing}s'}"
+
+
 def few(names: Iterable[object]) -> str:
     """The names, or the first of them and how many there are more."""
     every = list(map(str, names))
     more = f" and {len(every) - MOST_NAMED:,} more" if len(every) > MOST_NAMED else ""
     return ", ".join(every[:MOST_NAMED]) + more
+
+
+VOWELS = "aeioAEIO"
+"""Letters before which one says `an`; u is left out for its sake who reads `a uint8`."""
+
+
+def with_article(name: str) -> str:
+    """`a list`, `an int`, as one says the name of a type."""
+    return f"{'an' if name.startswith(tuple(VOWELS)) else 'a'} {name}"

@@ -58,6 +58,10 @@ class Row:
     """The n numbers that `value` is the mean of, in the order of the seeds or texts: what two reports of the same texts
     are paired by. Empty where n is 1, or too large to keep them."""
 
+    def __hash__(self) -> int:
+        """Of equal rows the same: `keys` cannot be hashed, and are left out."""
+        return hash((self.metric, self.value, self.variant, self.layer, self.head))
+
     @property
     def lost(self) -> bool:
         """A number that should be there and is not, as opposed to one that does not apply."""
@@ -221,6 +225,10 @@ class Report:
     verdicts: tuple[Verdict, ...] = ()
     command: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+
+    def __hash__(self) -> int:
+        """Equal reports have the same; what maps names to values cannot be hashed, and is left out."""
+        return hash((self.study, self.headline, self.warnings, self.command, len(self.rows)))
 
     def with_command(self, command: Iterable[str], environment: Mapping[str, str]) -> "Report":
         return replace(self, command=tuple(command), environment=environment)

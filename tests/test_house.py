@@ -1,6 +1,7 @@
 """What is promised about the house: arrows between rooms, light imports, and words that match the code."""
 
 import ast
+import itertools
 import re
 import subprocess
 import sys
@@ -238,7 +239,7 @@ def source_of(decorators: list[ast.expr]) -> str:
 
 
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*|(?<![\w-])-o\b")
-WRITES_COMMAND_LINES = {"processes/runs.py", "processes/launch.py"}
+WRITES_COMMAND_LINES = {"processes/runs.py", "processes/launch.py", "api/keyword_help.py"}
 OF_OTHERS = ("--nproc-per-node",)
 """Options of programs that are not ours."""
 
@@ -303,6 +304,7 @@ def test_whatever_a_sentence_has_in_backticks_is_a_parameter_or_a_question() -> 
 
     known = {
         "maps",
+        "metrics",
         "tokenizer",
         "lengths",
         "hf auth login",
@@ -310,6 +312,8 @@ def test_whatever_a_sentence_has_in_backticks_is_a_parameter_or_a_question() -> 
         "role",
         "fully_shard",
         "fsdp_version: 2",
+        "conditions",
+        "size",
     }
     """Of functions that are no command, of others' programs, of reports."""
     of_python = {path for path in LIBRARY if "training" in path.relative_to(PACKAGE).parts}
@@ -327,6 +331,30 @@ def test_whatever_a_sentence_has_in_backticks_is_a_parameter_or_a_question() -> 
 
 
 @pytest.mark.slow
+def test_whatever_a_sentence_has_in_backticks_can_be_said_in_python() -> None:
+    """So that nobody is told to give a keyword that only the command line has as an option."""
+    import inspect
+
+    asked = [getattr(attncli, name) for name in attncli.PUBLIC]
+    answers = [one for name, one in vars(attncli.Answer).items() if not name.startswith("_")]
+    signed = [inspect.signature(one) for one in (*asked, *answers) if callable(one)]
+    keywords = {name for signature in signed for name in signature.parameters}
+    known = {*keywords, *attncli.PUBLIC, *dir(attncli.Answer), "torchrun", "lengths", "hf", "role"}
+    known |= {"fully_shard", "fsdp_version"}
+    of_commands = {"options/shared.py": {"figure_size", "plot"}}
+    """What outputs of commands are called is asked of them alone."""
+    left = [
+        f"{path.relative_to(PACKAGE)}:{line}: {text}"
+        for path in LIBRARY
+        if room(path) not in ("render", "guides", "training")
+        for line, text in sentences(path)
+        for code in re.findall("`([a-z_]+)", "".join(re.findall("`.*?`", text)))
+        if code not in known | of_commands.get(path.relative_to(PACKAGE).as_posix(), set())
+    ]
+    assert left == []
+
+
+@pytest.mark.slow
 def test_refused_options_are_listed_by_their_parameters() -> None:
     """`idle`, `because` and `rivals` of an error, so that defaults of a configuration are told from what was typed."""
     for path in SOURCES:
@@ -339,6 +367,50 @@ def test_refused_options_are_listed_by_their_parameters() -> None:
                     path,
                     node.lineno,
                 )
+
+
+ALWAYS_SEVERAL = {
+    "api/opened/chosen_patterns.py",
+    "cli/commands/ci.py",
+    "render/plots/labels.py",
+    "studies/heads/kept/kept_maps.py",
+    "watching/stacks/named_module.py",
+}
+"""Files that count what is none or several where they say so, or speak of numbers of checks."""
+
+
+@pytest.mark.slow
+def test_numbers_articles_and_verbs_agree() -> None:
+    """`counted`, `with_article` and `said_of` of the error tree know of one and of several; no sentence spells them out."""
+    wrong = []
+    for path in SOURCES:
+        name = path.relative_to(PACKAGE).as_posix()
+        for node in ast.walk(ast.parse(path.read_text())):
+            parts = node.values if isinstance(node, ast.JoinedStr) else []
+            for before, after in itertools.pairwise(parts):
+                told = [
+                    disagrees(before, after) and name not in ALWAYS_SEVERAL,
+                    ends_in_article(before) and names_a_type(after),
+                ]
+                wrong += [f"{name}:{before.lineno}: {ast.unparse(node)}"] if any(told) else []
+    assert wrong == []
+
+
+def disagrees(number: ast.expr, words: ast.expr) -> bool:
+    """`{len(labels)} labels`, `{parameters(names)} goes`."""
+    if not isinstance(number, ast.FormattedValue) or not isinstance(words, ast.Constant):
+        return False
+    code, said = ast.unparse(number.value), str(words.value)
+    counts = code.startswith("len(") and re.match(r" (?!is\b|was\b|has\b)[a-z]+s\b", said)
+    return bool(counts or (code.startswith("parameters(") and re.match(r" [a-z]+s\b", said)))
+
+
+def ends_in_article(words: ast.expr) -> bool:
+    return isinstance(words, ast.Constant) and bool(re.search(r"\ba $", str(words.value)))
+
+
+def names_a_type(value: ast.expr) -> bool:
+    return isinstance(value, ast.FormattedValue) and "__name__" in ast.unparse(value.value)
 
 
 READS_WORDS = {

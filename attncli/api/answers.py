@@ -1,5 +1,6 @@
 """A report as Python and notebooks meet it: gates, tables, files and pictures within reach of a dot."""
 
+import base64
 import dataclasses
 import io
 from collections.abc import Iterator
@@ -9,30 +10,40 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attncli import gates
+from attncli.api.keywords import as_number, operator_index, single
 from attncli.errors import UsageError
+from attncli.options.shared import LARGEST_FIGURE, SMALLEST_FIGURE
 from attncli.records import Report
 from attncli.render import FORMATS, endings
 from attncli.render._cells import grids
+from attncli.render._columns import columns
 from attncli.render.page.tables import plain as plain_text
 from attncli.render.page.tables import table_of
+from attncli.render.plots.targets import FIGURES
 from attncli.writing.whole_files import require_writable, write_whole
 
 if TYPE_CHECKING:
     import pandas
     from rich.console import RenderableType
 
+NARROWEST = 20
 WIDTH = 120
 """Columns of the text form, as wide as a reader's own terminal mostly is."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # as a Report is equal to another, and hashed
 class Answer(Report):
     """A report that a function of `attncli` returns, with what one does next."""
 
     def check(self, *conditions: str) -> "Answer":
         """The report with these gates decided, as `--fail-if` takes them: `report.check("mean(sink) > 0.5").passed`."""
-        parsed = [gates.parse(text) for text in conditions]
-        return answer(self.with_verdicts([*self.verdicts, *gates.decide(self, parsed)]))
+        for text in conditions:
+            if not isinstance(text, str):
+                raise UsageError(f"`conditions` must be texts, each by itself, such as 'mean(sink) > 0.5', not {text!r:.80}.")  # fmt: skip
+        parsed = [gates.parse(text) for text in dict.fromkeys(conditions)]
+        again = {condition.text for condition in parsed}
+        before = [verdict for verdict in self.verdicts if verdict.condition not in again]
+        return answer(self.with_verdicts([*before, *gates.decide(self, parsed)]))
 
     @property
     def passed(self) -> bool:
@@ -51,11 +62,14 @@ class Answer(Report):
             raise UsageError(
                 "to_pandas() needs pandas: pip install pandas, or take to_dicts()."
             ) from None
-        return pandas.DataFrame(self.to_dicts())
+        frame = pandas.DataFrame(self.to_dicts(), columns=columns(self))
+        return frame.astype(
+            {name: kind for name in frame if (kind := column_type(name, frame[name]))}
+        )
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the report, whole or not at all, in the format that the file's ending names."""
-        target = Path(path)
+        target = path_given(path)
         text = self.text(format_of(target))
         require_writable(target)
         write_whole(target, lambda file: file.write_bytes(text.encode(errors="backslashreplace")))
@@ -63,18 +77,25 @@ class Answer(Report):
 
     def text(self, format: str = "table", width: int = WIDTH) -> str:
         """The report in one of the formats of `attn list formats`."""
+        if not isinstance(format, str):
+            raise UsageError(f"`format` must be a text, one of {', '.join(FORMATS.names())}, not {format!r:.80}.")  # fmt: skip
+        columns = operator_index(width)
+        if columns is None or isinstance(width, bool) or columns < NARROWEST:
+            raise UsageError(f"`width` must be a whole number of columns, {NARROWEST} or more, not {width!r:.80}.")  # fmt: skip
         made = FORMATS[format](self)
         return plain(made, width) if not isinstance(made, str) else made
 
     def plot(self, path: str | PathLike[str], size: tuple[float, float] | None = None) -> Path:
         """Draw the figure that `--plot` draws; `size`: width and height in inches, else what its panels need."""
+        from attncli.render.plots.figure import figure, has_figure
         from attncli.render.plots.targets import require_figure
 
-        target = Path(path)
+        target = path_given(path)
         require_figure(target, str(target))
-        from attncli.render.plots.figure import figure
-
-        write_whole(target, lambda file: figure(self, file, size))
+        inches = None if size is None else inches_given(size)
+        if not has_figure(self):
+            raise UsageError("the report holds nothing that a figure is drawn of: ask for it with `pictures=True`, or for a number at several layers or sizes.")  # fmt: skip
+        write_whole(target, lambda file: figure(self, file, inches))
         return target
 
     def __str__(self) -> str:
@@ -98,8 +119,46 @@ def answer(report: Report) -> Answer:
     return Answer(**fields)
 
 
+def path_given(path: Any) -> Path:
+    if not isinstance(path, str | PathLike):
+        raise UsageError(f"`path` must be a path, not {path!r:.80}.")
+    return Path(path)
+
+
+def inches_given(size: Any) -> tuple[float, float]:
+    """Width and height that a figure may have."""
+    sides = [as_number(single(side)) for side in size] if isinstance(size, list | tuple) else []
+    found = [side for side in sides if side and SMALLEST_FIGURE <= side <= LARGEST_FIGURE]
+    if len(sides) != 2 or len(found) != 2:
+        raise UsageError(
+            f"`size` must be width and height in inches, {SMALLEST_FIGURE:g} to {LARGEST_FIGURE:g}, such as (3.4, 2.6), not "
+            f"{size!r:.80}."
+        )
+    return found[0], found[1]
+
+
+WHOLE, NUMBERS = ("layer", "head", "n"), ("value", "spread")
+"""Columns of whole numbers and of others, also where no row has one."""
+
+
+def column_type(name: str, values: "pandas.Series[Any]") -> str:
+    """What pandas holds a column as, None as a number that is missing; empty where it is none of numbers."""
+    kinds = {type(value) for value in values if not is_missing(value)}
+    if name in WHOLE or (name not in NUMBERS and kinds == {int}):
+        return "Int64"
+    return "float64" if name in NUMBERS or (kinds and kinds <= {int, float}) else ""
+
+
+def is_missing(value: Any) -> bool:
+    return value is None or value != value
+
+
 def format_of(path: Path) -> str:
     """The format that a file's ending means."""
+    if path.suffix.lower() in FIGURES:
+        raise UsageError(
+            f"cannot save as {path}, which is a figure: draw it with plot({str(path)!r})."
+        )
     found = endings().get(path.suffix.lower())
     if found is None:
         raise UsageError(f"cannot save as {path}: end it in {', '.join(endings())}.")
@@ -131,19 +190,37 @@ def html_parts(report: Report) -> Iterator[str]:
 
 
 def pictures(report: Report) -> Iterator[str]:
-    """The figure that `--plot` draws, inside the page."""
+    """The figure that `plot` draws, inside the page; one of very many heads in dots, which then take less room."""
     from importlib.util import find_spec
 
-    from attncli.render.plots.chart import charts
+    from attncli.render.plots.figure import has_figure
 
-    if find_spec("matplotlib") is None or not (report.pictures or charts(report)):
+    if find_spec("matplotlib") is None or not has_figure(report):
         return
+    drawn = figure_bytes(report, ".svg", DOTS)
+    if len(drawn) <= MOST_DRAWN:
+        text = drawn.decode()
+        yield text[text.index("<svg") :].replace("<svg ", f'<svg style="{FITTED}" ', 1)
+        return
+    dots = figure_bytes(report, ".png", FEW_DOTS)
+    if len(dots) <= MOST_DRAWN:
+        code = base64.b64encode(dots).decode()
+        yield f'<img alt="" style="{FITTED}" src="data:image/png;base64,{code}">'
+
+
+MOST_DRAWN = 2**19
+"""Of a figure in a notebook, which keeps it."""
+DOTS, FEW_DOTS = 100, 60
+"""Of an inch: of maps within a drawing, and of a whole figure where it is shown in dots."""
+FITTED = "max-width: 100%; height: auto"
+
+
+def figure_bytes(report: Report, ending: str, dots: int) -> bytes:
     import tempfile
 
     from attncli.render.plots.figure import figure
 
     with tempfile.TemporaryDirectory(prefix="attn-") as scratch:
-        path = Path(scratch) / "figure.svg"
-        figure(report, path)
-        drawn = path.read_text(encoding="utf-8")
-    yield drawn[drawn.index("<svg") :]
+        path = Path(scratch) / f"figure{ending}"
+        figure(report, path, dots=dots)
+        return path.read_bytes()

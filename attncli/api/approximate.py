@@ -13,7 +13,7 @@ from attncli.api.asked.rank_head_studies import (
 )
 from attncli.api.question import How, question
 from attncli.api.rehearsal import before_the_work
-from attncli.errors import UsageError, parameters, unknown_name
+from attncli.errors import UsageError, it_or_them, said_of, unknown_name
 from attncli.options.completion import completion
 from attncli.options.declared import Option
 from attncli.options.model_options import InputOptions
@@ -26,6 +26,7 @@ from attncli.options.pattern_options import (
 )
 from attncli.options.task_options import KeptTraining
 from attncli.records import Report
+from attncli.writing.tensor_names import require_tensor_file
 
 if TYPE_CHECKING:
     from attncli.api.asked.fit_studies import RealInputs
@@ -120,6 +121,8 @@ def approximate(
     from attncli.api.opened.chosen_patterns import choose
 
     check_gates([condition.metric for condition in how.conditions])
+    if how.save_module is not None:
+        require_tensor_file(how.save_module)
     refuse_contradictions(
         module, heads, sweep, frontier, verify, decide or None, how.save_module, search, task.task
     )
@@ -171,7 +174,7 @@ def refuse_beside_a_file(groups: Sequence[Any], offline: bool) -> None:
     idle = [name for group in groups for name in changed(group)] + ["offline"] * offline
     if idle:
         raise UsageError(
-            f"{parameters(idle)} says what is to be made: `verify` measures what was, leave it out.",
+            f"{said_of(idle, 'says', 'say')} what is to be made: `verify` measures what was, leave {it_or_them(idle)} out.",
             idle=idle,
             because=["verify"],
         )

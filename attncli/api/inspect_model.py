@@ -13,6 +13,7 @@ from attncli.options.head_options import GROUPS, HeadOptions
 from attncli.options.model_options import InputOptions, ModelOptions
 from attncli.options.shared import separated
 from attncli.records import Report
+from attncli.writing.tensor_names import require_tensor_file
 
 if TYPE_CHECKING:
     from attncli.gates import Condition
@@ -140,6 +141,8 @@ def inspect_model(
     """
 
     conditions = how.conditions
+    if save_maps is not None:
+        require_tensor_file(save_maps)
     names = separated(metric or [])
     own = {
         "with_random_init": with_random_init,

@@ -1,48 +1,135 @@
 """Attention maps that the caller has, measured as a model's own are."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
 
-from attncli.api.answers import Answer, answer
+from attncli.api.question import How, question
 from attncli.errors import UsageError
-from attncli.reports.provenance import with_provenance
+from attncli.options.completion import completion, head_metrics
+from attncli.options.declared import Argument, Option
+from attncli.options.head_options import GROUPS
+from attncli.options.shared import separated
+from attncli.records import Report
 
-HERE = "these maps"
-"""What they are called in a report."""
-
-
-def measure(
-    maps: Any,
-    metrics: str | Iterable[str] = (),
-    labels: Sequence[str] | None = None,
-    pairs: int = 0,
-    batch: int | None = None,
-) -> Answer:
-    """What attention maps show: numpy or torch arrays, such as the `attentions` of a model's output.
-
-    `maps`: [query, key], [head, query, key], [layer, head, query, key] or [layer, batch, head, query, key], or for each
-    layer one [query, key], [head, query, key] or [batch, head, query, key]; `batch`: which text, where there are several.
-    `metrics`: names or groups of `attn list attention-metrics`, by default those that tell the heads' roles; `labels`: the
-    tokens along both sides; `pairs`: how many of each head's strongest query → key pairs are told. Keys are taken for
-    hidden where no head of a layer looks ahead.
-    """
-    from attncli.models.loading.surroundings import in_turn
-    from attncli.stored.held import HeldArrays, as_array, named_arrays
-    from attncli.studies.heads.head_metrics import choose
-    from attncli.studies.heads.model_heads import HeadPlan
-    from attncli.studies.heads.saved_maps import inspect_maps, small_maps_of
-    from attncli.watching.saved.foreign_maps import SHAPES, OwnMaps
+if TYPE_CHECKING:
+    from attncli.studies.heads.head_metrics import Metrics
+    from attncli.studies.heads.kept.kept_maps import KeptMaps
     from attncli.watching.saved.map_files import MapFile
 
-    names = [metrics] if isinstance(metrics, str) else list(metrics)
-    chosen = choose([part.strip() for name in names for part in name.split(",")], pairs)
-    if isinstance(maps, str) or not (hasattr(maps, "shape") or isinstance(maps, Iterable)):
+HERE, MAPS = "these maps", "`maps`"
+"""What they are called in a report, and in what is said against them."""
+MOST_DRAWN = 6
+"""Maps that a report takes along for figures."""
+
+
+@question()
+def measure(
+    *,
+    maps: Annotated[
+        Any,
+        Argument(
+            metavar="ARRAYS",
+            help="[query, key], [head, query, key], [layer, head, query, key] or [layer, batch, head, query, key], or for each "
+            "layer one [query, key], [head, query, key] or [batch, head, query, key].",
+        ),
+    ],
+    metrics: Annotated[
+        list[str] | None,
+        Argument(
+            metavar="NAME,…",
+            help="Names or groups of `attn list attention-metrics`. [default: what tells the heads' roles]",
+            complete=completion(lambda: [*GROUPS, *head_metrics()]),
+        ),
+    ] = None,
+    labels: Annotated[
+        list[str] | None, Option(metavar="TOKEN,…", help="The tokens along both sides.")
+    ] = None,
+    pairs: Annotated[
+        int,
+        Option(
+            metavar="N",
+            help="How many of each head's strongest query ← key pairs are told. [default: none]",
+        ),
+    ] = 0,
+    batch: Annotated[
+        int | None, Option(metavar="N", help="Which text, where there are several, from 0.")
+    ] = None,
+    how: How,
+) -> Report:
+    """What attention maps show: numpy or torch arrays, such as the `attentions` of a model's output.
+
+    Keys are taken for hidden where no head of a layer looks ahead.
+    """
+    from attncli.models.loading.surroundings import alone
+    from attncli.stored.held import HeldArrays, as_array, named_arrays
+    from attncli.studies.heads.model_heads import HeadPlan
+    from attncli.studies.heads.saved_maps import inspect_maps, names_in, small_maps_of
+    from attncli.watching.saved.foreign_maps import OwnMaps
+    from attncli.watching.saved.map_files import MapFile
+
+    plan = HeadPlan(chosen(separated(metrics or []), pairs))
+    alone()
+    named = named_arrays(whole(maps))
+    arrays = {name: as_array(each, f"{MAPS}: {name}") for name, each in named}
+    file = MapFile(HERE, OwnMaps(HeldArrays(MAPS, arrays, {}), batch), labels)
+    small = small_maps_of(file, plan)
+    if not how.pictures:
+        return inspect_maps(file, plan, how.progress, small)
+    kept = first_maps(file)
+    report = inspect_maps(file, plan, how.progress, small, kept.take)
+    return replace(report, pictures=tuple(kept.pictures(names_in(file))))
+
+
+def first_maps(file: "MapFile") -> "KeptMaps":
+    """As many as a figure draws."""
+    from attncli.studies.heads.kept.kept_maps import KeptMaps
+
+    numbers = {saved.site: saved.heads for saved in file.maps}
+    places = [(site.layer, head) for site, heads in numbers.items() for head in heads]
+    drawn = places[:MOST_DRAWN]
+    return KeptMaps(None, lambda layer, head: (layer, head) in drawn, numbers=numbers)
+
+
+def chosen(names: Sequence[str], pairs: int) -> "Metrics":
+    """Metrics of maps: of states there is nothing to see."""
+    from attncli.studies.heads.head_metrics import choose
+
+    for name in names:
+        alone = choose([name])
+        if alone.states and not alone.heads:
+            raise UsageError(
+                f"`metrics` names {name!r}, which is told of states, and these are maps: ask inspect_model of the model itself."
+            )
+    return choose(names, pairs)
+
+
+def whole(maps: Any) -> Any:
+    """What can be gone through but once is held; what holds no array is refused."""
+    if isinstance(maps, Iterator):
+        maps = list(maps)
+    if all(each is None for each in leaves(maps)):
         raise UsageError(
-            f"`maps` must be arrays, not {maps!r:.80}: {SHAPES}; of a file ask attn.inspect_model(FILE)."
+            f"{MAPS} holds no array: load the model with attn_implementation='eager', as others compute no maps to hand out, "
+            "and call it with output_attentions=True."
+            if maps is None or maps
+            else f"{MAPS} is empty: give one array or several."
         )
-    arrays = {name: as_array(each, f"`maps` {name}") for name, each in named_arrays(maps)}
-    file = MapFile(HERE, OwnMaps(HeldArrays(HERE, arrays, {}), batch), labels)
-    plan = HeadPlan(chosen)
-    with in_turn():
-        report = inspect_maps(file, plan, small=small_maps_of(file, plan))
-    return answer(with_provenance(report, ["attncli.measure(…)"]))
+    if isinstance(maps, str | bytes) or not (hasattr(maps, "shape") or hasattr(maps, "__iter__")):
+        from attncli.watching.saved.foreign_maps import SHAPES
+
+        raise UsageError(
+            f"{MAPS} must be arrays, not {maps!r:.80}: {SHAPES}; of a file ask attn.inspect_model(FILE)."
+        )
+    return maps
+
+
+def leaves(maps: Any) -> Iterator[Any]:
+    """What sequences and mappings hold, down to the first thing that is neither."""
+    if isinstance(maps, Mapping):
+        maps = list(maps.values())
+    if isinstance(maps, list | tuple):
+        for each in maps:
+            yield from leaves(each)
+    else:
+        yield maps

@@ -1,9 +1,11 @@
 """What a person at a terminal sees while they wait: at once what is being done, and a bar once numbers come.
 
-All of it on stderr, on a terminal only, and gone when the work is done.
+All of it on stderr, and gone when the work is done: on a terminal only, but where Python was told `progress=True`, as in a
+notebook, which has no terminal and shows a line in place.
 """
 
 import contextlib
+import math
 import os
 import sys
 import time
@@ -16,6 +18,8 @@ from attncli.visible import visible
 
 PATIENCE = 1.0
 """Seconds before a bar appears."""
+PAUSE = 0.2
+"""Seconds between two lines where each is written over the one before."""
 DUMB = ("dumb", "unknown")
 """Terminals on which nothing can be taken back."""
 NARROWEST, USUAL = 20, 80
@@ -35,9 +39,44 @@ def progress_bar(wanted: bool) -> Iterator[Progress]:
         bar.stop()
 
 
+@contextlib.contextmanager
+def progress_asked_for() -> Iterator[Progress]:
+    """For callers who have said that they want to see it, wherever stderr goes."""
+    if sys.stderr is None or sys.stderr.isatty() or not first():
+        with progress_bar(sys.stderr is not None) as progress:
+            yield progress
+        return
+    line = PlainLine()
+    try:
+        yield line
+    finally:
+        line.doing("")
+
+
+class PlainLine:
+    """One line of words, written over in place: all that a notebook and a log file understand."""
+
+    def __init__(self) -> None:
+        self.said = ""
+        self.told = -math.inf
+
+    def doing(self, what: str) -> None:
+        """Words in the place of what was said before; none for none."""
+        line = f"{visible(what)} …"[: USUAL - 1] if what else ""
+        blank = " " * len(self.said)
+        print(f"\r{blank}\r{line}" if self.said else line, end="", file=sys.stderr, flush=True)
+        self.said = line
+
+    def __call__(self, done: int, total: int, what: str) -> None:
+        now = time.monotonic()
+        if now - self.told >= PAUSE:
+            self.told = now
+            self.doing(f"{done}{what}" if what.startswith("%") else f"{done:,} of {total:,} {what}")
+
+
 def doing_of(progress: Progress) -> Callable[[str], None]:
     """Says what is being done before there are numbers: a bar shows it, what else watches is told nothing."""
-    return progress.doing if isinstance(progress, Bar) else lambda what: None
+    return progress.doing if isinstance(progress, Bar | PlainLine) else lambda what: None
 
 
 class Bar:

@@ -3,10 +3,15 @@
 import os
 from os import PathLike
 
-from attncli.api.answers import Answer, answer
+from attncli.api.answers import Answer, answer, path_given
+from attncli.errors import UsageError
 from attncli.reports import read as read_report
+from attncli.reports.reading import STDIN
 
 
 def read(path: str | PathLike[str]) -> Answer:
     """The report in a JSON file that `report.save` or `attn … -o FILE.json` has written."""
-    return answer(read_report(os.fspath(path)))
+    name = os.fspath(path_given(path))
+    if name == STDIN:
+        raise UsageError("`path` must name a file: '-' for stdin is the command line's alone.")
+    return answer(read_report(name))

@@ -1,7 +1,6 @@
 """The question of `attn sweep`: how a number moves over many models."""
 
 import importlib
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from os import PathLike
@@ -10,11 +9,13 @@ from typing import Any, NamedTuple
 
 from attncli import gates
 from attncli.api.answers import Answer, answer
-from attncli.api.question import NO_CONFIGURATION, call_in_words, converted, parts_of, watched
-from attncli.api.swept.fingerprint import SOURCE, WRITTEN, Options
+from attncli.api.keyword_help import described
+from attncli.api.keywords import OF_PYTHON, SOURCE, converted, of_python, parts_of
+from attncli.api.question import NO_CONFIGURATION, call_in_words, watched
+from attncli.api.swept.fingerprint import WRITTEN, Options
 from attncli.api.swept.sweep_items import ENDING, finished, models, reports_in, steps
 from attncli.api.swept.sweep_runs import Judged, SweepPlan, run_all
-from attncli.errors import InputError, UsageError, unknown_name
+from attncli.errors import InputError, UsageError, unknown_name, with_article
 from attncli.gates import Condition
 from attncli.options.declared import Option
 from attncli.options.groups import flat_parameters, group_parameters
@@ -44,17 +45,17 @@ class Swept(NamedTuple):
 
 def sweep(
     command: str | Callable[..., Any] | None = None,
-    model: Names = (),
+    model: Names | None = (),
     *,
-    glob: Names = (),
+    glob: Names | None = (),
     revisions: str | None = None,
     models_file: str | PathLike[str] | None = None,
-    into: str | PathLike[str] = DEFAULT_FOLDER,
+    into: str | PathLike[str] | None = DEFAULT_FOLDER,
     show: str | None = None,
     collect: str | PathLike[str] | None = None,
     engine: str | None = None,
-    engine_options: Names | Mapping[str, object] = (),
-    evict: bool = False,
+    engine_options: Names | Mapping[str, object] | None = (),
+    evict: bool | None = False,
     progress: bool | Progress | None = None,
     **options: Any,
 ) -> Answer:
@@ -63,24 +64,45 @@ def sweep(
     `attn.sweep("rank-collapse", ["./a", "./b"], engine="local:2", variants="SAN")`: the command or its function, the
     models, and the command's own options as keywords. Keywords alone count: no configuration file, no environment.
     """
-    command = command_of(command)
-    pairs = engine_options.items() if isinstance(engine_options, Mapping) else ()
-    written = [f"{name}={value}" for name, value in pairs] or listed(engine_options)
-    items = ItemOptions(
-        listed(model),
-        listed(glob),
-        revisions,
-        None if models_file is None else os.fspath(models_file),
-        os.fspath(into),
-        show,
-        None if collect is None else os.fspath(collect),
-    )
-    words, values = keywords_of(command, options) if command is not None else ((), {})
-    asked = SweepQuestion(command, words, lambda name: values, items, EngineOptions(engine, written, evict), NO_CONFIGURATION)  # fmt: skip
-    with watched(progress) as watch:
+    refuse_modules(model)
+    if isinstance(engine_options, Mapping):
+        engine_options = [f"{name}={value}" for name, value in engine_options.items()]
+    given = {
+        "command": command_of(command),
+        "model": model,
+        "glob": glob,
+        "revisions": revisions,
+        "models_file": models_file,
+        "into": into,
+        "show": show,
+        "collect": collect,
+        "engine": engine,
+        "engine_options": engine_options,
+        "evict": evict,
+        "progress": progress,
+    }
+    taken = {name: converted(KEYWORDS[name], value) for name, value in given.items()}
+    named, watcher = taken.pop("command"), taken.pop("progress")
+    run = EngineOptions(*(taken.pop(name) for name in ("engine", "engine_options", "evict")))
+    items = ItemOptions(**taken)
+    words, values = keywords_of(named, options) if named is not None else ((), {})
+    asked = SweepQuestion(named, words, lambda name: values, items, run, NO_CONFIGURATION)  # fmt: skip
+    with watched(watcher) as watch:
         found = swept(asked, (), watch)
-    said = call_in_words("sweep", {"model": items.model, **options}, (command,))
+    said = call_in_words("sweep", {"model": items.model, **options}, (named,))
     return answer(with_provenance(found.report, said))
+
+
+KEYWORDS = {
+    each.name: each
+    for each in (
+        of_python("command", str | None, None, "What is run on each model, such as rank-collapse."),
+        *group_parameters(ItemOptions),
+        *group_parameters(EngineOptions),
+        OF_PYTHON["progress"],
+    )
+}
+sweep.__doc__ = described(sweep.__doc__, KEYWORDS.values())
 
 
 class SweepQuestion(NamedTuple):
@@ -95,24 +117,21 @@ class SweepQuestion(NamedTuple):
     settings: Mapping[str, str]
 
 
-def listed(names: Any) -> list[str]:
-    one = isinstance(names, str | PathLike) or not isinstance(names, Iterable)
-    every = [names] if one else list(names)
+def refuse_modules(model: Any) -> None:
+    """What lives in this process cannot be handed on to those of the runs."""
+    every = model if isinstance(model, list | tuple) else [model]
     for each in every:
-        if not isinstance(each, str | PathLike):
+        if hasattr(each, "state_dict"):
             raise UsageError(
-                f"a sweep runs in processes of their own and takes names, not a {type(each).__name__}: save a model in a folder "
-                "and name that, or ask about it by the question's own function."
+                f"a sweep runs in processes of their own and takes names, not {with_article(type(each).__name__)}: save a model in "
+                "a folder and name that, or ask about it by the question's own function."
             )
-    return [str(os.fspath(each)) for each in every]
 
 
-def command_of(command: str | Callable[..., Any] | None) -> str | None:
+def command_of(command: Any) -> Any:
     """Also by the name of its function, or by the function itself."""
-    name = getattr(command, "__name__", None) if callable(command) else command
-    if name is not None and not isinstance(name, str):
-        raise UsageError(f"the command of a sweep is one of {', '.join(OF_MODELS)}, not {command!r:.80}.")  # fmt: skip
-    dashed = name and name.replace("_", "-")
+    name = getattr(command, "__name__", command) if callable(command) else command
+    dashed = name.replace("_", "-") if isinstance(name, str) else name
     return dashed if dashed in OF_MODELS else name
 
 

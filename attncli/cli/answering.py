@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from attncli.api.question import SOURCE, How, Say, silent
+from attncli.api.keywords import SOURCE
+from attncli.api.question import How, Say, silent
 from attncli.cli.spelling import as_typed
 from attncli.cli.typer_options import with_options
 from attncli.errors import FAILED_GATE, UsageError

@@ -19,7 +19,7 @@ from functools import cache
 TEXT = r"'(?:[^'\\]|\\.)*'" + r'|"(?:[^"\\]|\\.)*"'
 QUOTED = re.compile(rf"`((?:[^`'\"\n]|{TEXT})+)`")
 """Backticks, but for those within a text."""
-BY_OTHER_WAYS = {"source": "SOURCE", "save_module": "-o FILE.safetensors", "pictures": "--plot", "progress": "--no-progress"}  # fmt: skip
+BY_OTHER_WAYS = {"source": "SOURCE", "save_module": "-o FILE.safetensors", "pictures": "--plot", "progress": "--no-progress", "torchrun": "--processes N"}  # fmt: skip
 """Parameters of Python that are no option of the same name."""
 
 

@@ -4,6 +4,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -119,8 +120,12 @@ def endings_in_words() -> str:
 
 
 def render(report: Report, name: str, stream: Any, plot: bool) -> str:
-    """The report as text for a stream (None = a file): coloured and fitted on a terminal only."""
-    result = FORMATS[name](report)
+    """The report as text for a stream (None = a file): coloured and fitted on a terminal only.
+
+    Warnings are for stderr (`notes`), whichever file the report goes to: text for people stays what stdout would show.
+    """
+    apart = manner(name).warnings_apart
+    result = FORMATS[name](replace(report, warnings=()) if apart else report)
     if isinstance(result, str) and not plot:
         return result
     parts = [result]

@@ -68,7 +68,7 @@ class Census:
             (self.gates, "gates"),
         ):
             if count:
-                parts.append(f"{what} in {count} layers")
+                parts.append(f"{what} in {count} layer{'' if count == 1 else 's'}")
         return ", ".join(parts)
 
 

@@ -2,7 +2,7 @@
 
 import math
 
-from attncli.errors import LimitError
+from attncli.errors import LimitError, counted
 from attncli.maths.matrices.norms import composite_norm, log10_norm
 from attncli.maths.residuals.scaled import Array
 from attncli.maths.residuals.split import Split
@@ -41,7 +41,7 @@ def nearest_centre(matrix: Array) -> Array:
     advice = "measure fewer tokens, or leave log10_residual_optimal out"
     if matrix.size > MOST_NUMBERS:
         raise LimitError(
-            f"log10_residual_optimal of {tokens:,} tokens of width {width:,} is a linear programme that "
+            f"log10_residual_optimal of {counted(tokens, 'token')} of width {width:,} is a linear programme that "
             f"takes hours: {advice}."
         )
     found = nearest_row(matrix)

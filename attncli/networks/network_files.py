@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from attncli.errors import InputError, UsageError
+from attncli.errors import InputError, UsageError, counted
 from attncli.limits import whole_number
 from attncli.maths.residuals.scaled import Array
 from attncli.networks.spec import KINDS, NetworkSpec
@@ -138,7 +138,9 @@ class FileNetwork:
     def sized(self, name: str, axes: int) -> tuple[int, ...]:
         shape = self.shape(name)
         if len(shape) != axes:
-            raise InputError(f"{self.path}: tensor {name} has {len(shape)} axes, not {axes}.")
+            raise InputError(
+                f"{self.path}: tensor {name} has {counted(len(shape), 'axis', 'axes')}, not {axes}."
+            )
         return shape
 
     def check_shapes(self) -> None:

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-from attncli.errors import UsageError, parameter, parameters
+from attncli.errors import UsageError, parameter, parameters, said_of
 from attncli.models.sources import WORDS
 from attncli.models.sources import Source as Named
 from attncli.networks.variants import Switches, with_mlp_norm, without_norms
@@ -95,7 +95,7 @@ class ModelOptions:
         several = launch().several
         if self.tensor_parallel and not several:
             raise UsageError(
-                "`tensor_parallel` splits a model over processes: start them with `processes=N`.",
+                "`tensor_parallel` splits a model over processes: start them with `torchrun`.",
                 idle=["tensor_parallel"],
             )
         if self.device_map is not None and several:
@@ -234,7 +234,8 @@ def refuse_for_a_model(
     fixed = [*given, *others]
     if fixed:
         raise UsageError(
-            f"{parameters(fixed)} goes with synthetic networks: {source} is a model.", idle=fixed
+            f"{said_of(fixed, 'goes', 'go')} with synthetic networks: {source} is a model.",
+            idle=fixed,
         )
 
 
@@ -246,4 +247,4 @@ def refuse_without_a_model(source: Named, given: Iterable[str]) -> None:
         what = (
             f"{source} is {WORDS[source.kind].what}" if source.is_file else "name one as `source`"
         )
-        raise UsageError(f"{parameters(names)} goes with a model: {what}.", idle=names)
+        raise UsageError(f"{said_of(names, 'goes', 'go')} with a model: {what}.", idle=names)

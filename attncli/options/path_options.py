@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from attncli.errors import UsageError, parameters, unknown_name
+from attncli.errors import UsageError, it_or_them, parameters, said_of, unknown_name
 from attncli.options.completion import complete_metric
 from attncli.options.declared import Option, rows_of_numbers
 from attncli.options.shared import separated
@@ -133,7 +133,7 @@ class PathOptions:
         names = [name for name in ("metric", "steps", "loss") if getattr(self, name)]
         if names:
             raise UsageError(
-                f"{parameters(names)} is about all paths of a length: leave it out here.",
+                f"{said_of(names, 'is', 'are')} about all paths of a length: leave {it_or_them(names)} out here.",
                 idle=names,
                 because=["path", "sample", "by", "sensitivity"],
             )

@@ -43,7 +43,7 @@ class PatternOptions:
     pattern: Annotated[
         list[str],
         Option(
-            metavar="NAME[:PARAMETERS]",
+            metavar="NAME[:PARAMETERS]|FILE",
             complete=complete_pattern,
             usual=True,
             help="Of `attn list patterns`; a sum such as global:2+window:3; a matrix in a file (.npy .npz .mtx .csv "

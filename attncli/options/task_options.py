@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from attncli.errors import UsageError, parameter, parameters
+from attncli.errors import UsageError, it_or_them, parameter, said_of
 from attncli.limits import whole_number
 from attncli.options.declared import Option
 from attncli.options.shared import separated
@@ -58,7 +58,7 @@ def refuse_beside_a_task(source: str | None, given: Iterable[str]) -> None:
     names = list(given)
     if names:
         raise UsageError(
-            f"{parameters(names)} has no meaning for the networks of `task`: leave it out.",
+            f"{said_of(names, 'has', 'have')} no meaning for the networks of `task`: leave {it_or_them(names)} out.",
             idle=names,
             because=["task"],
         )

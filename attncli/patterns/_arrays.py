@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import bsr_array, coo_array, csc_array, csr_array, dia_array, vstack
 
-from attncli.errors import InputError
+from attncli.errors import InputError, counted
 from attncli.patterns._checks import affordable_file, from_dense, without_duplicates
 from attncli.stored.numpy_files import Claim, array_of, holds_numbers, numbers, read_claim
 
@@ -34,7 +34,7 @@ def read_npz(path: Path) -> csr_array:
             return sparse_parts(path, archive, names)
         if len(names) != 1:
             raise InputError(
-                f"{path} holds {len(names)} arrays ({', '.join(names[:4])} …): save one pattern alone."
+                f"{path} holds {counted(len(names), 'array')} ({', '.join(names[:4])} …): save one pattern alone."
             )
         with archive.open(archive.namelist()[0]) as stream:
             return dense_rows(path, stream)
@@ -132,7 +132,9 @@ Entries = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
 def mtx_sizes(path: Path, content: list[str], count: int) -> tuple[int, ...]:
     words = content[0].split() if content else []
     if len(words) != count or not all(word.isascii() and word.isdecimal() for word in words):
-        raise InputError(f"{path} cannot be read as mtx: its line of sizes needs {count} numbers.")
+        raise InputError(
+            f"{path} cannot be read as mtx: its line of sizes needs {counted(count, 'number')}."
+        )
     if any(len(word) > 12 for word in words):
         raise InputError(f"{path} cannot be read as mtx: its sizes are beyond any memory.")
     sizes = tuple(map(int, words))
@@ -148,7 +150,7 @@ def coordinates(path: Path, lines: list[str], sizes: tuple[int, ...], with_value
     wanted = 3 if with_values else 2
     if len(table) != count or any(len(words) != wanted for words in table):
         raise InputError(
-            f"{path} cannot be read as mtx: it says {count} entries of {wanted} numbers and holds others."
+            f"{path} cannot be read as mtx: it says {counted(count, 'entry', 'entries')} of {wanted} numbers and holds others."
         )
     places = np.array([(int(words[0]), int(words[1])) for words in table], np.int64).reshape(-1, 2)
     if count and (places.min() < 1 or places[:, 0].max() > rows or places[:, 1].max() > columns):
@@ -163,7 +165,7 @@ def columns_of(path: Path, lines: list[str], sizes: tuple[int, ...], symmetry: s
     values = [float(word) for line in lines for word in line.split()]
     if len(values) != len(places):
         raise InputError(
-            f"{path} cannot be read as mtx: it holds {len(values)} numbers and should {len(places)}."
+            f"{path} cannot be read as mtx: it holds {counted(len(values), 'number')} and should {len(places)}."
         )
     at = np.array(places, np.int64).reshape(-1, 2)
     kept = np.array(values) != 0.0

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
-from attncli.errors import AttnError, InputError, UsageError
+from attncli.errors import AttnError, InputError, UsageError, counted
 from attncli.limits import whole_number
 from attncli.patterns._arrays import read_mtx, read_npy, read_npz
 from attncli.patterns._checks import (
@@ -94,7 +94,7 @@ def read_csv(path: Path) -> csr_array:
         )
         if len(rows[-1]) != len(rows[0]):
             raise InputError(
-                f"{path} line {number} has {len(rows[-1])} cells, the first has {len(rows[0])}: "
+                f"{path} line {number} has {counted(len(rows[-1]), 'cell')}, the first has {len(rows[0])}: "
                 "a pattern is a square table."
             )
     return from_dense(path, np.array(rows, ndmin=2))
@@ -129,7 +129,7 @@ def read_safetensors(path: Path, head: tuple[int, int] | None) -> csr_array:
         return from_dense(path, file.block(name, head[1], head[1] + 1)[0])
     if len(names) != 1:
         raise InputError(
-            f"{path} holds {len(names)} tensors ({listed(names)}): name a head of saved maps, "
+            f"{path} holds {counted(len(names), 'tensor')} ({listed(names)}): name a head of saved maps, "
             f"as in {path.name}:0.0."
         )
     affordable_file(path, math.prod(file.shape(names[0])))

@@ -27,6 +27,8 @@ class Manner:
     """Whether the numbers are in it: else its ending alone does not ask for it, lest they be lost."""
     shows_maps: bool
     """Whether maps are drawn in it, so that the study takes some along."""
+    warnings_apart: bool
+    """Whether a command says the warnings on stderr, and leaves them out of it."""
 
 
 def renderer(
@@ -35,11 +37,14 @@ def renderer(
     tells_verdicts: bool = False,
     holds_rows: bool = True,
     shows_maps: bool = False,
+    warnings_apart: bool = False,
 ) -> Callable[[Function], Function]:
     """Attach a format's manner; the function itself is returned untouched."""
 
     def attach(function: Function) -> Function:
-        function.manner = Manner(endings, tells_verdicts, holds_rows, shows_maps)  # type: ignore[attr-defined]
+        function.manner = Manner(  # type: ignore[attr-defined]
+            endings, tells_verdicts, holds_rows, shows_maps, warnings_apart
+        )
         return function
 
     return attach

@@ -10,9 +10,9 @@ SPECIAL = re.compile(r"[\\`*<>&|~$\[\]]|(?<![^\W_])_|_(?![^\W_])")
 """What Markdown, or HTML within it, would take for its own; an underscore within a word is one."""
 
 
-@renderer(endings=(".md",), tells_verdicts=True)
+@renderer(endings=(".md",), tells_verdicts=True, warnings_apart=True)
 def markdown(report: Report) -> str:
-    """The headline, the tables and the verdicts as GitHub-flavoured Markdown."""
+    """The headline, the tables, the verdicts and the warnings as GitHub-flavoured Markdown."""
     return "\n".join(lines(all_visible(report))) + "\n"
 
 
@@ -27,6 +27,9 @@ def lines(report: Report) -> Iterator[str]:
         yield ""
         for verdict in report.verdicts:
             yield f"- {'❌' if verdict.failed else '✅'} {code(verdict.condition)} — {escaped(verdict.text)}"
+    if report.warnings:
+        yield ""
+        yield from (f"- ⚠️ {escaped(warning)}" for warning in report.warnings)
 
 
 def table(grid: Grid) -> Iterator[str]:

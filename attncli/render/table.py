@@ -18,9 +18,9 @@ from attncli.render._cells import Grid, grids
 from attncli.visible import all_visible
 
 
-@renderer(endings=(".txt",), tells_verdicts=True)
+@renderer(endings=(".txt",), tells_verdicts=True, warnings_apart=True)
 def table(report: Report) -> RenderableType:
-    """For people: the answer first, then the tables, then the verdicts."""
+    """For people: the answer first, then the tables, then the verdicts, then what to bear in mind."""
     return Group(*blocks(all_visible(report)))
 
 
@@ -33,11 +33,18 @@ def blocks(report: Report) -> Iterator[RenderableType]:
     if report.verdicts:
         yield Text()
         yield from map(verdict_line, report.verdicts)
+    if report.warnings:
+        yield Text()
+        yield from map(warning_line, report.warnings)
 
 
 def verdict_line(verdict: Verdict) -> Text:
     mark = ("FAIL", "bold red") if verdict.failed else ("pass", "green")
     return Text.assemble(mark, f"  {verdict.condition}", (f"  ({verdict.text})", "dim"))
+
+
+def warning_line(warning: str) -> Text:
+    return Text.assemble(("warning:", "yellow"), f" {warning}")
 
 
 class Fitted:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.errors import InputError
+from attncli.errors import InputError, with_article
 
 DTYPES: Mapping[str, str] = {"float64": "F64", "float32": "F32", "float16": "F16"}
 """Of numpy, as safetensors calls them."""
@@ -69,15 +69,37 @@ def holds_arrays(value: Any) -> bool:
 def as_array(value: Any, name: str) -> NDArray[Any]:
     """As numpy holds it: tensors from any device, half precision in float32, lists of lists."""
     if hasattr(value, "detach"):
-        value = value.detach().cpu()
-        value = value.float() if value.element_size() < 4 and value.is_floating_point() else value
-        value = value.numpy()
+        value = of_torch(value, name)
+    if hasattr(value, "toarray"):  # sparse, of scipy
+        value = value.toarray()
     try:
         array = np.asarray(value)
     except ValueError:
         raise InputError(f"{name} is no array: its rows differ in length.") from None
     if array.dtype.name == "bfloat16":
         return array.astype(np.float32)
+    if array.dtype.kind == "O":
+        raise InputError(f"{name} is no array of numbers: it is or holds {kind_in_words(array)}.")
     if array.dtype.kind not in "fiub":
-        raise InputError(f"{name} holds {array.dtype} numbers: attention weights are real ones.")
+        raise InputError(f"{name} holds {array.dtype} values: attention weights are real numbers.")
     return array if array.dtype.name in DTYPES else array.astype(float)
+
+
+def of_torch(value: Any, name: str) -> NDArray[Any]:
+    """A tensor of any layout, on any device that holds its numbers."""
+    if value.is_meta:
+        raise InputError(f"{name} is a meta tensor, which holds no numbers: run the model on a device that does.")  # fmt: skip
+    try:
+        whole = value.detach().cpu()
+        whole = whole if str(whole.layout) == "torch.strided" else whole.to_dense()
+        small = whole.is_floating_point() and whole.element_size() < 4
+        found: NDArray[Any] = (whole.float() if small else whole).resolve_neg().numpy()
+    except (RuntimeError, TypeError, NotImplementedError) as error:
+        raise InputError(f"{name} cannot be read as an array: {str(error).partition('.')[0]}.") from None  # fmt: skip
+    return found
+
+
+def kind_in_words(array: NDArray[Any]) -> str:
+    """Of the first thing that is no number."""
+    held = (each for each in array.flat if not isinstance(each, int | float))
+    return with_article(type(next(held, None)).__name__)

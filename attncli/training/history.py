@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from attncli.errors import AttnError, InputError
+from attncli.errors import AttnError, InputError, counted
 from attncli.records import Report
 from attncli.render import FORMATS
 from attncli.reports import read
@@ -38,7 +38,7 @@ class History:
         require_folder(aside)
         for _, path in later:
             path.replace(aside / path.name)
-        return f"{len(later)} reports of steps after {step} were made by an earlier run: they are now in {aside}."
+        return f"{counted(len(later), 'report')} of steps after {step}, made by an earlier run: now in {aside}."
 
     def files(self) -> list[tuple[int, Path]]:
         """By their steps."""

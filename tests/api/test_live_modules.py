@@ -214,7 +214,7 @@ def test_a_sweep_takes_a_questions_name_or_function_and_names_of_models(tmp_path
             attn.sweep("rank-collapse", given, into=tmp_path)
     with pytest.raises(UsageError, match="unknown command to sweep 'approximate'"):
         attn.sweep(attn.approximate, source, into=tmp_path)
-    with pytest.raises(UsageError, match="the command of a sweep is one of"):
+    with pytest.raises(UsageError, match="`command` must be a text, not 3"):
         attn.sweep(3, source, into=tmp_path)  # type: ignore[arg-type]
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 import torch
 import transformers
 
@@ -71,7 +72,7 @@ def test_labels_are_the_tokens() -> None:
     assert "these maps" in report.headline
     (first, _) = [row for row in report.rows if row.metric == "token_pair"]
     assert first.keys["key_token"] == ("the", "dog", "barks")[int(first.keys["key"])]
-    with pytest.raises(attn.AttnError, match="there are 2 labels, and the maps have 3 tokens"):
+    with pytest.raises(attn.AttnError, match="`labels` names 2 tokens, and the maps have 3 tokens"):
         attn.measure(drawn(2, 3, 3), labels=["the", "dog"])
     assert any("roles are told from these maps alone" in warning for warning in report.warnings)
 
@@ -88,9 +89,9 @@ def test_labels_are_the_tokens() -> None:
         ([drawn(2, 2, 3, 3)], "0 holds 2 texts"),
         ("maps.npz", "must be arrays, not 'maps.npz'"),
         (7, "must be arrays, not 7"),
-        ([], "holds no array of two axes"),
+        ([], "`maps` is empty"),
         ([[1.0, 2.0], [3.0]], "rows differ in length"),
-        (drawn(3, 3) + 0j, "complex128 numbers"),
+        (drawn(3, 3) + 0j, "complex128 values"),
         (drawn(3, 3) * 2, "row 0 of head 0 in the array, read as [query, key], is no attention"),
         (np.full((2, 2), np.nan), "is no attention"),
     ],
@@ -99,3 +100,124 @@ def test_what_is_no_map_is_refused(maps: Any, said: str) -> None:
     with pytest.raises(attn.AttnError) as refused:
         attn.measure(maps)
     assert said in str(refused.value)
+
+
+def silent_beside(others: int) -> Any:
+    maps = drawn(1, others + 1, 6, 6)
+    maps[0, 0] = 0.0
+    return maps
+
+
+@pytest.mark.parametrize("others", [0, 2])
+def test_a_head_that_attends_to_nothing_has_no_role_and_no_numbers(others: int) -> None:
+    maps = silent_beside(others)
+    report = attn.measure(maps, metrics="all", pairs=2)
+    silent = [row for row in report.rows if row.head == 0]
+    assert [row.value for row in silent] == [None] * len(silent)
+    assert {row.note for row in silent} == {"n/a: no row of the head holds any weight"}
+    assert "role" not in {row.metric for row in silent}
+    assert "1 head holds no weight in any row: it has no role and no numbers." in report.warnings
+    assert "local" not in report.headline
+    assert not any("0.0" in finding.text.split() for finding in report.findings)
+
+
+def test_a_silent_head_changes_nothing_of_the_others() -> None:
+    """Neither their numbers, nor whether a layer has a learned sink."""
+    maps = silent_beside(2)
+    beside, alone = attn.measure(maps, metrics="all"), attn.measure(maps[:, 1:], metrics="all")
+    known = {(row.metric, row.head, *row.keys.items()): row.value for row in alone.rows}
+    of_logits = {"fast_order_1", "fast_order_2", "linearisability", "logit_spread"}
+    compared = 0
+    for row in beside.rows:
+        if row.head and row.metric not in of_logits:
+            assert known[row.metric, row.head - 1, *row.keys.items()] == row.value, row
+            compared += 1
+    assert compared > 40
+    assert not any("sum to less than 1" in warning for warning in beside.warnings)
+    assert not any(finding.about == "learned sinks" for finding in beside.findings)
+
+
+MAP = drawn(2, 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "said"),
+    [
+        ({"metrics": 3}, "`metrics` must be a list of texts, not 3."),
+        ({"metrics": [3]}, "`metrics` must be a list of texts, not [3]."),
+        ({"metrics": "states"}, "`metrics` names 'states', which is told of states"),
+        ({"metrics": ["sink", "max_activation"]}, "`metrics` names 'max_activation'"),
+        ({"pairs": "2"}, "`pairs` must be a whole number, not '2'."),
+        ({"pairs": 1.5}, "`pairs` must be a whole number, not 1.5."),
+        ({"pairs": True}, "`pairs` must be a whole number, not True."),
+        ({"batch": "0"}, "`batch` must be a whole number, not '0'."),
+        ({"labels": [None] * 3}, "`labels` must be a list of texts, not [None, None, None]."),
+        ({"labels": ["a"]}, "`labels` names 1 token, and the maps have 3 tokens: give each"),
+        ({"progress": 3}, "`progress` must be True or False or a function, not 3."),
+        ({"pictures": "x"}, "`pictures` must be True or False, not 'x'."),
+    ],
+)
+def test_a_keyword_of_another_type_is_refused(keywords: dict[str, Any], said: str) -> None:
+    with pytest.raises(attn.errors.UsageError) as refused:
+        attn.measure(MAP, **keywords)
+    assert str(refused.value).startswith(said)
+
+
+def test_what_is_not_said_is_the_default() -> None:
+    plain = attn.measure(MAP).rows
+    said = attn.measure(MAP, metrics=None, labels=None, pairs=None, batch=None, pictures=None)
+    assert said.rows == plain
+
+
+def test_labels_may_come_one_by_one_and_as_numbers() -> None:
+    told = attn.measure(MAP, labels=["0", "1", "2"], pairs=1).rows
+    assert attn.measure(MAP, labels=[0, np.int64(1), 2], pairs=1).rows == told
+    assert attn.measure(MAP, labels=(str(place) for place in range(3)), pairs=1).rows == told
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support")  # torch's own, of the test's tensor
+def test_every_kind_of_array_means_the_same() -> None:
+    one = MAP[0]
+    forms = [
+        scipy.sparse.csr_array(one),
+        [scipy.sparse.coo_array(one)],
+        torch.tensor(one).to_sparse(),
+        torch.tensor(one).to_sparse_csr(),
+        torch.tensor(one, requires_grad=True),
+        (each for each in [one]),
+        {"attentions.0": one},
+    ]
+    plain = attn.measure(one, metrics="entropy").rows
+    assert all(attn.measure(form, metrics="entropy").rows == plain for form in forms)
+
+
+@pytest.mark.parametrize("maps", [None, (None, None), [None], {"attentions.0": None}])
+def test_what_a_fast_attention_hands_out_is_told_from_maps(maps: Any) -> None:
+    with pytest.raises(attn.errors.UsageError, match="attn_implementation='eager'"):
+        attn.measure(maps)
+
+
+@pytest.mark.parametrize(
+    ("maps", "said"),
+    [
+        (torch.zeros(2, 2, device="meta"), "the array is a meta tensor, which holds no numbers"),
+        ([object()], "the array is no array of numbers: it is or holds an object"),
+        ([["a", "b"]], "the array holds <U1 values: attention weights are real numbers"),
+        (b"maps", "must be arrays, not b'maps'"),
+        ((), "is empty: give one array or several"),
+        ((each for each in ()), "is empty: give one array or several"),
+    ],
+)
+def test_what_is_no_array_is_refused_in_one_sentence(maps: Any, said: str) -> None:
+    with pytest.raises(attn.AttnError) as refused:
+        attn.measure(maps)
+    assert str(refused.value).startswith("`maps`")
+    assert said in str(refused.value)
+
+
+def test_it_can_be_watched_and_drawn() -> None:
+    seen: list[tuple[int, int, str]] = []
+    report = attn.measure(MAP[None], progress=lambda *told: seen.append(told), pictures=True)
+    assert seen == [(1, 1, "maps")]
+    assert [picture.title for picture in report.pictures] == ["head 0.0", "head 0.1"]
+    assert report.command == ("attncli.measure(<ndarray>, pictures=True)",)

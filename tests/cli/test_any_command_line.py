@@ -195,7 +195,7 @@ def test_no_file_is_met_with_a_traceback(content: bytes) -> None:
             with_tensor("layers.1.w_o", np.zeros((2, 2, 3))),
             "has shape [2, 2, 3], expected [2, 2, 4]",
         ),
-        (with_tensor("x", np.zeros(3)), "tensor x has 1 axes, not 2"),
+        (with_tensor("x", np.zeros(3)), "tensor x has 1 axis, not 2"),
         (with_tensor("x", np.zeros((0, 4))), "tokens must be from 1 to"),
         (with_tensor("layers.0.b_q", np.zeros((2, 2), "int64")), "is I64, not F64 or F32"),
         (holding("x", np.nan), "tensor x holds NaN or infinite values"),

@@ -65,7 +65,7 @@ def test_spectra_that_have_not_settled_say_so(tmp_path: Path) -> None:
     scores = 0.5 * torch.randn(1, 400, 400, generator=torch.Generator().manual_seed(0))
     save_file({"layers.0.attention": scores.softmax(-1)}, file)
     outcome = attn("inspect-model", file, "--metric", "spectra", "--format", "json")
-    assert "singular values of 1 of 1 maps had not settled after 6 rounds" in outcome.err
+    assert "singular values of 1 of 1 map had not settled after 6 rounds" in outcome.err
     notes = [row["note"] for row in json.loads(outcome.out)["rows"]]
     assert all("not settled" in note for note in notes)
 
@@ -245,7 +245,7 @@ def test_maps_take_no_options_of_models(tmp_path: Path) -> None:
     attn("generate", "maps", "--map", "uniform", "-o", str(file))
     outcome = attn("inspect-model", str(file), "--with-random-init", "--text", "x")
     assert outcome.code == 2
-    assert "--with-random-init, --text goes with a model" in outcome.err
+    assert "--with-random-init, --text go with a model" in outcome.err
 
 
 def test_layers_and_heads_that_no_saved_map_has_are_refused(folder: Path, tmp_path: Path) -> None:

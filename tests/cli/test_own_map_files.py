@@ -70,7 +70,7 @@ def test_labels_come_from_a_file(ending: str, tmp_path: Path) -> None:
     assert all(row["key_token"] == words[row["key"]] for row in pairs)
     labels.write_text(json.dumps(words[:3]) if ending == "json" else "\n".join(words[:3]) + "\n")
     outcome = attn("inspect-model", str(tmp_path / "m.npy"), "--labels", str(labels))
-    assert (outcome.code, outcome.err) == (2, "attn: there are 3 labels, and the maps have 7 tokens: give each token one.\n")  # fmt: skip
+    assert (outcome.code, outcome.err) == (2, "attn: --labels names 3 tokens, and the maps have 7 tokens: give each token a name.\n")  # fmt: skip
 
 
 def test_saved_maps_of_a_run_take_other_labels(tmp_path: Path) -> None:
@@ -141,3 +141,14 @@ def test_what_goes_with_maps_alone_is_refused_for_a_model(option: tuple[str, str
 def test_the_machine_says_what_it_can_hold() -> None:
     """Else the bounds above would hold nowhere."""
     assert available_memory() is not None
+
+
+def test_what_is_told_of_states_alone_is_refused(tmp_path: Path) -> None:
+    """Maps do not show it: there would be a report without a number."""
+    np.save(tmp_path / "maps.npy", np.tril(np.ones((2, 3, 3))) / np.arange(1, 4)[:, None])
+    outcome = attn("inspect-model", str(tmp_path / "maps.npy"), "--metric", "max_activation")
+    assert (outcome.code, outcome.out) == (2, "")
+    said = "holds maps alone, and --metric names what is told of states, max_activation: ask the model itself."
+    assert said in outcome.err
+    beside = attn("inspect-model", str(tmp_path / "maps.npy"), "--metric", "sink,max_activation")
+    assert beside.code == 0

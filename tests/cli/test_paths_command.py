@@ -29,7 +29,7 @@ def test_completeness_is_always_printed() -> None:
         (("--by", "head", "--sample", "3"), "different questions"),
         (("--sample", "3", "--metric", "stable_rank"), "leave it out"),
         (("--metric", "stable_rnk"), "did you mean 'stable_rank'?"),
-        (("--count",), "changes no count"),
+        (("--count",), "change no count: leave them out"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )

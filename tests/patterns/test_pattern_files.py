@@ -68,7 +68,7 @@ BAD: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "empty file": ("a.npy", lambda p: p.write_bytes(b""), "cannot be read"),
     "two arrays": ("a.npz", lambda p: np.savez(p, a=DENSE, b=DENSE), "2 arrays"),
     "text in csv": ("a.csv", lambda p: p.write_text("a,b\n1,2\n"), "line 1, column 1: 'a' is not a number"),
-    "ragged csv": ("a.csv", lambda p: p.write_text("1,2\n1\n"), "line 2 has 1 cells"),
+    "ragged csv": ("a.csv", lambda p: p.write_text("1,2\n1\n"), "line 2 has 1 cell, the first has 2"),
     "empty csv": ("a.csv", lambda p: p.write_text(""), "shape|1 × 0|0 × 0"),
     "duplicate": (
         "a.mtx",

@@ -104,6 +104,8 @@ def test_markdown() -> None:
 
 - ❌ `log10_residual < -3` — 1 of 3 values; SAN, layer 1: -171507
 - ✅ `entropy < 1` — 0 of 1 value; layer 0, head 3, tokens 16: 1.25
+
+- ⚠️ only an example
 """
     )
 
@@ -129,6 +131,8 @@ By words
 
 FAIL  log10_residual < -3  (1 of 3 values; SAN, layer 1: -171507)
 pass  entropy < 1  (0 of 1 value; layer 0, head 3, tokens 16: 1.25)
+
+warning: only an example
 """
     )
 

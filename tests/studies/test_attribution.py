@@ -137,7 +137,7 @@ def test_images_and_encoders_are_attributed_too() -> None:
         (("--attribute", "dog"), 2, "no token is 'dog': there are 0 4, 1 9"),
         (("--attribute", "1", "--metric", "sink"), 2, "--metric is about heads"),
         (("--attribute", "1", "--weights-only"), 2, "--weights-only is about heads"),
-        (("--attribute", "1", "--heads", "0", "--sort", "sink"), 2, "--heads, --sort is about heads"),
+        (("--attribute", "1", "--heads", "0", "--sort", "sink"), 2, "--heads, --sort are about heads"),
         (("--attribute", "1", "--with-random-init"), 2, "--with-random-init is about heads"),
         (("--attribute", "1", "--top", "0"), 2, "--top 0: it must be at least 1"),
         (("--attribute", "1", "--dtype", "bfloat16"), 2, "would drown the terms"),

@@ -7,7 +7,7 @@ from functools import partial
 from attncli.api.asked.model_path_studies import opened
 from attncli.api.opened.loaded_models import PROBE_TOKENS
 from attncli.api.question import Say
-from attncli.errors import InputError, UsageError, parameters
+from attncli.errors import InputError, UsageError, counted, it_or_them, said_of
 from attncli.gates import Condition, refuse_unmeasured
 from attncli.limits import require_memory
 from attncli.models.loading.room_needed import room_to_run
@@ -47,7 +47,7 @@ def attribution_study(
     if others:
         names = list(others)
         raise UsageError(
-            f"{parameters(names)} is about heads: leave it out, or drop `attribute`.",
+            f"{said_of(names, 'is', 'are')} about heads: leave {it_or_them(names)} out, or drop `attribute`.",
             idle=names,
             because=["attribute"],
         )
@@ -107,6 +107,6 @@ def announce(
     size = next(body.parameters()).dtype.itemsize
     maps = MAPS_KEPT * len(asked.proved) * heads * tokens**2 * size
     states = len(subject.stacks) * len(subject.stack.calls) * room_to_run(body, tokens, 0)
-    what = f"relevance keeps the maps of {len(asked.proved)} attentions with their gradients"
+    what = f"relevance keeps the maps of {counted(len(asked.proved), 'attention')} with their gradients"
     require_memory(maps + states, what, "cut the text with `tokens`")
     say(f"{what}: about {(maps + states) / 1e6:.3g} MB")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from attncli.errors import UsageError, parameters, unknown_name
+from attncli.errors import UsageError, said_of, unknown_name
 from attncli.options.completion import completion
 from attncli.options.shared import NetworkOptions, RunOptions
 from attncli.options.task_options import (
@@ -63,7 +63,7 @@ def refuse_without_a_task(asked: CollapseTaskOptions, training: TrainingOptions)
     names = [*asked.given(), *training.given()]
     if asked.task is None and names:
         raise UsageError(
-            f"{parameters(names)} goes with `task='circle'`: name the task.", idle=names
+            f"{said_of(names, 'goes', 'go')} with `task='circle'`: name the task.", idle=names
         )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from attncli.api.opened.loaded_models import PROBE_TOKENS
 from attncli.api.rehearsal import before_the_work
-from attncli.errors import NoAttention, UsageError, parameters
+from attncli.errors import NoAttention, UsageError, said_of, with_article
 from attncli.limits import require_memory
 from attncli.models.inputs.texts import ModelInput, inputs_of
 from attncli.models.loading.body import body_of
@@ -116,7 +116,7 @@ def study_of(
     idle = [name for name, there in given.items() if there]
     if idle:
         raise UsageError(
-            f"{parameters(idle)} goes with a file of maps: {asked.source} is a model.",
+            f"{said_of(idle, 'goes', 'go')} with a file of maps: {asked.source} is a model.",
             idle=idle,
         )
     return model_study(asked, heads, model, inputs, say)
@@ -125,7 +125,12 @@ def study_of(
 def maps_study(asked: Asked, heads: HeadOptions, others: Sequence[str], say: Say) -> Study:
     """What runs no model takes no options of models."""
     from attncli.api.opened.map_sources import map_file
-    from attncli.studies.heads.saved_maps import inspect_maps, names_in, small_maps_of
+    from attncli.studies.heads.saved_maps import (
+        inspect_maps,
+        names_in,
+        refuse_states_alone,
+        small_maps_of,
+    )
 
     given = {
         "with_random_init": asked.with_random_init,
@@ -138,7 +143,7 @@ def maps_study(asked: Asked, heads: HeadOptions, others: Sequence[str], say: Say
     refused = [name for name, there in given.items() if there]
     if refused:
         raise UsageError(
-            f"{parameters(refused)} goes with a model: {asked.source} is a file of maps.",
+            f"{said_of(refused, 'goes', 'go')} with a model: {asked.source} is a file of maps.",
             idle=refused,
         )
     plan = asked.plan(heads)
@@ -147,6 +152,7 @@ def maps_study(asked: Asked, heads: HeadOptions, others: Sequence[str], say: Say
     file = map_file(asked.source, asked.batch, asked.labels)
     heads_there = {saved.site: saved.heads for saved in file.maps}
     refuse_absent(heads_there, plan)
+    refuse_states_alone(file, plan)
     small = small_maps_of(file, plan) if asked.for_page else None
     if not asked.draws_maps:
         return partial(inspect_maps, file, plan, small=small)
@@ -342,7 +348,7 @@ def refuse_no_config(body: "PreTrainedModel") -> None:
     """What has none cannot be made anew."""
     if isinstance(body, HeldModule):
         raise UsageError(
-            f"`with_random_init` draws a model of transformers anew; how a {type(body).__name__} begins is not known: "
+            f"`with_random_init` draws a model of transformers anew; how {with_article(type(body).__name__)} begins is not known: "
             "inspect an untrained one beside it.",
             idle=["with_random_init"],
         )

@@ -8,7 +8,7 @@ from attncli.api.opened.loaded_models import refuse_at_once
 from attncli.api.opened.network_sources import named
 from attncli.api.question import How
 from attncli.api.rehearsal import before_the_work
-from attncli.errors import InputError, LimitError, UsageError, parameters
+from attncli.errors import InputError, LimitError, UsageError, said_of
 from attncli.fits import FitRequest
 from attncli.heads.head import Head, read_head
 from attncli.models.inputs.texts import ModelInput, inputs_of
@@ -74,7 +74,7 @@ def refuse_patterns(patterns: PatternOptions, search: SearchOptions) -> None:
     idle = [name for name, value in given.items() if value]
     if idle:
         raise UsageError(
-            f"{parameters(idle)} goes with patterns: `heads` asks about a model's own heads.",
+            f"{said_of(idle, 'goes', 'go')} with patterns: `heads` asks about a model's own heads.",
             idle=idle,
             because=["heads"],
         )

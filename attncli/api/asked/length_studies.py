@@ -6,7 +6,7 @@ from functools import partial
 
 from attncli.api.asked.head_studies import heads_there, proved_softmax, refuse_absent
 from attncli.api.rehearsal import before_the_work
-from attncli.errors import UsageError, parameters
+from attncli.errors import UsageError, counted, it_or_them, said_of
 from attncli.gates import Condition, refuse_unmeasured
 from attncli.models.inputs.texts import ModelInput, inputs_of
 from attncli.models.inputs.token_ranges import longest
@@ -47,7 +47,7 @@ def length_study(
     if others:
         given = list(others)
         raise UsageError(
-            f"{parameters(given)} goes with one length: leave it out, or drop `sweep`.",
+            f"{said_of(given, 'goes', 'go')} with one length: leave {it_or_them(given)} out, or drop `sweep`.",
             idle=given,
             because=["sweep"],
         )
@@ -91,7 +91,7 @@ def of_length(checkpoint: Checkpoint, wanted: WantedInput, length: int) -> list[
     for text in texts:
         if text.tokens != length:
             raise UsageError(
-                f"{text.name} has {text.tokens} tokens, fewer than the {length} of `sweep`: end it there, or give no text "
+                f"{text.name} has {counted(text.tokens, 'token')}, fewer than the {length} of `sweep`: end it there, or give no text "
                 "for random tokens.",
                 rivals=["sweep", "text", "text_file", "token_ids"],
             )

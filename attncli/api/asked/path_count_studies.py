@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from attncli.api.opened import network_sources as sources
-from attncli.errors import UsageError, parameters, unknown_name
+from attncli.errors import UsageError, it_or_them, said_of, unknown_name
 from attncli.models.sources import Source
 from attncli.models.text_configs import text_config
 from attncli.networks.spec import NetworkSpec
@@ -28,7 +28,7 @@ def count_study(
     idle = [name for name in given if name not in ("layers", "heads", "offline")]
     if idle:
         raise UsageError(
-            f"{parameters(idle)} changes no count: leave it out, or leave out `count`.",
+            f"{said_of(idle, 'changes', 'change')} no count: leave {it_or_them(idle)} out, or leave out `count`.",
             idle=idle,
             because=["count"],
         )

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from attncli.errors import UsageError, parameter, parameters, unknown_name
+from attncli.errors import UsageError, it_or_them, parameter, said_of, unknown_name
 from attncli.options.completion import completion
 from attncli.options.pattern_options import DrawOptions, PatternOptions
 from attncli.options.task_options import (
@@ -67,7 +67,8 @@ def refuse_fits_and_tasks(
         names = [*asked.given(), *training.given()]
         if names:
             raise UsageError(
-                f"{parameters(names)} goes with `task='rank-heads'`: name the task.", idle=names
+                f"{said_of(names, 'goes', 'go')} with `task='rank-heads'`: name the task.",
+                idle=names,
             )
         return
     if asked.task not in FIT_TASKS:
@@ -77,7 +78,7 @@ def refuse_fits_and_tasks(
         names += changed(group)
     if names:
         raise UsageError(
-            f"{parameters(names)} has no meaning for the layers of `task`: leave it out.",
+            f"{said_of(names, 'has', 'have')} no meaning for the layers of `task`: leave {it_or_them(names)} out.",
             idle=names,
             because=["task"],
         )

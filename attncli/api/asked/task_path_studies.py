@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from attncli.errors import UsageError, parameters, unknown_name
+from attncli.errors import UsageError, said_of, unknown_name
 from attncli.networks.spec import NetworkSpec
 from attncli.options.completion import completion
 from attncli.options.shared import NetworkOptions, RunOptions, separated
@@ -102,7 +102,9 @@ def refuse_without_a_task(asked: PathTaskOptions, training: TrainingOptions) -> 
     names = [*asked.given(), *training.given()]
     if names:
         known = ", ".join(name.replace("_", "-") for name in TASKS.names())
-        raise UsageError(f"{parameters(names)} goes with `task`: name one of {known}.", idle=names)
+        raise UsageError(
+            f"{said_of(names, 'goes', 'go')} with `task`: name one of {known}.", idle=names
+        )
 
 
 def without_sizes(network: NetworkOptions) -> list[str]:
@@ -127,7 +129,7 @@ def task_study(
     task = memorised(asked) if name == MEMORISE else TASKS[name]()
     if name != MEMORISE and asked.of_memorise():
         raise UsageError(
-            f"{parameters(asked.of_memorise())} is of `task='memorise'` alone: {name} has sequences of its own.",
+            f"{said_of(asked.of_memorise(), 'is', 'are')} of `task='memorise'` alone: {name} has sequences of its own.",
             idle=asked.of_memorise(),
         )
     watched = watching(training, name)

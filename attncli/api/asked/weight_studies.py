@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from attncli.api.rehearsal import before_the_work
-from attncli.errors import UsageError, parameters
+from attncli.errors import UsageError, it_or_them, said_of
 from attncli.models.sources import Source
 from attncli.options.head_options import HEAD, HeadOptions, numbers
 from attncli.options.shared import separated
@@ -31,7 +31,7 @@ def weights_study(
     if given:
         names = list(given)
         raise UsageError(
-            f"{parameters(names)} needs a run: leave it out or drop `weights_only`.",
+            f"{said_of(names, 'needs', 'need')} a run: leave {it_or_them(names)} out or drop `weights_only`.",
             idle=names,
             because=["weights_only"],
         )

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attncli.errors import UsageError, parameter, parameters
+from attncli.errors import UsageError, it_or_them, parameter, parameters
 from attncli.models.sources import (
     MODELS,
     SAVED_MODELS,
@@ -91,7 +91,10 @@ def from_file(source: Source, refused: Mapping[str, Any]) -> "FileNetwork":
     """A saved network; it fixes its own sizes, kinds and seed, so options that would change them are refused."""
     if refused:
         names = list(refused)
-        raise UsageError(f"{parameters(names)} cannot be changed: {source} fixes it.", idle=names)
+        raise UsageError(
+            f"{parameters(names)} cannot be changed: {source} fixes {it_or_them(names)}.",
+            idle=names,
+        )
     from attncli.networks.network_files import FileNetwork
 
     return FileNetwork(source.path)

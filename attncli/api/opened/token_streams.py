@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from attncli.errors import InputError
+from attncli.errors import InputError, counted
 from attncli.models.inputs.id_lists import by_lines, whole
 from attncli.models.inputs.text_files import texts_in
 from attncli.tasks.labelling.memorise import TokenStream
@@ -22,7 +22,7 @@ def token_stream(path: Path, needed: int) -> TokenStream:
     found = numbers or [word for text in texts for word in WORD.findall(text.lower())]
     if len(found) < needed:
         raise InputError(
-            f"{path} holds {len(found):,} tokens, `sequences` times `length` are {needed:,}: lower one of them."
+            f"{path} holds {counted(len(found), 'token')}, `sequences` times `length` are {needed:,}: lower one of them."
         )
     tokens = np.unique(np.array(found[:needed]), return_inverse=True)[1].astype(np.int64)
     digest = hashlib.sha256(tokens.tobytes()).hexdigest()[:16]

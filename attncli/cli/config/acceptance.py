@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attncli.cli.config.check_runs import Result
-from attncli.errors import UsageError
+from attncli.errors import UsageError, counted
 from attncli.records import Finding, Report, Row, View
 from attncli.render import FORMATS
 from attncli.studies.reports.differences import compare
@@ -67,7 +67,7 @@ def moved(check: "Check", found: Result) -> Report:
     """The new report against the baseline; without one of them there is nothing to compare."""
     if found.report is not None and found.against is not None:
         return compare(found.against, found.report, (str(check.baseline), "this run"), TOP)
-    words = "could not run" if found.report is None else f"the first baseline: {len(found.report.rows)} numbers"  # fmt: skip
+    words = "could not run" if found.report is None else f"the first baseline: {counted(len(found.report.rows), 'number')}"  # fmt: skip
     return Report("compare", words, (), {}, {})
 
 

@@ -62,7 +62,8 @@ class Totals:
         self.linear = linear
         """Whether weights are shares of the sizes in a linear layer's map."""
         self.sums: dict[str, Any] = {}
-        self.least_row = 1.0
+        self.row_sums: tuple[Tensor, Tensor] | None = None
+        """[head]: the least sum of a row, and the largest."""
         self.full_row = FULL_ROW
         """How far below 1 a row may sum that has no learned sink beside it."""
         self.cut_off = False
@@ -101,12 +102,26 @@ class Totals:
         if any("logits" in nature(name).needs for name in self.functions):
             self.cut_off = self.cut_off or rows.cut_off
         if "virtual_sink" in self.functions:
-            self.least_row = min(self.least_row, float(rows.sums.min()))
+            self.add_row_sums(rows.sums)
         if "columns" in self.kinds:
             self.add_columns(rows)
         if "offsets" in self.kinds:
             self.add_offsets(rows)
         self.collect(rows)
+
+    def add_row_sums(self, sums: "Tensor") -> None:
+        """Rows [batch, head, query]."""
+        least, largest = sums.amin(dim=-1).amin(dim=0), sums.amax(dim=-1).amax(dim=0)
+        if self.row_sums is not None:
+            least, largest = least.minimum(self.row_sums[0]), largest.maximum(self.row_sums[1])
+        self.row_sums = least, largest
+
+    @property
+    def least_row(self) -> float:
+        """What the rows sum to at least, but for heads that hold no weight at all."""
+        least, largest = self.row_sums or (None, None)
+        attending = [] if least is None or largest is None else least[largest > 0.0].tolist()
+        return min(attending, default=1.0)
 
     def collect(self, rows: Rows) -> None:
         for kind in self.kinds & COLLECTED.keys():

@@ -15,7 +15,7 @@ from zipfile import is_zipfile
 import torch
 from safetensors import safe_open
 
-from attncli.errors import InputError
+from attncli.errors import InputError, with_article
 from attncli.models.files.hashing import FLOATS, Weight, stored, weight_sha256
 from attncli.models.files.weight_files import (
     PICKLED,
@@ -149,7 +149,7 @@ def state_sha256(where: str, state: Mapping[str, Any]) -> str:
     for name, value in held.items():
         if not isinstance(value, torch.Tensor):
             raise InputError(
-                f"{where} holds {name} as a {type(value).__name__}, not as a tensor: quantised weights are not read, so "
+                f"{where} holds {name} as {with_article(type(value).__name__)}, not as a tensor: quantised weights are not read, so "
                 "give the model as it was before."
             )
     return weight_sha256(as_bytes(where, name, tensor) for name, tensor in sorted(held.items()))

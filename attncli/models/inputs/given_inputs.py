@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from attncli.errors import InputError, UsageError
+from attncli.errors import InputError, UsageError, with_article
 from attncli.models.inputs.single_texts import single_texts
 from attncli.watching import Site, Strip, streaming
 from attncli.watching.own_failures import first_run
@@ -79,7 +79,7 @@ def keywords(module: nn.Module, text: Any) -> dict[str, Any]:
     named = dict(text) if isinstance(text, Mapping) else {}
     wrong = next((each for each in (*args, *named.values()) if not isinstance(each, PLAIN)), None)
     if wrong is not None or not any(isinstance(each, Tensor) for each in (*args, *named.values())):
-        raise UsageError(f"`inputs` holds {a_kind(text if wrong is None else wrong)}: give {WRITE}.")  # fmt: skip
+        raise UsageError(f"`inputs` holds {with_article(type(text if wrong is None else wrong).__name__)}: give {WRITE}.")  # fmt: skip
     try:
         bound = inspect.signature(module.forward).bind(*args, **named)
     except TypeError as error:
@@ -95,11 +95,6 @@ def keywords(module: nn.Module, text: Any) -> dict[str, Any]:
             )
         found |= value if kind is inspect.Parameter.VAR_KEYWORD else {name: value}
     return found
-
-
-def a_kind(value: Any) -> str:
-    name = type(value).__name__
-    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
 def in_type(inputs: Mapping[str, Any], dtype: torch.dtype) -> dict[str, Any]:

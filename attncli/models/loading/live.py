@@ -15,7 +15,7 @@ from torch import nn
 from torch.distributed.fsdp import FSDPModule
 from transformers import PreTrainedModel
 
-from attncli.errors import UsageError
+from attncli.errors import UsageError, with_article
 from attncli.models.files.whole_weights import state_sha256
 from attncli.models.loading.precision import dtype_name
 from attncli.models.loading.surroundings import ordinary_tensors
@@ -87,12 +87,12 @@ def live_model(
     if not isinstance(inner, nn.Module) or not own:
         others = "; `inspect_model` takes any module of torch" * isinstance(inner, nn.Module)
         raise UsageError(
-            f"a {name} is no model that is understood: give a model of transformers, the name of one, or the folder of "
+            f"{with_article(name)} is no model that is understood: give a model of transformers, the name of one, or the folder of "
             f"a checkpoint{others}."
         )
     if inputs is None:
         raise UsageError(
-            f"a {name} is no model of transformers, so what it reads is not known: give `inputs`, the arguments of its "
+            f"{with_article(name)} is no model of transformers, so what it reads is not known: give `inputs`, the arguments of its "
             "forward."
         )
     return LiveModel(held(inner), None, inputs)

@@ -5,6 +5,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from attncli.errors import counted
 from attncli.limits import require_memory
 from attncli.models.loading.precision import dtype_name
 
@@ -38,7 +39,7 @@ def require_room_to_run(
     """
     require_memory(
         room_to_run(body, tokens, strip_memory, heads_at_once) + 8 * kept * tokens * width(body),
-        f"a text of {tokens} tokens",
+        f"a text of {counted(tokens, 'token')}",
         "cut it with `tokens`, or lower `strip_memory`",
     )
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedModel
 
-from attncli.errors import InputError
+from attncli.errors import InputError, counted
 from attncli.models.loading.body import body_of
 
 POOLER = "pooler"
@@ -59,7 +59,7 @@ def refuse_mismatches(where: Path, loaded: Loaded) -> None:
     if found:
         shown = [f"{name} is {tuple(ours)} not {tuple(wanted)}" for name, ours, wanted in found]
         raise InputError(
-            f"{where}: config.json and the weights disagree about {len(found)} shapes ({some(shown)}): "
+            f"{where}: config.json and the weights disagree about {counted(len(found), 'shape')} ({some(shown)}): "
             "one of them is of another model."
         )
 
@@ -108,12 +108,12 @@ def report(where: Path, found: Judgement, prefix: str | None, allow_missing: boo
             else ("config.json and the files do not belong together")
         )
         raise InputError(
-            f"{where} lacks {counted(found.missing, 'weight')} of the model: {hint}; "
+            f"{where} lacks {some_of(found.missing, 'weight')} of the model: {hint}; "
             "`allow_missing=True` would leave them random."
         )
     if found.unexpected:
         raise InputError(
-            f"{where} holds {counted(found.unexpected, 'weight')} that the model of config.json has no place for: "
+            f"{where} holds {some_of(found.unexpected, 'weight')} that the model of config.json has no place for: "
             "the config is of another model."
         )
     warnings = []
@@ -123,12 +123,12 @@ def report(where: Path, found: Judgement, prefix: str | None, allow_missing: boo
         (found.unexpected_heads, "in the files but not in the model; beside the body"),
     ):
         if names:
-            warnings.append(f"{where}: {counted(names, 'weight')}: {text}.")
+            warnings.append(f"{where}: {some_of(names, 'weight')}: {text}.")
     return warnings
 
 
-def counted(names: Sequence[str], word: str) -> str:
-    return f"{len(names)} {word}{'s' * (len(names) > 1)} ({some(names)})"
+def some_of(names: Sequence[str], word: str) -> str:
+    return f"{counted(len(names), word)} ({some(names)})"
 
 
 def some(names: Sequence[str]) -> str:

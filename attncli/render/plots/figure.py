@@ -6,6 +6,7 @@ from typing import Any
 
 from attncli.records import Report
 from attncli.render.plots.boxes import box_figure, boxes_of
+from attncli.render.plots.chart import charts
 from attncli.render.plots.curves import curve_figure
 from attncli.render.plots.heads import head_figure, head_grids
 from attncli.render.plots.labels import caption
@@ -42,10 +43,17 @@ LETTERS = 21
 Size = tuple[float, float]
 
 
-def figure(report: Report, path: Path, size: Size | None = None) -> None:
+def has_figure(report: Report) -> bool:
+    """Whether there is anything to draw: what is known without matplotlib."""
+    return bool(
+        head_grids(report) or report.pictures or report.tracks or boxes_of(report) or charts(report)
+    )
+
+
+def figure(report: Report, path: Path, size: Size | None = None, dots: int = DOTS) -> None:
     """Draw the report's maps, or its curves with their spread, into a file whose ending names the format.
 
-    `size`: inches, width and height; else what the panels need.
+    `size`: inches, width and height; else what the panels need. `dots`: of an inch, in PNG.
     """
     import matplotlib
 
@@ -56,7 +64,7 @@ def figure(report: Report, path: Path, size: Size | None = None) -> None:
             canvas.set_size_inches(*size)
         below(canvas, caption(report))
         metadata = {**METADATA[path.suffix.lower()], "Title": report.headline}
-        canvas.savefig(path, dpi=DOTS, metadata=metadata)
+        canvas.savefig(path, dpi=dots, metadata=metadata)
 
 
 def drawn(report: Report) -> Any:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from attncli.errors import counted
 from attncli.limits import require_memory
 from attncli.maths.capacity.low_rank_head import projecting_error
 from attncli.maths.noise import spread
@@ -143,7 +144,7 @@ def share(values: Sequence[float]) -> str:
 
 
 def heads(count: int) -> str:
-    return "1 head" if count == 1 else f"{count} heads"
+    return counted(count, "head")
 
 
 def headline(wanted: RankHeads, found: Mapping[tuple[int, int], Measured]) -> str:
@@ -151,7 +152,7 @@ def headline(wanted: RankHeads, found: Mapping[tuple[int, int], Measured]) -> st
         f"at H · r = {product} {in_words(wanted, found, product)}" for product in wanted.products
     ]
     return (
-        f"The nearest of {wanted.tokens} tokens in {wanted.dimension} dimensions, error as a share of even attention's: "
+        f"The nearest of {counted(wanted.tokens, 'token')} in {wanted.dimension} dimensions, error as a share of even attention's: "
         + "; ".join(told)
         + "."
     )

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
+from attncli.errors import counted
 from attncli.maths.noise import spread
 from attncli.metrics import definition
 from attncli.records import NOT_APPLICABLE, Definition, Finding, Row, Scalar, View
@@ -173,7 +174,7 @@ def rate(group: Sequence[CircleRun]) -> str:
 def ending(group: Sequence[CircleRun], number_of: str) -> str:
     """`14 of 15 runs, at step 4 ± 1 (3 to 5)`"""
     steps = known(group, number_of)
-    text = f"{len(steps)} of {len(group)} runs"
+    text = f"{len(steps)} of {counted(len(group), 'run')}"
     if not steps:
         return text
     between = f" ({min(steps):g} to {max(steps):g})" if len(steps) > 1 else ""

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attncli.errors import AttnError, InputError
+from attncli.errors import AttnError, InputError, counted
 from attncli.heads.configs import Config
 from attncli.heads.families import family_of
 from attncli.heads.head_projections import Array
@@ -122,7 +122,7 @@ def residuals_of(model: nn.Module, config: Config, text: ModelInput) -> list[Res
         model(**text.kwargs)
     if len(read) != config.layers or len(written) != config.layers:
         raise InputError(
-            f"{text.name}: {len(read)} attentions read and {len(written)} wrote, where the config says {config.layers}."
+            f"{text.name}: {counted(len(read), 'attention')} read and {len(written)} wrote, where the config says {config.layers}."
         )
     return [Residuals(residual(a), residual(b)) for a, b in zip(read, written, strict=True)]
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
+from attncli.errors import counted
 from attncli.maths.digits import number
 from attncli.records import Definition, Finding, Row, View
 from attncli.studies.statistics import summary_row
@@ -49,7 +50,9 @@ def holds_in_words(rows: Sequence[Row]) -> str:
         return "no residual that the one-layer bound could be held against"
     kept = sum(value >= 0.0 for value in found)
     span = f"{number(min(found))} … {number(max(found))}"
-    return f"the one-layer bound holds in {kept} of {len(found)} layers, by {span} decades"
+    return (
+        f"the one-layer bound holds in {kept} of {counted(len(found), 'layer')}, by {span} decades"
+    )
 
 
 def network_theorem(ensemble: Ensemble) -> tuple[list[Row], list[View], list[Finding]]:

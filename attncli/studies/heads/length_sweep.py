@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from attncli.errors import counted
 from attncli.maths.curves.slopes import slopes
 from attncli.metrics.attention import definition, nature
 from attncli.models.inputs.texts import ModelInput, said_of_company
@@ -157,7 +158,7 @@ def in_words(metric: str, rows: Sequence[Row]) -> str:
         return text
     as_fast = sum(float(row.value or 0.0) / float(row.keys[UNIFORM]) >= NEAR for row in even)
     null = f"{float(even[0].keys[UNIFORM]):.2f}"
-    return f"{text}; even attention: {null}, {as_fast} of {len(even)} heads disperse as fast"
+    return f"{text}; even attention: {null}, {as_fast} of {counted(len(even), 'head')} disperse as fast"
 
 
 def told(row: Row) -> str:

@@ -44,6 +44,7 @@ from attncli.studies.heads.rows.head_rows import (
     Keeps,
     Observed,
     head_rows,
+    silent_heads,
     site_keys,
     state_rows,
     unsettled_spectra,
@@ -456,3 +457,4 @@ def warned(runs: Runs, plan: HeadPlan) -> Iterator[str]:
     if plan.shuffle and SHUFFLED not in runs.nulls:
         yield "the model reads no tokens, so there is no shuffled text to compare with."
     yield from unsettled_spectra(runs.own.texts)
+    yield from silent_heads(runs.own.texts)

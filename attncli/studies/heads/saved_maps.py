@@ -5,7 +5,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
-from attncli.errors import InputError
+from attncli.errors import InputError, UsageError, counted, few
 from attncli.metrics.attention._totals import FULL_ROW
 from attncli.records import Report, Row, Scalar
 from attncli.studies import Progress, no_progress
@@ -19,7 +19,13 @@ from attncli.studies.heads.kept.small_maps import SmallMaps, side_of
 from attncli.studies.heads.model_heads import HeadPlan, census, headline
 from attncli.studies.heads.passes.head_runs import Look, Observer, Seen, Wanted
 from attncli.studies.heads.passes.uniform_null import UniformNull
-from attncli.studies.heads.rows.head_rows import Observed, head_rows, site_keys, unsettled_spectra
+from attncli.studies.heads.rows.head_rows import (
+    Observed,
+    head_rows,
+    silent_heads,
+    site_keys,
+    unsettled_spectra,
+)
 from attncli.studies.heads.rows.token_names import TokenNames
 from attncli.studies.heads.rows.token_pairs import pair_rows, strongest_in_words
 from attncli.watching import Shape, Site, Strip, in_rounds
@@ -77,7 +83,12 @@ def inspect_maps(
         input={"tokens": seen.tokens, "roles_on": beyond.roles_on or "these maps"},
         views=tuple(views(rows, plan.metrics, plan.ranking, 1)),
         findings=told,
-        warnings=(*warned(plan, beyond), *odd_maps(file), *unsettled_spectra([seen])),
+        warnings=(
+            *warned(plan, beyond),
+            *odd_maps(file),
+            *unsettled_spectra([seen]),
+            *silent_heads([seen]),
+        ),
         tiles=() if small is None else tuple(small.tiles(named, keys, numbers, kept_rows)),
     )
 
@@ -105,6 +116,16 @@ def chosen_in(file: MapFile, plan: HeadPlan, beyond: Beyond) -> Chosen:
     return replace(found, of_layers=beyond.of_layers, of_heads=beyond.of_heads)
 
 
+def refuse_states_alone(file: MapFile, plan: HeadPlan) -> None:
+    """Where nothing is asked for but what neither the maps show nor the run has kept beside them."""
+    kept = {row.metric for row in kept_beyond(file).rows}
+    asked = plan.metrics
+    if asked.states and not (asked.heads or asked.pairs or kept & set(asked.states)):
+        raise UsageError(
+            f"{file.path} holds maps alone, and `metric` names what is told of states, {few(asked.states)}: ask the model itself."
+        )
+
+
 def kept_beyond(file: MapFile) -> Beyond:
     try:
         return Beyond.read(file.metadata)
@@ -123,8 +144,9 @@ def odd_maps(file: MapFile) -> Iterator[str]:
     """What a reader of maps that others have saved should know of them; a model's own have been proved."""
     if file.own is None:
         return
-    of = f"of {len(file.least_sums)} layers"
-    short = [least for least in file.least_sums.values() if least < 1.0 - SHORT]
+    sums = file.least_sums()
+    of = f"of {counted(len(file.row_sums), 'layer')}"
+    short = [least for least in sums.values() if least < 1.0 - SHORT]
     if short and not any(saved.site.is_difference for saved in file.maps):
         yield (
             f"rows of {len(short)} {of} sum to less than 1, the least to {min(short):.4g}: what is missing counts as a "

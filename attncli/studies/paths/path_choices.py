@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attncli.errors import UsageError
+from attncli.errors import UsageError, counted
 from attncli.limits import whole_number
 
 Path = tuple[int, ...]
@@ -15,7 +15,7 @@ def parse_path(text: str, heads: Sequence[int], skip: bool) -> Path:
     """`0,3,1`: a number for each layer, which has so many heads."""
     first = 0 if skip else 1
     most = f"{heads[0]}" if len(set(heads)) == 1 else "that layer's number of heads"
-    valid = f"a path of this network has {len(heads)} numbers from {first} to {most}, one for each layer"
+    valid = f"a path of this network has {counted(len(heads), 'number')} from {first} to {most}, one for each layer"
     valid += " (0 = the skip)." if skip else ": without skips there is no 0."
     parts = [part.strip() for part in text.split(",")]
     if not all(whole_number(part) is not None for part in parts):

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
+from attncli.errors import counted
 from attncli.maths.noise import holm
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
 from attncli.reports import Pair, side_by_side
@@ -74,7 +75,7 @@ def compare(
     columns, order = columns_of(shown)
     columns = (*columns, CHANCE) if chances else columns
     clear = sum(is_clear(pair, chances, family_wise) for pair in moved)
-    title = f"The {len(shown)} largest of {len(moved)} changes, {order}"
+    title = f"The {len(shown)} largest of {counted(len(moved), 'change')}, {order}"
     return Report(
         study="compare",
         headline=f"{weights(old, new)}; {summary(pairs, moved, clear, scales)}",

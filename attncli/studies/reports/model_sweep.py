@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
+from attncli.errors import counted
 from attncli.records import Definition, Finding, Report, Row, Scalar, Verdict, View
 from attncli.studies.reports.differences import weight_hash
 
@@ -142,7 +143,7 @@ def trend(rows: Sequence[Row], series: Scalar) -> str:
     if 2 * agreeing <= len(slopes):
         return f"{way}, no trend"
     slope = statistics.median(slopes)
-    return f"{way}, {word} in {agreeing} of {len(slopes)} pairs, {slope:+.3g} a step (median)"
+    return f"{way}, {word} in {agreeing} of {counted(len(slopes), 'pair')}, {slope:+.3g} a step (median)"
 
 
 def headline(trends: Sequence[Finding], done: int, total: int) -> str:

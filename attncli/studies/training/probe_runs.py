@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from attncli.errors import UsageError
+from attncli.errors import UsageError, counted
 from attncli.models.inputs.beside_words import WORDS, company
 from attncli.models.inputs.padding import without_padding
 from attncli.models.inputs.texts import ModelInput, Reading, inputs_of, words
@@ -149,7 +149,7 @@ def given(model: nn.Module, kwargs: Mapping[str, Tensor]) -> ModelInput:
     placed = {name: each.to(device) for name, each in kwargs.items()}
     several = [name for name, each in placed.items() if each.dim() and len(each) != 1]
     if several:
-        raise UsageError(f"`probe` must hold a batch of one, and {several[0]} has {len(placed[several[0]])} items.")  # fmt: skip
+        raise UsageError(f"`probe` must hold a batch of one, and {several[0]} has {counted(len(placed[several[0]]), 'item')}.")  # fmt: skip
     if isinstance(model, PreTrainedModel):
         placed = without_padding(model, placed, "`probe`")
     main = placed.get(WORDS, next(iter(placed.values())))

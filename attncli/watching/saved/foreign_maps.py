@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from attncli.errors import AttnError, InputError, UsageError
+from attncli.errors import AttnError, InputError, UsageError, counted
 from attncli.stored.arrays import StoredArrays
 from attncli.stored.held import HeldArrays
 from attncli.watching.saved.map_names import NAME
@@ -220,6 +220,8 @@ def refuse_other_labels(labels: Sequence[str], shapes: Sequence[tuple[int, int, 
     """Tokens that are none of any map's are of another text."""
     sides = sorted({size for _, queries, keys in shapes for size in (queries, keys)})
     if len(labels) not in sides:
+        tokens = counted(sides[-1], "token")
         raise UsageError(
-            f"there are {len(labels)} labels, and the maps have {' or '.join(map(str, sides))} tokens: give each token one."
+            f"`labels` names {counted(len(labels), 'token')}, and the maps have {' or '.join([*map(str, sides[:-1]), tokens])}: "
+            "give each token a name."
         )

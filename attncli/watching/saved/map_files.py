@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attncli.errors import InputError
+from attncli.errors import InputError, counted
 from attncli.stored.arrays import StoredArrays
 from attncli.watching import Site, Strip
 from attncli.watching.saved.foreign_maps import OwnMaps, refuse_other_labels
@@ -63,8 +63,8 @@ class MapFile:
         self.metadata: dict[str, str] = dict(self.file.metadata)
         self.slightly_ahead: dict[str, float] = {}
         """Of maps that look ahead by next to nothing, by how much."""
-        self.least_sums: dict[str, float] = {}
-        """Of every map that was read the least sum of a row."""
+        self.row_sums: dict[str, tuple[Tensor, Tensor]] = {}
+        """Of every map that was read, [head]: the least sum of a row, and the largest size of one."""
         if labels is not None:
             self.metadata |= {"tokens": json.dumps(list(labels)), "decoder_tokens": "[]"}
         self.names = set(self.file.names())
@@ -156,7 +156,7 @@ class MapFile:
         said = self.said("heads").get(name) or list(range(count))
         whole = isinstance(said, list) and all(type(each) is int and each >= 0 for each in said)
         if not whole or len(set(said)) != count or len(said) != count:
-            raise ValueError(f"{name} has {count} heads, the metadata name others")
+            raise ValueError(f"{name} has {counted(count, 'head')}, the metadata name others")
         return tuple(said)
 
     def strips(self, saved: SavedMap) -> Iterator[Strip]:
@@ -186,8 +186,7 @@ class MapFile:
     def check(self, saved: SavedMap, weights: Tensor, start: int, total: float) -> None:
         """What is no attention is refused by its place; the weights of a difference of two have both signs."""
         sums = weights.sum(dim=-1)
-        least = self.least_sums.get(saved.name, math.inf)
-        self.least_sums[saved.name] = min(least, float(sums.min()))
+        self.add_sums(saved.name, sums)
         if saved.site.is_difference:
             wrong = ~((sums - total).abs() <= ROW_SUM)
         else:
@@ -199,6 +198,19 @@ class MapFile:
                 f"{self.path}: row {start + row} of head {saved.heads[head]} in {called} is no attention: "
                 f"it sums to {float(sums[head, row]):.4g}, or has a negative weight."
             )
+
+    def add_sums(self, name: str, sums: Tensor) -> None:
+        """Rows [head, query] of a map."""
+        least, largest = sums.amin(dim=-1), sums.abs().amax(dim=-1)
+        if name in self.row_sums:
+            before = self.row_sums[name]
+            least, largest = least.minimum(before[0]), largest.maximum(before[1])
+        self.row_sums[name] = least, largest
+
+    def least_sums(self) -> dict[str, float]:
+        """Of every map the least sum of a row, but for heads that hold no weight at all."""
+        own = {name: least[largest > 0.0] for name, (least, largest) in self.row_sums.items()}
+        return {name: float(least.min()) for name, least in own.items() if len(least)}
 
 
 def behind(start: int, stop: int, keys: int) -> Tensor:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from statistics import fmean, median
 from typing import Any
 
+from attncli.errors import counted
 from attncli.maths.digits import number
 from attncli.records import Definition, Finding, Row, Scalar, View
 from attncli.studies.approximate.all_heads.own_maps import OWN_MAP_METRICS, OwnMap
@@ -118,14 +119,14 @@ def headline(name: str, tokens: int, rows: Sequence[Row]) -> str:
     wide = column(rows, "own_map_d")
     total = sum(row.metric == "own_map_d" for row in rows)
     if not wide:
-        return f"{name}, {tokens} tokens: no width was found for the maps of its {total} heads."
+        return f"{name}, {counted(tokens, 'token')}: no width was found for the maps of its {total} heads."
     which = "its" if len(wide) == total else f"{len(wide)} of its"
     least, middle, most = min(wide.values()), median(wide.values()), max(wide.values())
     span = f"{least:g}" if least == most else f"{least:g} … {most:g} (median {middle:g})"
     has = sorted(set(column(rows, "d").values()))
     of = f" of the {' or '.join(f'{d:g}' for d in has)} they have" if has else ""
     asked = number(median(column(rows, "sufficient_d").values()))
-    said = f"{name}, {tokens} tokens: {which} {total} heads' own maps need d = {span}{of}; the theorem asks for {asked}."
+    said = f"{name}, {counted(tokens, 'token')}: {which} {total} heads' own maps need d = {span}{of}; the theorem asks for {asked}."
     moved = column(rows, "input_dependence")
     if not moved:
         return said
@@ -149,7 +150,7 @@ def findings(rows: Sequence[Row]) -> Iterator[Finding]:
     )
     still = {place: value for place, value in moved.items() if value < STILL}
     if still:
-        few = f"{len(still)} of {len(moved)} heads move by less than {STILL:g}"
+        few = f"{len(still)} of {counted(len(moved), 'head')} move by less than {STILL:g}"
         yield Finding("the same on every text", f"{few}: {largest(still, rising=True)}")
     if moved:
         yield Finding("follow the input most", largest(moved))

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.sparse import csr_array
 
+from attncli.errors import counted
 from attncli.fits._search import find_width, narrowest
 from attncli.fits._types import FitRequest
 from attncli.maths.curves.growth import FEWEST_LENGTHS, Law, fit_laws
@@ -176,7 +177,7 @@ def in_words(laws: Sequence[Law], widths: dict[int, list[int]], widest: int) -> 
     if not laws:
         found = sum(bool(part) for part in widths.values())
         return (
-            f"a width was found at {found} of {len(widths)} lengths (up to {widest}): "
+            f"a width was found at {found} of {counted(len(widths), 'length')} (up to {widest}): "
             f"no law is fitted to fewer than {FEWEST_LENGTHS}"
         )
     best = laws[0]

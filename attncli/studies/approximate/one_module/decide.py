@@ -6,6 +6,7 @@ from typing import Any
 
 from scipy.sparse import csr_array
 
+from attncli.errors import counted
 from attncli.fits._line import WidthOne, tolerances, width_one
 from attncli.fits._search import Attempt, narrowest
 from attncli.fits._types import FitRequest
@@ -223,13 +224,13 @@ def proof_words(proof: LineProof) -> str:
     """A contradiction of width 1 as a sentence."""
     rows = listed(proof.rows)
     if proof.cases:
-        return f"every choice of signs contradicts itself ({len(proof.cases)} cases, rows {rows})"
+        return f"every choice of signs contradicts itself ({counted(len(proof.cases), 'case')}, rows {rows})"
     if not proof.steps:
         if len(proof.rows) == 2:
             return f"rows {rows} cross: some keys force their signs to be equal, others opposite"
         return f"rows {rows} force one another's signs, and go round in an odd circle"
     limit = "" if proof.budget is None else f" for logits up to {number(proof.budget)}"
-    return f"{len(proof.steps)} conditions of rows {rows} add up to 0 < 0{limit}"
+    return f"{counted(len(proof.steps), 'condition')} of rows {rows} add up to 0 < 0{limit}"
 
 
 def listed(rows: Sequence[int]) -> str:

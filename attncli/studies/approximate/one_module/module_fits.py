@@ -6,6 +6,7 @@ from typing import Any
 
 from scipy.sparse import csr_array
 
+from attncli.errors import counted
 from attncli.fits._module_files import SavedFit, StoredModule
 from attncli.fits._search import Attempt
 from attncli.fits._types import FitRequest
@@ -98,7 +99,7 @@ def headline(solution: Solution) -> str:
         return f"d = {d} is enough ({one.method}, logits to {number(scale)}); {says}."
     worst = max(solution.solved, key=variation)
     return (
-        f"d = {d} is enough: one module makes all {len(solution.solved)} patterns by its inputs alone "
+        f"d = {d} is enough: one module makes all {counted(len(solution.solved), 'pattern')} by its inputs alone "
         f"(worst: {worst.pattern}, total variation {number(variation(worst))}); {says}."
     )
 

@@ -177,7 +177,7 @@ def count_of(heads: int) -> str:
 
 
 def count(found: Sequence[PlayedHead], known: int) -> str:
-    return f"{len(found)} of {known} heads"
+    return f"{len(found)} of {count_of(known)}"
 
 
 def sinks(heads: Sequence[PlayedHead]) -> Iterator[Weighed]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from attncli.errors import counted
 from attncli.heads.census import Census
 from attncli.maths.digits import number
 from attncli.metrics.weights._products import ZERO
@@ -124,7 +125,7 @@ def shares(found: MeasuredWeights, null: float, what: str) -> str:
     values = found.values.values()
     most = sum(value > 0.5 for value in values)
     return (
-        f"{what} in more than half of the directions in {most} of {len(values)} heads "
+        f"{what} in more than half of the directions in {most} of {counted(len(values), 'head')} "
         f"(median share {number(median(values))}, random weights: {number(null)})"
     )
 

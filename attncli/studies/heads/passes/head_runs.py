@@ -1,5 +1,6 @@
 """One forward pass of a model, looked at as it runs: every head's map in strips, every state as it passes."""
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from attncli.maths.residuals.split import Split
 from attncli.metrics import METRICS
 from attncli.metrics.activations import ACTIVATIONS
 from attncli.metrics.activations._state import Peak, State
-from attncli.metrics.attention import nature
+from attncli.metrics.attention import nature, on_maps
 from attncli.metrics.attention._outputs import Outputs
 from attncli.metrics.attention._strip_rows import Rows
 from attncli.metrics.attention._totals import FULL_ROW, Totals, Values
@@ -76,6 +77,8 @@ class Seen:
     """By stack and state; 0 is the first block's input."""
     peaks: dict[tuple[str, int], Peak] = field(default_factory=dict)
     """The largest activation of a state."""
+    silent: dict[Site, Tensor] = field(default_factory=dict)
+    """[head]: whether no row holds any weight, of attentions where that is so of some."""
     missed: dict[Site, float] = field(default_factory=dict)
     """‖A v - y‖ / ‖y‖ of each linear layer."""
     tokens: int = 0
@@ -111,6 +114,7 @@ class Observer:
             return False
         if strip.round == 0:
             self.spans.add(strip)
+            self.add_weighed(strip)
             if self.wanted.pairs:
                 self.strongest.add(strip)
         if site.is_linear:
@@ -126,10 +130,16 @@ class Observer:
         same_tokens = own and strip.queries == strip.keys
         self.totals = Totals(self.wanted.heads, same_tokens, site.is_difference, site.is_linear)
         self.empty = False
+        self.weighed = torch.zeros(strip.weights.shape[1], dtype=torch.bool)
         self.totals.full_row = self.wanted.full_row
         self.total = strip.total
         self.spans = Spans(strip.queries, strip.keys)
         self.strongest = StrongestQueries(strip)
+
+    def add_weighed(self, strip: Strip) -> None:
+        """Which heads hold a weight other than 0; looked for only as long as some were not seen to."""
+        if not self.weighed.all():
+            self.weighed |= strip.weights.any(dim=-1).any(dim=-1).any(dim=0).cpu()
 
     def finish(self) -> None:
         """The attention before is complete."""
@@ -160,7 +170,11 @@ class Observer:
         """Of an attention that has been seen whole."""
         if self.empty:
             return dict.fromkeys(self.wanted.heads, NOTHING_TAKEN)
-        return totals.values()
+        found = totals.values()
+        if self.weighed.all():
+            return found
+        self.seen.silent[site] = ~self.weighed
+        return {name: without(~self.weighed, name, value) for name, value in found.items()}
 
     def outputs(self, site: Site, context: Tensor, projection: Tensor) -> None:
         if site == self.site:
@@ -179,6 +193,13 @@ class Observer:
             )
         self.seen.states[stack, index] = measured_state(whole, self.wanted.states)
         self.seen.peaks[stack, index] = whole.peak()
+
+
+def without(silent: Tensor, name: str, value: Tensor | str) -> Tensor | str:
+    """A metric of maps has no number where there is no map: what no query looks at is neither near nor even."""
+    if isinstance(value, str) or not on_maps(name):
+        return value
+    return value.masked_fill(silent.to(value.device)[(..., *(None,) * (value.dim() - 1))], math.nan)
 
 
 def equal_shares(values: Values) -> Values:

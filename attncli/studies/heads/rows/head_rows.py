@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attncli.errors import counted
 from attncli.metrics.activations._state import Peak
-from attncli.metrics.attention import nature
+from attncli.metrics.attention import nature, on_maps
 from attncli.metrics.attention._map_spectrum import ROUNDS, STILL
 from attncli.records import NOT_APPLICABLE, Row, Scalar
 from attncli.studies.heads.passes.head_runs import Seen
@@ -22,6 +23,8 @@ from attncli.watching.strips.attention_sites import blocks_around
 
 ON_REPEATS = "roles"
 """The group of metrics that are taken from random tokens repeated twice."""
+
+SILENT = f"{NOT_APPLICABLE}no row of the head holds any weight"
 
 Keeps = Callable[[int, int], bool]
 """Whether a head of a layer is reported."""
@@ -55,6 +58,12 @@ class Observed:
         values = [of[site].get(metric, "") for of in kept if site in of]
         reason = next((value for value in values if isinstance(value, str)), None)
         return reason if reason is not None else [v for v in values if isinstance(v, Tensor)]
+
+    def is_silent(self, site: Site, head: int, metric: str = "") -> bool:
+        """Whether no row of the head holds any weight, on some text that a metric of maps is taken from."""
+        passes = self.passes(metric) if metric else self.texts
+        held = [seen.silent[site] for seen in passes if site in seen.silent]
+        return any(bool(silent[head]) for silent in held)
 
     def short(self, site: Site, metric: str) -> "Tensor | None":
         """[head]: by how much of themselves the singular values behind a metric may be too small; None for others."""
@@ -122,7 +131,10 @@ def head_rows(
                 numbers = observed.numbers.get(site, range(len(found[0])))
                 short = observed.short(site, metric)
                 for row in site_rows(metric, site, found, beside, keys[site], keeps, numbers):
-                    yield explained(row) if short is None else unsettled(row, short, numbers)
+                    told = explained(row) if short is None else unsettled(row, short, numbers)
+                    place = numbers.index(row.head)
+                    silent = on_maps(metric) and observed.is_silent(site, place, metric)
+                    yield replace(told, note=SILENT) if silent else told
 
 
 def site_rows(
@@ -180,9 +192,18 @@ def unsettled_spectra(texts: Sequence[Seen]) -> Iterator[str]:
     unsettled = [share for share in shares if share > STILL]
     if unsettled:
         yield (
-            f"singular values of {len(unsettled)} of {len(shares)} maps had not settled after {ROUNDS} rounds: s1 or s2 "
+            f"singular values of {len(unsettled)} of {counted(len(shares), 'map')} had not settled after {ROUNDS} rounds: s1 or s2 "
             f"may be up to {max(unsettled):.1%} too small, and their rows say so."
         )
+
+
+def silent_heads(texts: Sequence[Seen]) -> Iterator[str]:
+    """A warning where heads do not attend at all."""
+    silent = [sum(int(each.sum()) for each in seen.silent.values()) for seen in texts]
+    if any(silent):
+        most = max(silent)
+        holds = "head holds no weight in any row: it has no role and no numbers" if most == 1 else "heads hold no weight in any row: they have no role and no numbers"  # fmt: skip
+        yield f"{most} {holds}."
 
 
 def over_all(metric: str, found: "list[Tensor] | str") -> "Tensor | None":

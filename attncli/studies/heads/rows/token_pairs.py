@@ -7,7 +7,7 @@ from typing import NamedTuple
 from attncli.records import NOT_APPLICABLE, Row, Scalar, View
 from attncli.studies.heads.passes.strongest_pairs import HeadPairs
 from attncli.studies.heads.rows.extreme_heads import head_in_words
-from attncli.studies.heads.rows.head_rows import Keeps, Observed
+from attncli.studies.heads.rows.head_rows import SILENT, Keeps, Observed
 from attncli.studies.heads.rows.own_metrics import PAIR
 from attncli.studies.heads.rows.token_names import TokenNames
 from attncli.studies.nulls import UNIFORM
@@ -40,7 +40,10 @@ def pair_rows(
         numbers = observed.numbers.get(site, range(len(own[0].weights)))
         words = [of.sides(site, *pairs.shape[1:]) for of, pairs in zip(names, own, strict=True)]
         for head, number in enumerate(numbers):
-            if keeps(site.layer, number):
+            if keeps(site.layer, number) and observed.is_silent(site, head):
+                ranks = {**keys[site], "rank": 1}
+                yield Row(PAIR, None, "1", layer=site.layer, head=number, note=SILENT, keys=ranks)
+            elif keeps(site.layer, number):
                 for rank, found in enumerate(ranked(own, words, head)[:most], start=1):
                     yield found.row(site.layer, number, {**keys[site], "rank": rank})
 

@@ -1,6 +1,7 @@
 """What only Python has: matrices as patterns, numbers as token ids and paths; each the same as its words."""
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +43,10 @@ def test_a_matrix_is_the_pattern_that_its_file_is(
     monkeypatch.chdir(tmp_path)
     np.save("m.npy", MATRIX)
     kept = MATRIX.copy()
-    own = attn.approximate(pattern=FORMS[form](MATRIX), width=3)
-    file = attn.approximate(pattern="m.npy", width=3)
+    own, file = (
+        attn.approximate(pattern=each, width=3, method="certificate")
+        for each in (FORMS[form](MATRIX), "m.npy")
+    )
     assert [row.value for row in own.rows] == [row.value for row in file.rows]
     assert {row.keys["pattern"] for row in own.rows} == {"matrix"}
     assert own.input["patterns"] == ["matrix"]
@@ -52,25 +55,25 @@ def test_a_matrix_is_the_pattern_that_its_file_is(
 
 def test_matrices_stand_among_names() -> None:
     """As the first example of the guide has it, under either name of the keyword."""
-    report = attn.approximate(patterns=["window:3", np.eye(64)], length=64)
-    assert report.rows == attn.approximate(pattern=["window:3", np.eye(64)], length=64).rows
+    wide: dict[str, Any] = {"length": 64, "width": 7, "method": "certificate"}
+    report = attn.approximate(patterns=["window:3", np.eye(64)], **wide)
+    assert report.rows == attn.approximate(pattern=["window:3", np.eye(64)], **wide).rows
     assert report.input["patterns"] == ["window:3", "matrix"]
-    several = attn.approximate(pattern=[MATRIX, "previous", MATRIX.T], length=LENGTH, width=4)
+    wide = {"length": LENGTH, "width": 4, "method": "certificate"}
+    several = attn.approximate(pattern=[MATRIX, "previous", MATRIX.T], **wide)
     assert several.input["patterns"] == ["matrix 1", "previous", "matrix 2"]
     digests = {each["sha256"] for each in several.input["matrices"].values()}
     assert len(digests) == 2
-    assert attn.approximate(pattern=np.array(["window:3"]), length=9).input["patterns"] == [
-        "window:3"
-    ]
+    names = attn.approximate(pattern=np.array(["window:3"]), **wide)
+    assert names.input["patterns"] == ["window:3"]
 
 
-@pytest.mark.parametrize("way", [{}, {"decide": True}, {"frontier": "2:3"}])
-def test_a_matrix_answers_every_question_that_its_file_does(
-    way: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_matrix_is_decided_as_its_file_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     np.save("m.npy", MATRIX)
-    own, file = (attn.approximate(pattern=p, **way) for p in (MATRIX, "m.npy"))
+    own, file = (attn.approximate(pattern=p, decide=True) for p in (MATRIX, "m.npy"))
     assert [row.value for row in own.rows] == [row.value for row in file.rows]
 
 
@@ -109,6 +112,15 @@ def test_a_matrix_has_one_length() -> None:
 IDS = [5, 6, 7, 8, 9]
 
 
+def measured(ids: Any) -> attn.Report:
+    return attn.inspect_model("random:gpt2?layers=1&tiny", token_ids=ids, metric="sink")
+
+
+@cache
+def as_typed() -> attn.Report:
+    return measured("5,6,7,8,9")
+
+
 def one_by_one() -> Iterator[int]:
     yield from IDS
 
@@ -121,10 +133,8 @@ def one_by_one() -> Iterator[int]:
 )  # fmt: skip
 def test_a_list_of_ids_is_one_text(given: Any) -> None:
     ids = given() if callable(given) else given
-    own = attn.inspect_model("random:gpt2?layers=1&tiny", token_ids=ids, metric="sink")
-    said = attn.inspect_model("random:gpt2?layers=1&tiny", token_ids="5,6,7,8,9", metric="sink")
-    assert own.rows == said.rows
-    assert own.input == said.input
+    own, said = measured(ids), as_typed()
+    assert (own.rows, own.input) == (said.rows, said.input)
 
 
 def test_rows_of_ids_are_texts_and_rows_of_steps_are_paths() -> None:
@@ -154,10 +164,15 @@ BESIDE_A_FILE: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", BESIDE_A_FILE)
-def test_a_saved_fit_is_measured_as_it_was_asked_for(name: str, tmp_path: Path) -> None:
-    """Words that would change nothing are refused, as they might be believed."""
-    file = tmp_path / "fit.safetensors"
+@pytest.fixture(scope="module")
+def fit(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("fit") / "fit.safetensors"
     attn.approximate(pattern="window:3", length=8, save_module=file)
+    return file
+
+
+@pytest.mark.parametrize("name", BESIDE_A_FILE)
+def test_a_saved_fit_is_measured_as_it_was_asked_for(name: str, fit: Path) -> None:
+    """Words that would change nothing are refused, as they might be believed."""
     with pytest.raises(UsageError, match=f"`{name}"):
-        attn.approximate(verify=file, **{name: BESIDE_A_FILE[name]})
+        attn.approximate(verify=fit, **{name: BESIDE_A_FILE[name]})

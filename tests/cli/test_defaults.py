@@ -203,7 +203,7 @@ def test_the_configuration_of_the_readme(material: Path, tmp_path: Path) -> None
     shown = attn("config", "show", "--config", str(config), *line).out
     assert shown.splitlines()[0] == (
         f"rank-collapse --seeds = 3  ({config}, line 2): left out: "
-        f"--mask, --seeds goes with synthetic networks: {TINY} is a model."
+        f"--mask, --seeds go with synthetic networks: {TINY} is a model."
     )
 
 

@@ -50,11 +50,10 @@ def test_nested_rows_need_one_number_a_key() -> None:
 
 @pytest.mark.slow
 def test_random_supports_of_eight_keys_at_ten() -> None:
-    for seed in (0, 1):
-        request = FitRequest(d=1, total_variation=0.05, dtype="float32")
-        found = narrowest(pattern("random:k=8", 128, seed=seed), request, [0, 1], 64)
-        assert found.fit is not None
-        assert found.fit.d <= 10
+    request = FitRequest(d=1, total_variation=0.05, dtype="float32")
+    found = narrowest(pattern("random:k=8", 128, seed=0), request, [0, 1], 64)
+    assert found.fit is not None
+    assert found.fit.d <= 10
 
 
 def test_a_hidden_order_is_found() -> None:

@@ -23,7 +23,7 @@ NO_LENGTHS = ("top", "sort", "random_tokens")
 """What says nothing of a sweep over lengths."""
 
 
-@question(own=("tokenizer", "inputs"))
+@question(own=("tokenizer", "inputs"), any_module=True)
 def inspect_model(
     *,
     source: Annotated[

@@ -34,9 +34,6 @@ Say = Callable[[str], None]
 
 NO_PLURALS: Mapping[str, str] = {}
 
-OF_ANY_MODULE = "inspect_model"
-"""The question that needs no model of transformers."""
-
 MEASURING = "measuring"
 """What is being done once all is opened."""
 
@@ -73,11 +70,14 @@ class How:
 
 
 def question(
-    own: Sequence[str] = (), plural: Mapping[str, str] = NO_PLURALS
+    own: Sequence[str] = (),
+    plural: Mapping[str, str] = NO_PLURALS,
+    any_module: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Make the front door of a function with option groups.
 
-    `own`: further keywords that only Python has; `plural`: second names, of keywords that often have several values.
+    `own`: further keywords that only Python has; `plural`: second names, of keywords that often have several values;
+    `any_module`: a live module need be none of transformers.
     """
 
     def front_door(asked: Callable[..., Any]) -> Callable[..., Any]:
@@ -99,9 +99,7 @@ def question(
             with TURNS.question(), ExitStack() as around:
                 around.enter_context(one_blas_thread())
                 if SOURCE in values:
-                    at_hand = subject(
-                        values[SOURCE], beside, any_module=asked.__name__ == OF_ANY_MODULE
-                    )
+                    at_hand = subject(values[SOURCE], beside, any_module)
                     options[SOURCE] = around.enter_context(at_hand)
                 watch = around.enter_context(watched(beside["progress"]))
                 how = How(
@@ -148,7 +146,7 @@ def annotations_of(signature: inspect.Signature) -> dict[str, Any]:
 def subject(value: Any, beside: Mapping[str, Any], any_module: bool) -> Iterator[Any]:
     """A live module is at rest while it is asked about; whatever has a name or path is found by it.
 
-    `beside`: keywords of Python's own.
+    `beside`: keywords of Python's own; `any_module`: as of the question.
     """
     tokenizer, inputs = beside.get("tokenizer"), beside.get("inputs")
     if value is None or isinstance(value, str | os.PathLike):

@@ -15,6 +15,7 @@ from attncli.patterns._checks import (
     from_dense,
     without_duplicates,
 )
+from attncli.stored.held import of_torch
 
 NAME = "matrix"
 
@@ -69,18 +70,10 @@ def sparse(name: str, value: Any) -> csr_array:
             f"`pattern` must be names or matrices, not {value!r:.80}: give a matrix as an array."
         )
     if hasattr(value, "detach"):
-        return from_dense(name, of_torch(name, value))
+        return from_dense(name, of_torch(value, name))
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise InputError(f"{name} has masked entries: say what stands there, as .filled(0) does.")
     return from_dense(name, value)
-
-
-def of_torch(name: str, tensor: Any) -> Any:
-    """Its numbers in a type that numpy has too."""
-    if tensor.is_meta:
-        raise InputError(f"{name} is on the meta device: it has no numbers.")
-    dense = tensor.detach().to_dense().cpu()
-    return (dense.double() if dense.is_floating_point() else dense).numpy()
 
 
 def described(patterns: Iterable[str]) -> dict[str, Any]:

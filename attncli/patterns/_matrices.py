@@ -4,10 +4,9 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from attncli.errors import InputError, UsageError
+from attncli.errors import UsageError
 from attncli.patterns._checks import (
     check_numbers,
     check_rows,
@@ -15,7 +14,7 @@ from attncli.patterns._checks import (
     from_dense,
     without_duplicates,
 )
-from attncli.stored.held import of_torch
+from attncli.stored.held import of_torch, refuse_masked
 
 NAME = "matrix"
 
@@ -71,8 +70,7 @@ def sparse(name: str, value: Any) -> csr_array:
         )
     if hasattr(value, "detach"):
         return from_dense(name, of_torch(value, name))
-    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-        raise InputError(f"{name} has masked entries: say what stands there, as .filled(0) does.")
+    refuse_masked(value, name)
     return from_dense(name, value)
 
 

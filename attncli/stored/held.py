@@ -68,6 +68,7 @@ def holds_arrays(value: Any) -> bool:
 
 def as_array(value: Any, name: str) -> NDArray[Any]:
     """As numpy holds it: tensors from any device, half precision in float32, lists of lists."""
+    refuse_masked(value, name)
     if hasattr(value, "detach"):
         value = of_torch(value, name)
     if hasattr(value, "toarray"):  # sparse, of scipy
@@ -83,6 +84,12 @@ def as_array(value: Any, name: str) -> NDArray[Any]:
     if array.dtype.kind not in "fiub":
         raise InputError(f"{name} holds {array.dtype} values: attention weights are real numbers.")
     return array if array.dtype.name in DTYPES else array.astype(float)
+
+
+def refuse_masked(value: Any, name: str) -> None:
+    """numpy forgets a mask without a word, and what is behind it would count."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise InputError(f"{name} has masked entries: say what stands there, as .filled(0) does.")
 
 
 def of_torch(value: Any, name: str) -> NDArray[Any]:

@@ -200,6 +200,7 @@ def test_what_a_fast_attention_hands_out_is_told_from_maps(maps: Any) -> None:
 @pytest.mark.parametrize(
     ("maps", "said"),
     [
+        (np.ma.masked_less(np.eye(3), 0.5), "the array has masked entries"),
         (torch.zeros(2, 2, device="meta"), "the array is a meta tensor, which holds no numbers"),
         ([object()], "the array is no array of numbers: it is or holds an object"),
         ([["a", "b"]], "the array holds <U1 values: attention weights are real numbers"),

@@ -91,11 +91,20 @@ class SweepRuns:
         missing = [place for place in places if not self.is_there(place)]
         progress(len(places) - len(missing), len(places), "models")
         if missing:
-            with closing(self.engine(self.jobs(missing), len(missing))) as outcomes:
-                for place, run in outcomes:
-                    self.judge(place, run)
-                    progress(sum(p in self.judged for p in places), len(places), "models")
+            try:
+                with closing(self.engine(self.jobs(missing), len(missing))) as outcomes:
+                    for place, run in outcomes:
+                        self.judge(place, run)
+                        progress(sum(p in self.judged for p in places), len(places), "models")
+            finally:
+                self.clear_up_after(missing)
         return [self.judged[place] for place in places]
+
+    def clear_up_after(self, places: Sequence[int]) -> None:
+        """What workers have left that were stopped in the middle of an item."""
+        for place in places:
+            if place not in self.judged:
+                remove_leftovers(self.reports[place])
 
     def is_there(self, place: int) -> bool:
         """Whether an earlier run has left its report."""

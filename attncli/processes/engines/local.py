@@ -93,15 +93,15 @@ class Workers:
         self.selector = DefaultSelector()
 
     def outcomes(self, jobs: Iterator[Job]) -> Outcomes:
-        """As they come; whoever is free has its next job before the last one is told."""
+        """As they come. Each is told before the next job begins, for whoever hears of it may refuse to go on."""
         self.fill(jobs)
         while self.busy:
             for key, _ in self.selector.select():
                 worker: Worker = key.data
                 place, found = worker.place, worker.outcome()
                 self.rest(worker)
-                self.fill(jobs)
                 yield place, found
+                self.fill(jobs)
 
     def fill(self, jobs: Iterator[Job]) -> None:
         while len(self.busy) < self.count:

@@ -148,6 +148,16 @@ VOWELS = "aeioAEIO"
 """Letters before which one says `an`; u is left out for its sake who reads `a uint8`."""
 
 
+LONGEST_REASON = 300
+"""Letters of what a library says."""
+
+
+def first_line(error: BaseException) -> str:
+    """The beginning of what a library says, within a sentence of ours, which has no room for its tables."""
+    lines = (line.strip() for line in str(error).splitlines())
+    return next(filter(None, lines), type(error).__name__)[:LONGEST_REASON].rstrip(".:, ")
+
+
 def with_article(name: str) -> str:
     """`a list`, `an int`, as one says the name of a type."""
     return f"{'an' if name.startswith(tuple(VOWELS)) else 'a'} {name}"

@@ -14,6 +14,7 @@ import importlib.util
 import inspect
 import pkgutil
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, get_type_hints
 
 from attncli.errors import UsageError, unknown_name
@@ -26,19 +27,24 @@ class Registry:
         self.kind = kind
         self.package = package
         self.found: dict[str, Callable[..., Any]] = {}
-        """What was asked for by name: reports ask for every row, and a folder need not be read so often."""
+        """What was asked for by name."""
 
     def names(self) -> list[str]:
         """Public names, from file names alone, so that nothing heavy is imported to list or complete them."""
+        return list(self.file_names)
+
+    @cached_property
+    def file_names(self) -> tuple[str, ...]:
+        """Reports ask for every row, and a folder need not be read so often."""
         spec = importlib.util.find_spec(self.package)
         assert spec is not None
         found = pkgutil.iter_modules(spec.submodule_search_locations)
-        return sorted(m.name for m in found if not m.ispkg and not m.name.startswith("_"))
+        return tuple(sorted(m.name for m in found if not m.ispkg and not m.name.startswith("_")))
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         if name not in self.found:
             module_name = name.replace("-", "_")
-            if module_name not in self.names():
+            if module_name not in self.file_names:
                 raise unknown_name(self.kind, name, self.names())
             module = importlib.import_module(f"{self.package}.{module_name}")
             self.found[name] = getattr(module, module_name)

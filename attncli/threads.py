@@ -8,9 +8,11 @@ While a model is watched, its library's attention, default types and modes are i
 questions come one after another.
 """
 
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -51,19 +53,25 @@ def set_threads(library: Any, number: int) -> None:
 HELD = Held()
 
 
+@lru_cache(maxsize=1)
+def blas_libraries(modules: int) -> list[Any]:
+    """Those of this process, torch's aside: looked for again whenever another number of modules has been imported."""
+    from threadpoolctl import ThreadpoolController
+
+    return [
+        library
+        for library in ThreadpoolController().lib_controllers
+        if library.user_api == "blas" and "torch" not in Path(library.filepath).parts
+    ]
+
+
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Also a decorator. What is loaded later is not seen: whoever loads scipy enters once more."""
     import numpy  # noqa: F401 - so that its library is there to be seen
-    from threadpoolctl import ThreadpoolController
 
     with HELD.lock:
-        found = ThreadpoolController().lib_controllers
-        ours = [
-            library
-            for library in found
-            if library.user_api == "blas" and "torch" not in Path(library.filepath).parts
-        ]
+        ours = blas_libraries(len(sys.modules))
         for library in ours:
             HELD.take(library)
     try:

@@ -38,8 +38,10 @@ def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
 def test_a_file_is_all_it_takes(toys: Registry, tmp_path: Path) -> None:
     assert toys.names() == ["big_ball", "car"]
     (tmp_path / "toybox" / "kite.py").write_text(TOY.format(name="kite"))
-    assert toys.names() == ["big_ball", "car", "kite"]
-    assert toys["kite"](tokens=1) == (1, 8, 0.5, False)
+    assert toys.names() == ["big_ball", "car"], "read once in a process"
+    next_time = Registry("toy", "toybox")
+    assert next_time.names() == ["big_ball", "car", "kite"]
+    assert next_time["kite"](tokens=1) == (1, 8, 0.5, False)
 
 
 def test_names_import_nothing(toys: Registry) -> None:

@@ -87,14 +87,14 @@ class Answer(Report):
 
     def plot(self, path: str | PathLike[str], size: tuple[float, float] | None = None) -> Path:
         """Draw the figure that `--plot` draws; `size`: width and height in inches, else what its panels need."""
-        from attncli.render.plots.figure import figure, has_figure
+        from attncli.render.plots.figure import NOTHING, figure, has_figure
         from attncli.render.plots.targets import require_figure
 
         target = path_given(path)
         require_figure(target, str(target))
         inches = None if size is None else inches_given(size)
         if not has_figure(self):
-            raise UsageError("the report holds nothing that a figure is drawn of: ask for it with `pictures=True`, or for a number at several layers or sizes.")  # fmt: skip
+            raise UsageError(f"{NOTHING}: ask for it with `pictures=True`, or for a number at several layers or sizes.")  # fmt: skip
         write_whole(target, lambda file: figure(self, file, inches))
         return target
 

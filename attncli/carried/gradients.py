@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from attncli.carried.exact.split_run import Arrived
-from attncli.errors import InputError
+from attncli.errors import InputError, first_line
 from attncli.watching.stacks.blocks import Stack
 from attncli.watching.stacks.stream_places import given, replaced, taken
 from attncli.watching.wrapping import around_forwards
@@ -48,7 +48,7 @@ def norms(state: Tensor, start: Tensor, direction: Tensor, stack: Stack) -> Tens
         (found,) = torch.autograd.grad(state, start, direction, retain_graph=True)
     except RuntimeError as error:
         raise InputError(
-            f"stack {stack.name}: its output has no gradient in its input ({str(error).splitlines()[0]})."
+            f"stack {stack.name}: its output has no gradient in its input ({first_line(error)})."
         ) from error
     if not bool(torch.isfinite(found).all()):
         raise InputError(f"stack {stack.name}: its gradients are not finite.")

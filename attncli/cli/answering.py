@@ -19,6 +19,7 @@ from attncli.processes.finished_parts import PARTS
 from attncli.processes.launch import first, launch, started_by_attn
 from attncli.processes.runs import OF_MODELS
 from attncli.processes.saying import say as print_line
+from attncli.threads import TURNS
 from attncli.writing.whole_files import is_stream
 
 FINISHED = (0, FAILED_GATE)
@@ -98,7 +99,8 @@ def answered(asked: Callable[..., Any], options: dict[str, Any], output: OutputO
         say = say_unless(output.quiet, doing)
         pages = shows_maps(output)
         how = How(progress, doing, say, tuple(conditions), drawn, pages, output.output, module)
-        report = asked(**options, how=how)
+        with TURNS.question():  # in which libraries say nothing, as in Python
+            report = asked(**options, how=how)
     return emit(with_provenance(report), output, conditions)
 
 

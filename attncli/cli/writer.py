@@ -67,12 +67,10 @@ def emit(report: Report, options: OutputOptions, conditions: Sequence[gates.Cond
 
 
 def write(report: Report, options: OutputOptions) -> int:
-    """Write a report whose gates are decided."""
+    """Write a report whose gates are decided, and the figure beside it; what cannot be drawn is said when the report is out."""
+    undrawn = None
     if options.plot not in (None, "terminal"):
-        from attncli.render.plots.figure import figure
-
-        size = options.inches()
-        write_whole(Path(options.plot), lambda path: figure(report, path, size))
+        undrawn = draw(report, Path(options.plot), options.inches())
     name = chosen_format(options)
     plot = options.plot == "terminal"
     if options.output is None:
@@ -83,7 +81,19 @@ def write(report: Report, options: OutputOptions) -> int:
     if name == "github":
         append_step_summary(report)
     notes(report, options, told=options.output is None and manner(name).tells_verdicts)
+    if undrawn is not None:
+        raise undrawn
     return gates.exit_code(report)
+
+
+def draw(report: Report, target: Path, size: "tuple[float, float] | None") -> UsageError | None:
+    """Or why there is no such figure."""
+    from attncli.render.plots.figure import NOTHING, figure, has_figure
+
+    if not has_figure(report):
+        return UsageError(f"no --plot {target}: {NOTHING}.")
+    write_whole(target, lambda path: figure(report, path, size))
+    return None
 
 
 def shows_maps(options: OutputOptions) -> bool:

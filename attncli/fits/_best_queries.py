@@ -51,15 +51,24 @@ class Problem(NamedTuple):
 
 
 class Support(NamedTuple):
-    """The nonzeros of some rows, flat: for each its row and key; `starts` is for reduceat."""
+    """The nonzeros of some rows, flat: for each its weight, row and key; `starts` is for reduceat."""
 
-    weights: csr_array
+    weight: Array
+    log_weight: Array
     row: Index
     key: Index
     starts: Index
     counts: Array
     query: Index
     """Which query of the whole pattern each row is."""
+    entries: csr_array
+    """[row, key]: where they are. `summed` writes into it, for a new matrix costs more than its product."""
+
+    def summed(self, factors: Array | float, vectors: Array) -> Array:
+        """For every row the sum of its keys' vectors, each with its factor."""
+        self.entries.data[:] = factors
+        result: Array = self.entries @ vectors
+        return result
 
 
 class RowState(NamedTuple):
@@ -110,8 +119,8 @@ def improve(
     """Newton steps on some rows, in place, until all meet the request or the steps are used up."""
     penalty, now = FIRST_LAMBDA, queries[rows]
     least = np.full(len(rows), np.inf)
+    support = support_of(target, rows)
     for _ in range(BOLD_STEPS if problem.bold else STEPS):
-        support = support_of(target, rows)
         state = evaluate(problem, support, now)
         fine, variation = satisfied(problem.request, support, state)
         better = fine | (variation < least)
@@ -121,6 +130,7 @@ def improve(
             return
         now = (now + newton_step(problem, support, state, now, penalty))[~fine]
         rows, least = rows[~fine], np.minimum(least, variation)[~fine]
+        support = support_of(target, rows) if fine.any() else support
         penalty = max(LAST_LAMBDA, LAMBDA_DECAY * penalty)
 
 
@@ -128,12 +138,13 @@ def support_of(target: csr_array, rows: Index) -> Support:
     part = target[rows]
     counts = np.diff(part.indptr)
     row = np.repeat(np.arange(len(rows)), counts)
-    return Support(part, row, part.indices, part.indptr[:-1], counts.astype(float), rows)
+    weight, key, starts = part.data.copy(), part.indices, part.indptr[:-1]
+    return Support(weight, np.log(weight), row, key, starts, counts.astype(float), rows, part)
 
 
 def evaluate(problem: Problem, support: Support, queries: Array) -> RowState:
     logits = queries @ problem.keys.T
-    error = logits[support.row, support.key] - np.log(support.weights.data)
+    error = logits[support.row, support.key] - support.log_weight
     centre = np.add.reduceat(error, support.starts) / support.counts
     logits -= centre[:, None]
     logits[support.row, support.key] = -np.inf
@@ -157,8 +168,8 @@ def satisfied(
     safety = SAFETY[request.dtype]
     highest = np.maximum.reduceat(state.error, support.starts)
     lowest = np.minimum.reduceat(state.error, support.starts)
-    weight = support.weights.data
-    floor = np.minimum.reduceat(state.error + np.log(weight), support.starts)
+    weight = support.weight
+    floor = np.minimum.reduceat(state.error + support.log_weight, support.starts)
     with np.errstate(over="ignore", invalid="ignore"):  # NaN: a row that is far from served
         on = weight * np.exp(state.error)
         off = np.exp(state.leak)
@@ -184,16 +195,15 @@ def newton_step(
     problem: Problem, support: Support, state: RowState, queries: Array, penalty: float
 ) -> Array:
     """-H^-1 g for every row, shortened where a logit would move too far."""
-    limit = threshold(problem.request, np.log(support.weights.data), support.starts)
+    limit = threshold(problem.request, support.log_weight, support.starts)
     push = 1.0 / (1.0 + np.exp(np.minimum(limit - state.leak - 1.0, 700.0)))  # softplus'
-    ones = like(support.weights, np.ones_like(state.error))
-    mean_on = (ones @ problem.keys) / support.counts[:, None]
+    mean_on = support.summed(1.0, problem.keys) / support.counts[:, None]
     mean_off = state.share @ problem.keys
     slope = mean_off - mean_on
-    pull = problem.stiffness * (like(support.weights, state.error) @ problem.keys)
+    pull = problem.stiffness * support.summed(state.error, problem.keys)
     gradient = push[:, None] * slope + pull + penalty * queries
     flat = push[:, None] * (state.share @ problem.pairs)
-    flat += problem.stiffness * (ones @ problem.pairs)
+    flat += problem.stiffness * support.summed(1.0, problem.pairs)
     hessian = symmetric(flat, problem.upper, queries.shape[1])
     hessian -= outer(mean_off, push)
     hessian += outer(slope, push * (1.0 - push))
@@ -211,11 +221,6 @@ def newton_step(
         longest = np.maximum(longest, BOLD_SHARE * np.abs(queries @ problem.keys.T).max(axis=1))
     result: Array = step * np.minimum(1.0, longest / np.maximum(reach, 1e-300))[:, None]
     return result
-
-
-def like(pattern: csr_array, data: Array) -> csr_array:
-    """Other numbers on the same support."""
-    return csr_array((data, pattern.indices, pattern.indptr), shape=pattern.shape)
 
 
 def symmetric(flat: Array, upper: tuple[Index, Index], d: int) -> Array:

@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from attncli.errors import NoBaseline, UsageError
 from attncli.gates.conditions import AGGREGATES
@@ -21,6 +22,8 @@ EXAMPLES = "'log10_residual:-0.5', 'sink:5%', 'sink:2s' or 'mean(sink):-2s'"
 @dataclass(frozen=True, slots=True)
 class Change(Selection):
     """How far numbers may move away from those of a baseline."""
+
+    called: ClassVar[str] = "the gate"
 
     aggregate: str
     """What makes one number of several before they are compared; empty: each number for itself."""

@@ -5,6 +5,7 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from attncli.errors import UsageError
 from attncli.gates.selection import SUBJECT, Selection, counted, lost, place, select, selectors
@@ -30,6 +31,8 @@ EXAMPLE = "log10_residual[variant=SAN, layer=-1] < -3"
 @dataclass(frozen=True, slots=True)
 class Condition(Selection):
     """A parsed condition."""
+
+    called: ClassVar[str] = "the gate"
 
     aggregate: str
     op: str

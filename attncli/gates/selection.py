@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from attncli.errors import UsageError, unknown_name
 from attncli.records import Report, Row, Scalar
@@ -20,8 +21,10 @@ SUBJECT = (
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The rows of a metric at some coordinates, and the gate's text for sentences about it."""
+    """The rows of a metric at some coordinates, and the text that says so, for sentences about it."""
 
+    called: ClassVar[str] = "`show`"
+    """What the text is; without a condition on its number it says which one a table shows."""
     text: str
     metric: str
     selectors: tuple[tuple[str, str], ...]
@@ -32,23 +35,27 @@ def parse_subject(text: str) -> tuple[Selection, str]:
     match = re.fullmatch(SUBJECT, text)
     if match is None or bool(match["aggregate"]) != bool(match["close"]):
         raise UsageError(f"cannot read '{text}': write it like 'max(sink[layer=-1])'.")
-    chosen = Selection(text.strip(), match["metric"], selectors(text, match["selectors"]))
+    chosen = Selection(
+        text.strip(), match["metric"], selectors(text, match["selectors"], Selection.called)
+    )
     return chosen, match["aggregate"] or "mean"
 
 
-def selectors(text: str, inside: str | None) -> tuple[tuple[str, str], ...]:
-    """What stands between the brackets of the gate `text`."""
+def selectors(
+    text: str, inside: str | None, called: str = "the gate"
+) -> tuple[tuple[str, str], ...]:
+    """What stands between the brackets of `text`."""
     parts = (part.strip() for part in (inside or "").split(","))
-    return tuple(selector(text, part) for part in parts if part)
+    return tuple(selector(f"{called} '{text}'", part) for part in parts if part)
 
 
-def selector(text: str, part: str) -> tuple[str, str]:
+def selector(where: str, part: str) -> tuple[str, str]:
     """`axis=value`, or a bare value: a whole number is a layer, a word a variant."""
     axis, equals, value = (piece.strip() for piece in part.partition("="))
     if equals and axis and value:
         return axis, value
     if equals:
-        raise UsageError(f"cannot read '{part}' in the gate '{text}': write axis=value.")
+        raise UsageError(f"cannot read '{part}' in {where}: write axis=value.")
     return ("layer" if re.fullmatch(r"-?\d+|-?\d*:-?\d*", axis) else "variant"), axis
 
 
@@ -56,7 +63,9 @@ def select(report: Report, wanted: Selection) -> list[Row]:
     """The rows of the metric at the coordinates that every selector names, in whatever order they stand."""
     rows = [row for row in report.rows if row.metric == wanted.metric]
     if not rows:
-        raise unknown_name("metric in the gate", wanted.metric, {r.metric for r in report.rows})
+        raise unknown_name(
+            f"metric in {wanted.called}", wanted.metric, {r.metric for r in report.rows}
+        )
     chosen = rows
     for axis, value in wanted.selectors:
         present = [row for row in rows if row.axis(axis) is not None]
@@ -64,11 +73,13 @@ def select(report: Report, wanted: Selection) -> list[Row]:
         found = {id(row) for row in present if matches(row, axis, value, ends[id(row)])}
         if not found:
             raise UsageError(
-                f"the gate '{wanted.text}' matches nothing at {axis}={value}: {available(rows, axis)}."
+                f"{wanted.called} '{wanted.text}' matches nothing at {axis}={value}: {available(rows, axis)}."
             )
         chosen = [row for row in chosen if id(row) in found]
     if not chosen:
-        raise UsageError(f"the gate '{wanted.text}' matches nothing: no row has all of these.")
+        raise UsageError(
+            f"{wanted.called} '{wanted.text}' matches nothing: no row has all of these."
+        )
     return chosen
 
 

@@ -17,6 +17,8 @@ WORDS = {
     "key_heads": ("num_key_value_heads", "num_kv_heads"),
 }
 """The words that configs have for one thing."""
+PER_LAYER = "per_layer_config"
+"""Where configs say what single layers have instead of what all have."""
 OF_LAYERS = ("layer_types", "layers_block_type", "attention_layers")
 """Where configs list a word for each layer."""
 KINDS = {"global": "full", "local": "sliding", "attention": "full", "mamba": "linear"}
@@ -91,11 +93,23 @@ def census(said: Mapping[str, Any], tensors: Collection[str]) -> Census:
 
 
 def number(said: Mapping[str, Any], name: str) -> int | None:
-    """The first of the words for it that is said."""
+    """The first of the words for it that is said, unless layers have their own."""
+    if any(word in layer for layer in layers_apart(said) for word in WORDS[name]):
+        return None
     if name == "key_heads" and said.get("multi_query") is True and "num_kv_heads" not in said:
         return 1
     given = [whole(said.get(word)) for word in WORDS[name]]
     return next((value for value in given if value is not None), None)
+
+
+def layers_apart(said: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """What transformers writes of single layers that differ from the others."""
+    found = said.get(PER_LAYER)
+    return (
+        [layer for layer in found.values() if isinstance(layer, dict)]
+        if isinstance(found, dict)
+        else []
+    )
 
 
 def whole(value: object) -> int | None:

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from attncli.errors import InputError, UsageError
+from attncli.heads.census import PER_LAYER, layers_apart
 from attncli.heads.families import Family, family_of
 from attncli.maths.rotary import Rotary
 from attncli.models.files.folders import refuse_endless, said_in
 
 LARGEST_SIZE = 2**31
 """Of anything that a config counts."""
+OF_MLPS = frozenset({"intermediate_size", "hidden_act", "mlp_bias"})
 ROTARY_BASE = 10_000.0
 """What transformers takes where a config is silent."""
 
@@ -129,9 +131,18 @@ class Config:
             raise UsageError(f"{self.path}: inner_group_num above 1 is not read here.")
         if self.said.get("do_layer_norm_before") is False:
             raise UsageError(f"{self.path}: OPT with its norm after the skip is not read here.")
+        self.refuse_layers_of_their_own()
         if self.heads % self.key_heads:
             raise InputError(
                 f"{self.path}: {self.heads} heads do not share {self.key_heads} key heads."
+            )
+
+    def refuse_layers_of_their_own(self) -> None:
+        """Layers may differ in their MLPs; of attention, one number for all is read."""
+        names = {name for layer in layers_apart(self.said) for name in layer} - OF_MLPS
+        if names:
+            raise UsageError(
+                f"{self.path}: {PER_LAYER} gives layers their own {min(names)}, which is not read here."
             )
 
     def refuse_other_logits(self) -> None:

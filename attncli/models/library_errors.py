@@ -5,11 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from attncli.errors import AttnError, InputError
+from attncli.errors import LONGEST_REASON, AttnError, InputError, first_line
 
 T = TypeVar("T")
 
-LONGEST_REASON = 300
 EXTRAS = {"timm": "vision"}
 """Libraries that model classes ask for, and the extra of this package that brings them."""
 
@@ -45,9 +44,3 @@ def zero_divisor(error: ZeroDivisionError) -> str:
     place = traceback.extract_tb(error.__traceback__)[-1]
     line = (place.line or "").partition("#")[0].strip()
     return f"{Path(place.filename).name} divides by zero at its sizes ({line[:LONGEST_REASON]})"
-
-
-def first_line(error: BaseException) -> str:
-    """The beginning of what a library says: one sentence has no room for its tables."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines[0] if lines else "no reason given")[:LONGEST_REASON].rstrip(".:")

@@ -5,7 +5,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from huggingface_hub.utils import logging as hub_logging
 from transformers.utils import logging as transformers_logging
@@ -13,9 +13,28 @@ from transformers.utils import logging as transformers_logging
 SILENT = logging.CRITICAL + 1
 
 
+class Depth:
+    """How many of these contexts are open: the outermost alone changes anything."""
+
+    now = 0
+
+
 @contextmanager
 def quiet() -> Iterator[None]:
-    """No log line, no Python warning, no progress bar; everything is as before afterwards."""
+    """No log line, no Python warning, no progress bar; everything is as before afterwards.
+
+    A new level makes every logger forget what it knows, which costs more than many a pass of a small model.
+    """
+    Depth.now += 1
+    try:
+        with silenced() if Depth.now == 1 else nullcontext():
+            yield
+    finally:
+        Depth.now -= 1
+
+
+@contextmanager
+def silenced() -> Iterator[None]:
     levels = [(log, log.get_verbosity()) for log in (transformers_logging, hub_logging)]
     accelerate = logging.getLogger("accelerate")
     level = accelerate.level

@@ -34,6 +34,8 @@ GGUF = ".gguf"
 WORD = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?"
 HUB_ID = re.compile(rf"(?P<name>{WORD}(?:/{WORD})?)(?:@(?P<revision>[\w./-]+))?")
 RANDOM = "random:"
+TINY = ("tiny", 1)
+"""The word that is no size, and is written alone."""
 ARCHITECTURE = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)(?:\?(?P<sizes>.*))?")
 SIZE = re.compile(r"(?P<name>[A-Za-z][A-Za-z0-9_.-]*)(?:=(?P<value>[A-Za-z0-9_.+-]{1,40}))?")
 
@@ -99,7 +101,10 @@ class Source:
     def __str__(self) -> str:
         """As SOURCE is written."""
         if self.kind == "random":
-            sizes = "&".join(f"{name}={value}" for name, value in self.sizes.items())
+            sizes = "&".join(
+                name if (name, value) == TINY else f"{name}={value}"
+                for name, value in self.sizes.items()
+            )
             return f"{RANDOM}{self.name}{'?' if sizes else ''}{sizes}"
         return f"{self.name}@{self.revision}" if self.revision else self.name
 

@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from attncli.errors import InputError, UsageError
+from attncli.errors import InputError, UsageError, first_line
 
 MARK = "://"
 
@@ -33,7 +33,7 @@ def bytes_at(address: str) -> bytes | None:
     except FileNotFoundError:
         return None
     except Exception as error:  # every protocol has errors of its own
-        raise InputError(f"{address} cannot be read: {first_line(error)}") from None
+        raise InputError(f"{address} cannot be read: {first_line(error)}.") from None
 
 
 def put_whole(address: str, content: bytes) -> None:
@@ -47,7 +47,7 @@ def put_whole(address: str, content: bytes) -> None:
         system.pipe_file(half, content)
         system.mv(half, path)
     except Exception as error:
-        raise InputError(f"{address} cannot be written: {first_line(error)}") from None
+        raise InputError(f"{address} cannot be written: {first_line(error)}.") from None
 
 
 def remove(address: str) -> None:
@@ -62,7 +62,3 @@ def files_under(address: str, ending: str) -> Iterator[str]:
         name = str(found).rpartition("/")[2]
         if name.endswith(ending) and not name.startswith("."):
             yield f"{address.rstrip('/')}/{name}"
-
-
-def first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from attncli.errors import InputError
+from attncli.errors import InputError, first_line
 
 BROKEN_JSON = (ValueError, RecursionError)
 """What the parser raises: ValueError covers undecodable bytes too, brackets nested without end are the other."""
@@ -15,7 +15,7 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, *BROKEN_JSON) as error:
-        raise InputError(f"{path} cannot be read as JSON: {str(error).splitlines()[0]}.") from None
+        raise InputError(f"{path} cannot be read as JSON: {first_line(error)}.") from None
     if not isinstance(found, dict):
         raise InputError(f"{path} is no JSON object.")
     return found

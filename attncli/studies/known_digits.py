@@ -57,7 +57,9 @@ def is_known(value: float, uncertainty: float) -> bool:
 
 
 def why_unknown(value: float, uncertainty: float, arithmetic: str) -> str:
-    """For the note of a null."""
+    """For the note of a null; an uncertainty that is nan was not sought."""
+    if math.isnan(uncertainty):
+        return "n/a: the state before it is of other tokens"
     arithmetic = "exact arithmetic" if arithmetic == EXACT else arithmetic
     if not math.isfinite(value):
         return f"0 in {arithmetic}: all tokens round to one vector"

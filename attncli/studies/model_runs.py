@@ -31,7 +31,7 @@ from attncli.studies.known_digits import (
     uncertainties,
     why_unknown,
 )
-from attncli.studies.state_meters import AFTER_MLP, StateMeters, StatesBefore
+from attncli.studies.state_meters import StateMeters, StatesBefore
 from attncli.studies.trajectories import EXACT, Trajectory
 from attncli.surgery import Anatomy, switched
 from attncli.surgery.tagged.block_run import BlockRun
@@ -100,13 +100,16 @@ class Recorder:
         self.values: Lines = {}
         self.before: StatesBefore[Split] = StatesBefore(over)
         for stack in stacks:
-            self.place(self.values, StatePlace(stack.name))
+            self.place(self.values, StatePlace(stack.name), self.metrics.names)
 
-    def place(self, lines: Lines, place: StatePlace) -> dict[str, list[float]]:
-        """The curves of a place, begun when it is first seen."""
-        names = [*self.metrics.of_step] if place.after == AFTER_MLP else self.metrics.names
-        nothing = [math.nan] * self.lengths[place.stack]
-        return lines.setdefault(place, {name: [*nothing] for name in names})
+    def place(
+        self, lines: Lines, place: StatePlace, names: Iterable[str]
+    ) -> dict[str, list[float]]:
+        """The curves of a place, begun when they are first seen."""
+        line = lines.setdefault(place, {})
+        for name in names:
+            line.setdefault(name, [math.nan] * self.lengths[place.stack])
+        return line
 
     def after_block(self, stack: str, index: int, state: Tensor) -> None:
         self.plain(StatePlace(stack), index, state)
@@ -130,6 +133,7 @@ class Recorder:
         self.split(place, index, Split.of(state))
 
     def split(self, place: StatePlace, index: int, state: Split) -> None:
+        self.place(self.values, place, self.metrics.names)
         self.note(self.values, place, index, self.metrics.state(state))
         if self.metrics.of_step:
             for at, before in steps_to(self.before, place, index):
@@ -137,7 +141,7 @@ class Recorder:
             remember(self.before, place, index, state)
 
     def note(self, lines: Lines, place: StatePlace, index: int, found: Mapping[str, float]) -> None:
-        line = self.place(lines, place)
+        line = self.place(lines, place, found)
         for name, value in found.items():
             line[name][index] = value
 
@@ -163,12 +167,12 @@ def steps_to(
         return
     yield place, before.block(stack, index)
     if before.was_within(stack, index):
-        yield StatePlace(stack, AFTER_MLP), before.sub_block(stack, index)
+        yield StatePlace(stack, before.last_name(stack)), before.sub_block(stack, index)
 
 
 def remember(before: StatesBefore[T], place: StatePlace, index: int, state: T) -> None:
     if place.after:
-        before.passed_within(place.stack, index, state)
+        before.passed_within(place.stack, index, state, place.after)
     else:
         before.passed(place.stack, index, state)
 
@@ -208,6 +212,7 @@ class SecondPass(Recorder):
         self.compare(place, index, self.metrics.of_state, (now,))
         if self.metrics.of_step:
             for at, before in steps_to(self.both, place, index):
+                self.place(self.uncertain, at, self.first.values[at])
                 if before is not None and before.first.shape == first.shape:
                     self.compare(at, index, self.metrics.of_step, (before, now))
             remember(self.both, place, index, now)
@@ -221,7 +226,7 @@ class SecondPass(Recorder):
     ) -> None:
         line = self.first.values[place]
         values = {name: line[name][index] for name in measures}
-        self.place(self.uncertain, place)
+        self.place(self.uncertain, place, line)
         self.note(self.uncertain, place, index, uncertainties(measures, values, states))
 
 

@@ -77,13 +77,18 @@ class StatesBefore(Generic[T]):
         """How many blocks a step goes over."""
         self.whole: dict[str, deque[tuple[int, T]]] = {}
         self.inner: dict[str, tuple[int, T]] = {}
+        self.names: dict[str, list[str]] = {}
+        """Of the states inside the present block, in their order."""
 
     def passed(self, stack: str, index: int, state: T) -> None:
         """The state after a block."""
         self.whole.setdefault(stack, deque(maxlen=self.over)).append((index, state))
 
-    def passed_within(self, stack: str, index: int, state: T) -> None:
-        """A state inside the block whose result has this index."""
+    def passed_within(self, stack: str, index: int, state: T, after: str) -> None:
+        """A state inside the block whose result has this index, behind the sub-block of that name."""
+        if not self.was_within(stack, index):
+            self.names[stack] = []
+        self.names[stack].append(after)
         self.inner[stack] = index, state
 
     def block(self, stack: str, index: int) -> T | None:
@@ -100,6 +105,11 @@ class StatesBefore(Generic[T]):
             return state
         blocks = self.whole.get(stack)
         return blocks[-1][1] if blocks and blocks[-1][0] == index - 1 else None
+
+    def last_name(self, stack: str) -> str:
+        """Of the present block's last sub-block; with its number where another one is called so, as in conformers."""
+        names = self.names[stack]
+        return f"{AFTER_MLP} {len(names) + 1}" if AFTER_MLP in names else AFTER_MLP
 
     def was_within(self, stack: str, index: int) -> bool:
         """Whether the block's last sub-block has a state of its own before it."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from attncli.errors import AttnError, InputError, NotFinite, UsageError
+from attncli.errors import AttnError, InputError, NotFinite, UsageError, first_line
 from attncli.models.loading.unwrapped import unwrapped
 from attncli.records import Report
 from attncli.reports.provenance import environment
@@ -144,8 +144,7 @@ class Monitor:
         except AttnError as error:
             failure = error
         except Exception as error:  # whatever goes wrong in looking must not end a training
-            said = next(iter(str(error).splitlines()), "")
-            failure = InputError(f"{type(error).__name__}: {said}")
+            failure = InputError(f"{type(error).__name__}: {first_line(error)}")
             LOG.debug("a look has failed", exc_info=True)
         if self.report is None and self.batch is None:
             raise failure

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from attncli.errors import AttnError, InputError
+from attncli.errors import AttnError, InputError, first_line
 from attncli.watching.reruns.float64 import precision_of
 
-LONGEST = 200
-"""Letters of what a library says."""
+FAILURES = (AttributeError, LookupError, NotImplementedError, RuntimeError, TypeError, ValueError)
+"""What a model's code may raise on a tensor that is not quite one."""
 
 
 def first_run(
@@ -28,9 +28,8 @@ def first_run(
     except Exception as error:
         if out_of_memory(error):
             raise
-        said = next(iter(str(error).splitlines()), "").rstrip(".:")[:LONGEST]
         raise InputError(
-            f"{type(model).__name__} does not run {wrong} ({type(error).__name__}: {said}){advice}."
+            f"{type(model).__name__} does not run {wrong} ({type(error).__name__}: {first_line(error)}){advice}."
         ) from error
 
 

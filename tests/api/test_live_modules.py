@@ -159,6 +159,17 @@ def test_it_is_measured_as_its_checkpoint_is(training: PreTrainedModel, tmp_path
         assert mine.source["weight_sha256"] == theirs.source["weight_sha256"]
 
 
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
+def test_in_any_type_it_is_measured_as_its_checkpoint_is(
+    training: PreTrainedModel, dtype: str, tmp_path: Path
+) -> None:
+    """Rotary angles, which no checkpoint holds, are rounded in neither."""
+    training.save_pretrained(tmp_path)
+    told: dict[str, Any] = {"token_ids": list(range(1, 39)), "dtype": dtype}
+    live, saved = (attn.inspect_model(each, **told) for each in (training, tmp_path))
+    assert live.rows == saved.rows
+
+
 def test_a_tokenizer_comes_beside_it(training: PreTrainedModel) -> None:
     from tokenizers import Tokenizer, models, pre_tokenizers
 

@@ -275,6 +275,15 @@ def test_the_ending_names_the_format(name: str, start: str, tmp_path: Path) -> N
     assert (tmp_path / name).read_text().startswith(start)
 
 
+def test_where_nothing_can_be_drawn_the_report_is_out_and_no_figure_is(tmp_path: Path) -> None:
+    target = tmp_path / "path.png"
+    told = ("paths", "--path", "1,0", "--layers", "2", "--seeds", "1")
+    outcome = attn(*told, "--plot", str(target))
+    assert outcome.out == attn(*told).out
+    said = f"attn: no --plot {target}: the report holds nothing that a figure is drawn of.\n"
+    assert (outcome.code, outcome.err, target.exists()) == (2, said, False)
+
+
 def test_a_report_is_not_written_as_a_picture(tmp_path: Path) -> None:
     """`-o x.png` is a slip for `--plot x.png`."""
     assert attn(*REPORT, "-o", "x.png").code == 2

@@ -130,7 +130,12 @@ def test_duplicate_weights_and_gates(runs: Path) -> None:
         (("sweep", "--model", "a"), "a is no finished report: say what is run on it"),
         ((*SWEEP, "--show", "all(sink)"), "min(), max() or mean()"),
         ((*SWEEP, "--show", "sink <"), "cannot read 'sink <'"),
-        ((*SWEEP, "--show", "sink"), "unknown metric in the gate 'sink'"),
+        ((*SWEEP, "--show", "sink"), "unknown metric in --show 'sink'"),
+        (
+            (*SWEEP, "--show", "order[layer=99]"),
+            "--show 'order[layer=99]' matches nothing at layer=99",
+        ),
+        ((*SWEEP, "--show", "order[layer=]"), "cannot read 'layer=' in --show 'order[layer=]'"),
         ((*SWEEP, "--fail-if", "sink"), "cannot read the gate"),
     ],
 )

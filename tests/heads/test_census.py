@@ -47,6 +47,15 @@ def test_the_text_model_of_several_towers_is_counted() -> None:
     assert census({"text_config": LLAMA, "vision_config": {"num_hidden_layers": 9}}, []).layers == 4
 
 
+def test_what_layers_have_of_their_own_is_no_number_of_all() -> None:
+    apart = {"per_layer_config": {"02": {"num_attention_heads": 2, "intermediate_size": 8}}}
+    found = census({**LLAMA, **apart}, [])
+    assert (found.layers, found.heads, found.grouping) == (4, None, None)
+    assert census({**LLAMA, "per_layer_config": {"2": {"intermediate_size": 8}}}, []) == census(
+        LLAMA, []
+    )
+
+
 def test_gates_count_in_attention_alone() -> None:
     names = ["layers.0.mlp.gate_proj.weight", "layers.0.block_sparse_moe.gate.weight"]
     assert census(LLAMA, names).gates == 0

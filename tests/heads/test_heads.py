@@ -134,6 +134,11 @@ CHANGES: dict[str, tuple[dict[str, Any], type[AttnError], str]] = {
     "decoder": ({"is_decoder": True}, UsageError, "is_decoder"),
     "no heads": ({"num_attention_heads": 0}, InputError, "num_attention_heads"),
     "other sizes": ({"hidden_size": 64}, InputError, "the config says"),
+    "layers apart": (
+        {"per_layer_config": {"1": {"hidden_act": "relu", "head_dim": 4}}},
+        UsageError,
+        "layers their own head_dim",
+    ),
     "fewer layers": ({"num_hidden_layers": 1}, UsageError, "layers 0 … 0"),
 }
 

@@ -9,6 +9,7 @@ from commands import attn
 from transformers import CONFIG_MAPPING, AutoModel, BartConfig, BertConfig, PreTrainedModel
 
 from attncli.errors import AttnError, InputError, UsageError
+from attncli.models.loading.twins import random_twin
 from attncli.models.model_classes import configs_of
 from attncli.models.random.dummy_inputs import example_inputs
 from attncli.models.random.random_models import build, random_model
@@ -275,3 +276,16 @@ def test_a_size_that_counts_is_never_cut_to_a_whole_number(more: str) -> None:
         build(source.name, source.sizes, seed=0)
     whole = parse("random:bert?tiny&layers=2.0")
     assert build(whole.name, whole.sizes, seed=0).config.num_hidden_layers == 2
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("kind", [*DIVERSE, "llama4_vision_model"])
+def test_a_twin_of_the_same_seed_is_the_model_itself(kind: str, dtype: torch.dtype) -> None:
+    """To the last bit, with buffers that no checkpoint holds: complex angles keep both parts, others all their digits."""
+    model = build(kind, TINY, seed=3, dtype=dtype)
+    ours, theirs = (
+        [*each.named_parameters(), *each.named_buffers()] for each in (model, random_twin(model, 3))
+    )
+    for (name, own), (_, other) in zip(ours, theirs, strict=True):
+        assert own.dtype == other.dtype, name
+        assert torch.equal(own, other), name

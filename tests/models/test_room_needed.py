@@ -9,6 +9,7 @@ import transformers
 
 from attncli.errors import LimitError
 from attncli.models.loading.room_needed import (
+    most_heads,
     require_room_for_weights,
     require_room_to_run,
     room_to_run,
@@ -38,6 +39,21 @@ def test_maps_that_are_made_at_once_grow_with_the_square(gpt2: torch.nn.Module) 
     strips = room_to_run(gpt2, 4096, 32 << 20)
     assert strips < 600 * MB
     assert room_to_run(gpt2, 4096, 32 << 20, heads_at_once=12) - strips == 3 * 12 * 4096**2 * 4
+
+
+@pytest.mark.parametrize(
+    ("config", "heads"),
+    [
+        (transformers.GPT2Config(), 12),
+        (transformers.GLPNConfig(), 8),  # (1, 2, 5, 8)
+        (transformers.CLIPConfig(), 12),  # 8 of text, 12 of images
+        (transformers.CONFIG_MAPPING["dots3_note_text"](), 128),  # 128 or 64
+    ],
+)
+def test_heads_are_counted_wherever_a_config_says_them(config: Any, heads: int) -> None:
+    body = torch.nn.Module()
+    body.config = config
+    assert most_heads(body) == heads
 
 
 def test_what_cannot_fit_is_refused(gpt2: torch.nn.Module, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,11 +31,11 @@ def test_maps_in_the_terminal() -> None:
     assert drawn(REPORT, 80) == (
         """
 eight tokens
-target (  achieved  |error|
-██        ▓▓
-  ██        ▓▓
-    ██        ▓▓         █
-      ██        ▓▓"""
+target (█ = 1.000)    achieved (█ = 1.000)  |error| (█ = 0.2500)
+██                    ▓▓
+  ██                    ▓▓
+    ██                    ▓▓                     █
+      ██                    ▓▓"""
     )
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,11 @@ import torch
 import transformers
 from commands import attn
 from small_checkpoints import saved
+
+import attncli
+from attncli.models.random.dummy_inputs import example_inputs
+from attncli.models.random.random_models import build
+from attncli.watching.reruns.float64 import in_float64
 
 IDS = "3,5,4,9,2,1,7"
 
@@ -89,6 +95,54 @@ def test_attention_and_mlp_apart(folder: Path, arithmetic: str) -> None:
     assert values(found, "update_ratio", "mlp") == pytest.approx(mlp)
     whole = {k + 1: ratio(states[k], states[k + 1]) for k in range(4)}
     assert values(found, "update_ratio") == pytest.approx(whole)
+
+
+@pytest.mark.slow
+def test_in_blocks_that_begin_with_an_mlp_each_sub_block_has_a_name_of_its_own() -> None:
+    """Conformers: half an MLP, attention, a convolution, half an MLP; the states are those that their norms are given."""
+    model = build("wav2vec2-conformer", {"tiny": ""}, seed=0, dtype=torch.float64)
+    inputs = example_inputs(model)
+    seen: dict[str, list[np.ndarray]] = {}
+
+    def keep(name: str) -> Callable[..., None]:
+        return lambda _m, given, *_: seen.setdefault(name, []).append(given[0][0].numpy())
+
+    for layer in model.encoder.layers:
+        layer.register_forward_pre_hook(keep("start"))
+        for name in ("self_attn_layer_norm", "conv_module", "ffn2_layer_norm"):
+            getattr(layer, name).register_forward_pre_hook(keep(name))
+        layer.register_forward_hook(lambda _m, _a, out: keep("end")(_m, (out,)))
+    with torch.no_grad(), in_float64():
+        model(**inputs)
+    kept = dict(seen)
+    seen.clear()
+
+    found = attncli.rank_collapse(
+        model, inputs=[inputs], metric="update_ratio", sub_blocks=True, variants="transformer"
+    )
+    told: dict[str, list[float | None]] = {}
+    for row in (row for row in found.rows if row.metric == "update_ratio"):
+        told.setdefault(str(row.keys.get("after")), []).append(row.value)
+    states = [
+        kept[place]
+        for place in ("start", "self_attn_layer_norm", "conv_module", "ffn2_layer_norm", "end")
+    ]
+    for name, (before, after) in zip(
+        ("mlp", "attention 2", "attention 3", "mlp 4"), itertools.pairwise(states), strict=True
+    ):
+        assert told[name] == pytest.approx(list(map(ratio, before, after))), name
+
+
+@pytest.mark.slow
+def test_a_step_between_states_of_other_tokens_is_null_with_that_reason() -> None:
+    """Inside its blocks LW-DETR's tokens stand in windows, side by side."""
+    told = ("random:lw_detr_vit?tiny", "--sub-blocks", "--metric", "update_ratio", "--variants", "transformer")  # fmt: skip
+    rows = json.loads(attn("rank-collapse", *told, "-q", "--format", "json").out)["rows"]
+    steps = [row for row in rows if row["metric"] == "update_ratio" and "after" in row]
+    assert {row["after"] for row in steps} == {"attention", "mlp"}
+    assert {(row["value"], row["note"]) for row in steps} == {
+        (None, "n/a: the state before it is of other tokens")
+    }
 
 
 def test_synthetic_networks_have_the_same_metrics() -> None:

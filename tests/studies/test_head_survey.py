@@ -104,7 +104,7 @@ def test_one_text_has_no_input_dependence(bert: Path) -> None:
     found = report("--heads", str(bert), "--token-ids", IDS[0])
     for row in values(found, "input_dependence").values():
         assert row["value"] is None
-        assert row["note"] == "n/a: it takes two texts of one length"
+        assert row["note"] == "n/a: it takes two texts whose maps are of one size"
 
 
 @pytest.mark.slow

@@ -208,6 +208,24 @@ def test_counts_come_from_the_config_alone(gpt2: str) -> None:
     assert attn("paths", gpt2, "--count", "--layers", "3").code == 2
 
 
+@pytest.mark.parametrize(
+    ("kind", "said"), [("dots3_note_text", "its layers have 64, 128"), ("mamba", "it names none")]
+)
+def test_layers_that_differ_in_heads_are_counted_by_a_number_that_is_given(
+    kind: str, said: str
+) -> None:
+    refused = attn("paths", f"random:{kind}", "--count")
+    assert (refused.code, said in refused.err) == (2, True), refused.err
+    assert attn("paths", f"random:{kind}?heads=4&layers=2", "--count").out.startswith("25 paths")
+
+
+def test_types_whose_config_cannot_be_made_or_says_more_than_is_asked_are_told_by_name() -> None:
+    """Nougat's own default names a type that there is not; LXMERT has layers of three kinds."""
+    for kind, code, said in (("nougat", 3, "no config of its own"), ("lxmert", 2, "?layers=N")):
+        outcome = attn("paths", f"random:{kind}", "--count")
+        assert (outcome.code, said in outcome.err, outcome.err.count("\n")) == (code, True, 1)
+
+
 def test_attentions_and_mlps_together_add_up_to_each_kind_apart(gpt2: str) -> None:
     told = (gpt2, "--random-tokens", "12", "--dtype", "float64")
     found, apart = rows(*told, "--by", "steps"), rows(*told, "--steps", "attention,mlp")

@@ -10,7 +10,7 @@ from attncli.api.question import Say
 from attncli.errors import InputError, UsageError, counted, it_or_them, said_of
 from attncli.gates import Condition, refuse_unmeasured
 from attncli.limits import require_memory
-from attncli.models.loading.room_needed import room_to_run
+from attncli.models.loading.room_needed import most_heads, room_to_run
 from attncli.models.random.dummy_inputs import example_inputs
 from attncli.models.sources import Source
 from attncli.options.model_options import InputOptions, ModelOptions, refuse_without_a_model
@@ -59,7 +59,7 @@ def attribution_study(
     subject, texts = opened(source, model, inputs, tokens, seed)
     body = subject.checkpoint.body
     longest = max(text.tokens for text in texts)
-    heads = vars(body.config).get("num_attention_heads", 1)
+    heads = most_heads(body)
     needed = STREAMS * room_to_run(body, longest, 0) + room_to_run(body, longest, 0, heads)
     require_memory(needed, f"a text of {longest} tokens", "cut it with `tokens`")
     if relevance is None:

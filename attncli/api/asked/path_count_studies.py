@@ -71,6 +71,10 @@ def sizes_of_type(
     """Of a model type's own config, but for what is given."""
     from transformers import CONFIG_MAPPING
 
+    from attncli.models.layer_configs import heads_of_layers, said_by
+    from attncli.models.library_errors import understood
+    from attncli.models.quiet import quiet
+
     if arch not in CONFIG_MAPPING:
         raise unknown_name("model type", arch, CONFIG_MAPPING.keys())
     other = sorted(set(given) - {"layers", "heads"})
@@ -78,17 +82,29 @@ def sizes_of_type(
         raise UsageError(
             f"{other[0]} changes no count: leave it out of random:{arch}.", because=["count"]
         )
-    config = text_config(CONFIG_MAPPING[arch]())
-    own = (config.num_hidden_layers, config.num_attention_heads)
-    sizes = NetworkSpec(
-        layers=whole(given.get("layers", own[0])),
-        heads=whole(given.get("heads", own[1])),
-        key_width=1,
-    )
+    with quiet():
+        made = understood(f"random:{arch}", "there is no config of its own", CONFIG_MAPPING[arch])
+        config = text_config(made)
+    counted = {
+        "layers": [said_by(config, "num_hidden_layers")],
+        "heads": sorted(heads_of_layers(config)),
+    }
+    layers, heads = (size_of(arch, name, given, own) for name, own in counted.items())
+    sizes = NetworkSpec(layers=layers, heads=heads, key_width=1)
     return sizes.layers, sizes.heads, {"kind": "random", "name": arch}
 
 
-def whole(size: str | int | float) -> int:
-    if not isinstance(size, int):
+def size_of(
+    arch: str, name: str, given: Mapping[str, str | int | float], own: Sequence[object]
+) -> int:
+    """As it is given, or the type's own, where all its layers have the same."""
+    size = given.get(name, own[0] if len(own) == 1 else None)
+    if isinstance(size, int):
+        return size
+    if name in given:
         raise UsageError(f"{size} is no whole number of layers or heads.")
-    return size
+    said = f"its layers have {', '.join(map(str, own))}" if len(own) > 1 else "it names none"
+    raise UsageError(
+        f"random:{arch} has no one number of {name}, by which paths are counted ({said}): say random:{arch}?{name}=N.",
+        because=["count"],
+    )

@@ -6,7 +6,7 @@ from functools import partial
 from attncli.api.asked.model_path_studies import opened
 from attncli.errors import UsageError
 from attncli.limits import gibibytes, require_memory
-from attncli.models.loading.room_needed import room_to_run
+from attncli.models.loading.room_needed import most_heads, room_to_run
 from attncli.models.sources import Source
 from attncli.options.model_options import InputOptions, ModelOptions
 from attncli.options.path_options import PathOptions
@@ -33,7 +33,7 @@ def sensitivity_study(
     plan = SensitivityPlan(asked.directions, seed)
     body, blocks = subject.body, len(subject.stack.calls)
     longest = max(text.tokens for text in texts)
-    heads = vars(body.config).get("num_attention_heads", 1)
+    heads = most_heads(body)
     needed = blocks * (room_to_run(body, longest, 0, heads) + 4 * MEANS * longest**2)
     what = f"gradients of {longest} tokens through {blocks} blocks"
     require_memory(needed, what, "cut the text with `tokens`")

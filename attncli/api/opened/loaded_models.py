@@ -212,19 +212,20 @@ def examined(model: "PreTrainedModel") -> Examined:
     body = body_of(model)
     with own_precision(body):
         short = short_inputs(body, PROBE_TOKENS)
-        cut = short_streams(body, short, PROBE_TOKENS)
-        with failures_of(body, {"a short input": short}), cut.streams():
-            try:
-                proof = prove(body, short)
-            except NoAttention:
-                proof = NOTHING_ATTENDS
-            anatomy = examine(body, short)
-            traits = {
-                stack: replace(
-                    found, mixers=anatomy.has_mixers(stack), mlps=anatomy.has_mlps(stack)
-                )
-                for stack, found in traits_of(body, anatomy.stacks, short, proof).items()
-            }
+        with failures_of(body, {"a short input": short}):
+            cut = short_streams(body, short, PROBE_TOKENS)
+            with cut.streams():
+                try:
+                    proof = prove(body, short)
+                except NoAttention:
+                    proof = NOTHING_ATTENDS
+                anatomy = examine(body, short)
+                traits = {
+                    stack: replace(
+                        found, mixers=anatomy.has_mixers(stack), mlps=anatomy.has_mlps(stack)
+                    )
+                    for stack, found in traits_of(body, anatomy.stacks, short, proof).items()
+                }
     unseen = (each.said() for each in proof.left_out if each.reaches is not False)
     anatomy = replace(anatomy, notes=(*anatomy.notes, *unseen))
     subject = CollapseSubject(body, anatomy, exact=False, eager_alone=proof.eager_alone)
@@ -233,10 +234,10 @@ def examined(model: "PreTrainedModel") -> Examined:
 
 def require_room(examined: Examined, texts: "Sequence[ModelInput]", states_are_kept: bool) -> None:
     """Before the first long forward pass: whether the longest text fits."""
-    from attncli.models.loading.room_needed import require_room_to_run
+    from attncli.models.loading.room_needed import most_heads, require_room_to_run
 
     body, proof = examined.subject.body, examined.proof
-    heads = vars(body.config).get("num_attention_heads", 1) if proof.whole_maps else 0
+    heads = most_heads(body) if proof.whole_maps else 0
     longest = max(text.tokens for text in texts)
     states = sum(len(stack.calls) + 1 for stack in examined.subject.stacks)
     require_room_to_run(

@@ -13,8 +13,9 @@ from attncli.carried.paths.path_attention import attend
 from attncli.carried.paths.path_functions import frozen_modules
 from attncli.carried.paths.path_tensor import PathTensor, begun
 from attncli.carried.paths.streams import AlongPaths, ByLength, Streams
-from attncli.errors import InputError
+from attncli.errors import InputError, first_line
 from attncli.watching.capture import eager_everywhere, in_place_of_eager
+from attncli.watching.own_failures import FAILURES, out_of_memory
 from attncli.watching.stacks.blocks import Stack
 from attncli.watching.stacks.stream_places import given, replaced, taken
 from attncli.watching.wrapping import around_forwards
@@ -90,13 +91,12 @@ def passed(
             output = model(**inputs)
     except Arrived:
         pass
-    except (
-        RuntimeError,
-        ValueError,
-    ) as error:  # torch's and the models' words for shapes that do not fit
+    except FAILURES as error:  # torch's and the models' words for shapes that do not fit
+        if out_of_memory(error):
+            raise
         raise InputError(
             f"{type(model).__name__} cannot be run with parts of its stream as texts of one batch "
-            f"({str(error).splitlines()[0]}): this architecture cannot be decomposed."
+            f"({first_line(error)}): this architecture cannot be decomposed."
         ) from error
     if passage.found is None:
         raise InputError(f"stack {passage.stack.name} was not run to its end.")

@@ -6,8 +6,7 @@ from typing import cast
 from huggingface_hub import HfApi
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
-from attncli.errors import InputError
-from attncli.models.library_errors import first_line
+from attncli.errors import InputError, first_line
 
 UNREACHABLE = cast("tuple[type[Exception], ...]", HfHubHTTPError.__bases__)
 """OSError and the base error of the HTTP library, which is another one in each version of huggingface_hub."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from attncli.errors import InputError, UsageError
+from attncli.errors import InputError, UsageError, first_line
 from attncli.processes.launch import launch
 from attncli.stored.json_files import BROKEN_JSON
 
@@ -84,7 +84,7 @@ def parsed(content: str, where: str) -> Any:
     try:
         return json.loads(content)
     except BROKEN_JSON as error:
-        why = str(error).splitlines()[0]
+        why = first_line(error)
         raise InputError(f"{where} cannot be read as JSON: {why}; plain text goes into .txt.") from None  # fmt: skip
 
 

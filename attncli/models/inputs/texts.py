@@ -5,7 +5,7 @@ No attention mask is handed over: in a batch of one without padding it would be 
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any
 
@@ -53,6 +53,10 @@ class ModelInput:
     """Those that the decoder of an encoder-decoder reads."""
     beside: tuple[str, ...] = ()
     """Names of what was drawn at random beside a text, since the model does not run on a text alone."""
+
+    def in_float64(self) -> "ModelInput":
+        """The same for a model in float64: its images and sounds are numbers of the model's own type."""
+        return replace(self, kwargs=in_type(self.kwargs, torch.float64))
 
     @property
     def sha256(self) -> str:

@@ -114,14 +114,6 @@ def refuse_without_numbers(module: nn.Module) -> None:
         )
 
 
-def in_dtype(model: nn.Module, dtype: torch.dtype) -> None:
-    """Floating parameters and buffers in another type; within `left_as_it_was` alone, which brings them back."""
-    with torch.no_grad():
-        for tensor in tensors_of(model):
-            if tensor.is_floating_point() and tensor.dtype != dtype:
-                tensor.data = tensor.data.to(dtype)
-
-
 def tensors_of(model: nn.Module) -> Iterator[torch.Tensor]:
     yield from model.parameters()
     yield from model.buffers()

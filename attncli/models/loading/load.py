@@ -10,6 +10,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from attncli.errors import InputError, UsageError
+from attncli.models.casting import in_dtype
 from attncli.models.files.folders import read_config
 from attncli.models.files.local_folder import Fetching, local_folder, revision_of
 from attncli.models.files.weight_files import unread_shards
@@ -22,7 +23,7 @@ from attncli.models.loading.filling import (
     refuse_oversize,
     usable_names,
 )
-from attncli.models.loading.live import LiveModel, in_dtype
+from attncli.models.loading.live import LiveModel
 from attncli.models.loading.load_options import LoadOptions
 from attncli.models.loading.placing import placement, refuse_no_device
 from attncli.models.loading.precision import (

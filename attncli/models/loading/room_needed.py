@@ -1,13 +1,17 @@
 """What a model and its run take of the machine's memory, said before it is taken."""
 
 from pathlib import Path
+from typing import cast
 
 import torch
 from torch import nn
+from transformers import PreTrainedConfig
 
 from attncli.errors import counted
 from attncli.limits import require_memory
+from attncli.models.layer_configs import heads_of_layers
 from attncli.models.loading.precision import dtype_name
+from attncli.models.model_classes import configs_of
 
 ALIVE = 8
 """States as wide as the widest product that a block has alive at once: a GPT-2 of 124M parameters takes 374 MB for
@@ -50,6 +54,12 @@ def room_to_run(body: nn.Module, tokens: int, strip_memory: int, heads_at_once: 
     states = ALIVE * tokens * widest(body) * itemsize
     maps = MAPS_ALIVE * heads_at_once * tokens**2 * max(itemsize, 4)
     return states + strip_memory + maps
+
+
+def most_heads(body: nn.Module) -> int:
+    """Of any of its layers, as its config and those nested in it say."""
+    configs = configs_of(cast("PreTrainedConfig", body.config))
+    return max((heads for config in configs for heads in heads_of_layers(config)), default=1)
 
 
 def width(body: nn.Module) -> int:

@@ -3,12 +3,14 @@
 The tensors are handed to transformers as ever, so what is hashed is what is loaded; each process reads its part of them.
 """
 
+from itertools import product
 from typing import Any
 
 from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.distributed.configuration_utils import DistributedConfig
 
 from attncli.errors import InputError, UsageError
+from attncli.models.layer_configs import configs_of_layers, said_by
 from attncli.models.text_configs import text_config
 from attncli.processes.exchange import LINE
 from attncli.processes.launch import launch
@@ -53,8 +55,9 @@ def refuse_without_plan(blank: PreTrainedModel, kind: str) -> None:
 
 def refuse_broken_heads(config: PreTrainedConfig, kind: str, size: int) -> None:
     """Heads stay whole, those of keys and values too."""
-    for name in ("num_attention_heads", "num_key_value_heads"):
-        count = getattr(config, name, None)
+    counts = product(configs_of_layers(config), ("num_attention_heads", "num_key_value_heads"))
+    for each, name in counts:
+        count = said_by(each, name)
         if isinstance(count, int) and count % size:
             raise UsageError(
                 f"`tensor_parallel`: {size} processes cannot share the {count} {name} of this '{kind}' evenly."

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from attncli.models.quiet import quiet
 from attncli.threads import TURNS
 
 DEVICES = ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "maia", "ipu", "xla", "privateuseone")
@@ -37,9 +38,10 @@ def in_turn() -> Iterator[None]:
 
 @contextmanager
 def calm() -> Iterator[None]:
-    """No autocast, no inference mode, no compiled code; torch's own default type and device."""
+    """No autocast, no inference mode, no compiled code; torch's own default type and device; libraries say nothing."""
     before = torch.get_default_dtype()
     with ExitStack() as stack:
+        stack.enter_context(quiet())
         if torch.is_inference_mode_enabled():
             stack.enter_context(torch.inference_mode(False))
         stack.enter_context(without_autocast())

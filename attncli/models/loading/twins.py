@@ -3,6 +3,7 @@
 import torch
 from transformers import PreTrainedModel
 
+from attncli.models.casting import in_dtype
 from attncli.models.loading.load import at_rest
 from attncli.models.quiet import quiet
 
@@ -13,5 +14,5 @@ def random_twin(model: PreTrainedModel, seed: int) -> PreTrainedModel:
     with quiet(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         twin: PreTrainedModel = type(model)._from_config(model.config)  # type: ignore[no-untyped-call]
-    twin.to(dtype=first.dtype)  # type: ignore[call-arg]
+    in_dtype(twin, first.dtype)
     return at_rest(twin, first.device)

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from math import gcd
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
-from torch import Tensor
 from transformers import CONFIG_MAPPING, PreTrainedConfig, PreTrainedModel
 
 from attncli.errors import AttnError, InputError, LimitError, UsageError, unknown_name
 from attncli.limits import require_memory
+from attncli.models.casting import in_dtype
 from attncli.models.files.folders import refuse_endless
 from attncli.models.library_errors import library, zero_divisor
 from attncli.models.model_classes import body_class, body_classes, configs_of
@@ -62,7 +62,10 @@ def random_model(
     with refusals(arch, sizes), quiet():
         config, tiny, note = configured(arch, sizes)
         model, said = drawn_or_part(config, seed)
-        return RandomModel(in_dtype(model, dtype), tiny, f"{note} {said}".strip())
+        in_dtype(model, dtype)
+        if dtype == torch.float64:
+            model.set_experts_implementation("eager")  # the grouped product has no float64 kernel
+        return RandomModel(model, tiny, f"{note} {said}".strip())
 
 
 def drawn_or_part(config: PreTrainedConfig, seed: int) -> tuple[PreTrainedModel, str]:
@@ -215,25 +218,6 @@ def first_built(
         except AttributeError:
             continue
     return make(classes[-1])
-
-
-def in_dtype(model: PreTrainedModel, dtype: torch.dtype) -> PreTrainedModel:
-    """Cast as a checkpoint of that dtype is loaded: buffers outside the checkpoint (rotary angles) are never rounded."""
-    if dtype == torch.float64:
-        model.set_experts_implementation("eager")  # the grouped product has no float64 kernel
-    for module in model.modules():
-        own = {name for name, _ in module.named_buffers(recurse=False)}
-        computed = module._non_persistent_buffers_set if dtype.itemsize < 4 else set()
-        for name in own - computed:
-            module._buffers[name] = cast(module._buffers[name], dtype)
-        for parameter in module.parameters(recurse=False):
-            parameter.data = cast(parameter.data, dtype)
-    return model
-
-
-def cast(tensor: Tensor | None, dtype: torch.dtype) -> Any:
-    """Numbers in another dtype; indices and what is missing stay."""
-    return tensor.to(dtype) if tensor is not None and tensor.is_floating_point() else tensor
 
 
 @contextmanager

@@ -11,10 +11,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from torch import nn
 from transformers import PreTrainedModel
 
 from attncli.models.model_classes import configs_of
 from attncli.models.random.dummy_inputs import example_inputs, runs
+from attncli.watching.capture import eager_everywhere
 from attncli.watching.stacks.cut_streams import Cut, cut_of
 
 FITTED = "interpolate_pos_encoding"
@@ -42,7 +44,17 @@ def short_inputs(model: PreTrainedModel, tokens: int) -> dict[str, Any]:
 def short_streams(model: PreTrainedModel, inputs: Mapping[str, Any], tokens: int) -> Cut:
     """Where an image or a sound among these inputs, too long for a proof, can be cut behind the embeddings."""
     measured = any(value.is_floating_point() for value in inputs.values())
-    return cut_of(model, inputs, tokens, runs) if measured and not in_parts(model) else Cut()
+    return (
+        cut_of(model, inputs, tokens, runs_both_ways) if measured and not in_parts(model) else Cut()
+    )
+
+
+def runs_both_ways(model: nn.Module, inputs: Mapping[str, Any]) -> bool:
+    """As it is set and by its eager attention, which proofs compare: only one may look at a mask's width."""
+    if not runs(model, inputs):
+        return False
+    with eager_everywhere(model):
+        return runs(model, inputs)
 
 
 def of_one_row(model: PreTrainedModel) -> bool:

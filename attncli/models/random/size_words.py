@@ -10,6 +10,7 @@ from typing import Any
 from transformers import PreTrainedConfig
 
 from attncli.errors import UsageError, unknown_name
+from attncli.models.layer_configs import said_by
 
 Given = Mapping[str, Any]
 """Attributes by dotted name."""
@@ -175,8 +176,8 @@ def check_sizes(config: PreTrainedConfig) -> None:
 
 
 def whole(config: PreTrainedConfig, name: str) -> int:
-    """A size of the config, 0 where it has none; read past the guard of configs whose layers differ in it."""
-    value = vars(config).get(config.attribute_map.get(name, name))
+    """A size of the config, 0 where it has none."""
+    value = said_by(config, name)
     return value if isinstance(value, int) else 0
 
 

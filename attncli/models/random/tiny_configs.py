@@ -26,7 +26,9 @@ LAYER_INDICES = re.compile(
 """Attributes that list layers by their numbers."""
 SPECIAL_LAYERS = {"cross_attention_layers"}
 """Numbers of layers of another kind than all others, of which one must stay."""
-STAGE_WIDTHS = re.compile(r".*(hidden_sizes|embed_dims?|dim_per_stage|channel_list)")
+STAGE_WIDTHS = re.compile(r".*(hidden_sizes|embed_dims?|dim_per_stage|channel_list)|conv_dim")
+OF_CONVOLUTIONS = re.compile(r"conv_(?!dim).*")
+"""Kernels and strides, which say how much sound a token hears."""
 STAGE_DEPTHS = re.compile(r"depths?|.*(num_blocks|blocks_per_stage|numb_of_layers|repeats)")
 IMAGE_SIDES = re.compile(r"(pretrain_)?image_size|img_size|input_resolution")
 COMMON = {field.name for field in dataclasses.fields(PreTrainedConfig)} | {"stage_names"}
@@ -98,7 +100,7 @@ class Shrinker:
             return {key: self.small(config, str(key), inner, kept) for key, inner in value.items()}
         if name == "backbone_feature_sizes":
             return feature_sizes(config, value)
-        if isinstance(value, (list, tuple)) and not name.startswith("conv_"):
+        if isinstance(value, (list, tuple)) and not OF_CONVOLUTIONS.fullmatch(name):
             return type(value)(self.small_list(config, name, value, kept))
         if isinstance(value, bool) or not isinstance(value, int):
             return value

@@ -68,6 +68,8 @@ CONVOLUTIONAL = frozenset(
     }
 )
 """Types whose widths are tied to each other by tables, and that are small: their own sizes stay."""
+EFFICIENT: Overrides = {"image_size": 64, "depth_coefficient": 1.0}
+"""With images of 600 pixels a side and layers thrice, these take a minute."""
 
 OVERRIDES: Mapping[str, Overrides] = {
     # hybrids whose kinds of layers follow from a period, not from a list
@@ -196,6 +198,17 @@ OVERRIDES: Mapping[str, Overrides] = {
     "vitmatte": {"fusion_hidden_sizes": [256, 128, 64, 32]},
     "xcodec": {"codebook_dim": lambda units: 1024 + units.width},
     "align": {"projection_dim": 640},
+    "align_vision_model": EFFICIENT,
+    "vits": {
+        "upsample_initial_channel": 32,
+        "flow_size": 32,
+    },  # the waves of what is said cost all of a pass
+    "tvp": {
+        "max_img_size": 64,
+        "visual_prompt_size": 8,
+        "num_frames": 2,
+    },  # else a pass takes three seconds
+    "efficientnet": EFFICIENT,
     "d_fine": DECODED_CHANNELS,
     "deimv2": DECODED_CHANNELS,
     "pp_doclayout_v2": DECODED_CHANNELS,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from attncli.errors import UsageError
+from attncli.errors import UsageError, first_line
 from attncli.processes.engines import Engine, EngineOptions, Outcomes, needs, refuse_options
 from attncli.processes.engines._futures import lost
 from attncli.processes.jobs import Job, made
@@ -68,4 +68,4 @@ def begin(library: Any, where: str) -> None:
             logging_level=logging.CRITICAL,
         )
     except (ConnectionError, ValueError, RuntimeError) as error:
-        raise UsageError(f"`engine='ray'`: {str(error).splitlines()[0].rstrip('.')}.") from None
+        raise UsageError(f"`engine='ray'`: {first_line(error)}.") from None

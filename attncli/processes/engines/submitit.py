@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from attncli.errors import UsageError
+from attncli.errors import UsageError, first_line
 from attncli.processes.engines import Engine, EngineOptions, Outcomes, needs
 from attncli.processes.engines._futures import lost
 from attncli.processes.jobs import Job, made
@@ -36,9 +36,7 @@ def submitit(where: str, options: EngineOptions) -> Engine:
             **{"name": "attn-sweep", "timeout_min": minutes(executor), **spelled(options)}
         )
     except (NameError, ValueError, TypeError, AssertionError, RuntimeError) as error:
-        raise UsageError(
-            f"`engine='submitit'`: {str(error).splitlines()[0].rstrip('.')}."
-        ) from None
+        raise UsageError(f"`engine='submitit'`: {first_line(error)}.") from None
     return partial(run, library, executor)
 
 

@@ -40,6 +40,8 @@ DOTS = 300
 LETTERS = 21
 """Of a caption to an inch."""
 
+NOTHING = "the report holds nothing that a figure is drawn of"
+
 Size = tuple[float, float]
 
 

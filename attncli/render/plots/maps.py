@@ -29,17 +29,18 @@ def shaded(picture: Picture, width: int, height: int = TALLEST) -> Iterator[Text
         return
     count, size = len(picture.panels), len(cells)
     largest_side = LARGEST if count > 1 else WIDEST
-    side = min(largest_side, 2 * height, (width - GAP * (count - 1)) // count, size)
-    side = max(SMALLEST, side)
+    room = (width - GAP * (count - 1)) // count
+    side = max(SMALLEST, min(largest_side, 2 * height, room, size))
     scales = scales_of(picture)
     pad = " " * GAP
     names = [f"{name} (█ = {number(scales[name])})" for name in picture.panels]
-    yield Text(pad.join(name[: side if count > 1 else max(side, NAMED)].ljust(side) for name in names).rstrip(), style="dim")  # fmt: skip
+    column = max(side, min(max(map(len, names)), room if count > 1 else NAMED))
+    yield Text(pad.join(name[:column].ljust(column) for name in names).rstrip(), style="dim")
     drawn = [
-        [line(row, scales[name]) for row in pooled(cells, max(1, side // 2), side)]
+        [line(row, scales[name]).ljust(column) for row in pooled(cells, max(1, side // 2), side)]
         for name, cells in picture.panels.items()
     ]
-    yield from (Text(pad.join(parts)) for parts in zip(*drawn, strict=True))
+    yield from (Text(pad.join(parts).rstrip()) for parts in zip(*drawn, strict=True))
 
 
 def with_tokens(cells: Cells, tokens: tuple[str, ...], width: int, height: int) -> Iterator[Text]:

@@ -23,7 +23,7 @@ from attncli.studies.collapse.network_collapse import (
 from attncli.studies.collapse.regimes import at_the_end, mean_curves, support, with_order
 from attncli.studies.model_runs import CollapseSubject, Curves, StatePlace, run_text
 from attncli.studies.over_texts import over_texts
-from attncli.studies.state_meters import AFTER_MLP, definition_of, step_names
+from attncli.studies.state_meters import definition_of
 from attncli.studies.statistics import averaged
 from attncli.studies.trajectories import EXACT, RESIDUAL, Ensemble, Trajectory
 from attncli.watching.traits import Traits
@@ -307,8 +307,10 @@ def views(
         of = f" of {place.stack}" if several else ""
         after = f"the {place.after} of each layer" if place.after else "each layer"
         for metric in metrics:
-            if place.after == AFTER_MLP and not step_names([metric]):
-                continue  # the state there is the block's
+            if not any(
+                metric in one.measured for found in everywhere[place].values() for one in found
+            ):
+                continue  # after the last sub-block the state is the block's
             yield View(
                 title=f"{metric} after {after}{of}{over}; {how}",
                 down="layer",

@@ -44,10 +44,12 @@ class PathSubject:
         wide = self.checkpoint.model.dtype == torch.float64
         return "" if wide else "; large terms cancel here: use `dtype='float64'`"
 
-    def read(self, work: "Callable[[PathSubject], R]") -> tuple[R, bool]:
-        """The work, done again in float64 where large terms cancel; and whether it was."""
+    def read(
+        self, text: ModelInput, work: "Callable[[PathSubject, ModelInput], R]"
+    ) -> tuple[R, bool]:
+        """The work on a text, done again in float64 where large terms cancel; and whether it was."""
         try:
-            return work(self), False
+            return work(self, text), False
         except Imprecise as imprecise:
             if self.wider is None:
                 raise
@@ -55,7 +57,7 @@ class PathSubject:
                 wide = self.wider()
             except LimitError:
                 raise imprecise from None
-        return work(wide), True
+        return work(wide, text.in_float64()), True
 
     def miss(self, output: Tensor, plain: Tensor, text: ModelInput) -> float:
         """How far the frozen network is from the model itself, refused where rounding does not explain it."""

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from attncli.carried.gradients import pulled_back
-from attncli.errors import UsageError
+from attncli.errors import InputError, UsageError
 from attncli.models.inputs.beside_words import WORDS
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.inputs.token_ranges import longest
@@ -93,6 +93,11 @@ def sensitivity(
 def sensed(subject: PathSubject, text: ModelInput, plan: SensitivityPlan) -> Sensed:
     """Gradients, the sum over paths of the same pass, and the texts whose last token comes twice."""
     back = pulled_back(subject.body, subject.stack, text.kwargs, plan.number(text.tokens), plan.seed)  # fmt: skip
+    if back.shape[1] != text.tokens:
+        raise InputError(
+            f"stack {subject.stack.name} takes in {back.shape[1]} states for {text.tokens} tokens: which token each is of is "
+            "not understood."
+        )
     width = state_width(subject, text)
     norms, errors = estimated(back.numpy(), width)
     rolled = rolled_out(subject, text)

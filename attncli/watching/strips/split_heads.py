@@ -44,8 +44,11 @@ def with_all_heads(strip: Strip, module: nn.Module, group: Any) -> Strip:
 
 
 def heads_of(module: nn.Module) -> int:
-    """How many heads the module's own config gives it; 0 where it does not say."""
-    found = getattr(getattr(module, "config", None), "num_attention_heads", 0)
+    """How many heads the module's own config gives it; 0 where it does not say, or not which of its layers' this is."""
+    config = getattr(module, "config", None)
+    if getattr(config, "is_heterogeneous", False):
+        return 0
+    found = getattr(config, "num_attention_heads", 0)
     return found if isinstance(found, int) else 0
 
 

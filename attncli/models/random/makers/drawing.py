@@ -10,6 +10,7 @@ from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from attncli.errors import InputError
+from attncli.models.layer_configs import said_by
 from attncli.models.model_classes import configs_of
 
 SPECIAL_IDS = re.compile(r".*(_token_id|_token_index)s?|(pad|bos|eos|unk|mask|sep|cls)_index")
@@ -39,7 +40,7 @@ class Drawing:
         """The first whole number that the config, or one nested in it, has under one of the names."""
         for config in configs_of(self.config):
             for name in names:
-                value = vars(config).get(config.attribute_map.get(name, name))
+                value = said_by(config, name)
                 value = value[0] if isinstance(value, (list, tuple)) and value else value
                 if isinstance(value, int) and not isinstance(value, bool):
                     return value

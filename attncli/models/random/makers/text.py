@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedConfig
 
+from attncli.models.layer_configs import said_by
 from attncli.models.model_classes import configs_of
 from attncli.models.random.makers.drawing import Drawing, Maker
 from attncli.models.random.makers.images import FRAMES, FRAMES_FIRST_IMAGES
@@ -39,7 +40,7 @@ def image_places(drawn: Drawing) -> Tensor:
 def image_tokens(drawn: Drawing) -> Iterator[int]:
     for config in configs_of(drawn.config):
         for name in ("image_token_id", "image_token_index", "video_token_id"):
-            found = vars(config).get(config.attribute_map.get(name, name))
+            found = said_by(config, name)
             if isinstance(found, int):
                 yield found
 

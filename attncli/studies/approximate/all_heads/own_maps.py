@@ -80,9 +80,10 @@ def sparsest(weights: Array, left_out: float) -> csr_array:
 
 
 def least_logits(weights: Array, visible: Array | None) -> float | None:
-    """Half the widest spread of a row's logits: a row may be moved by any constant."""
+    """Half the widest spread of a row's logits: a row may be moved by any constant, and one that sees nothing has none."""
     seen = np.ones(weights.shape, dtype=bool) if visible is None else visible.astype(bool)
-    least = np.min(weights, axis=1, where=seen, initial=np.inf)
-    if not least.min() > 0.0:
+    rows = seen.any(axis=1)
+    least = np.min(weights[rows], axis=1, where=seen[rows], initial=np.inf)
+    if not least.size or not least.min() > 0.0:
         return None
-    return float(0.5 * np.log(weights.max(axis=1) / least).max())
+    return float(0.5 * np.log(weights[rows].max(axis=1) / least).max())

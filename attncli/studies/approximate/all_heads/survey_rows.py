@@ -37,7 +37,7 @@ STILL = 0.02
 """Input dependence below which a map is said to be the same on every text."""
 BESIDE = {SHUFFLED: "shuffled texts", RANDOM: "random weights"}
 """The nulls of input dependence, in words."""
-NEEDS_TWO = "n/a: it takes two texts of one length"
+NEEDS_TWO = "n/a: it takes two texts whose maps are of one size"
 
 
 @dataclass(frozen=True)

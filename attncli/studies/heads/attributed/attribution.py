@@ -39,7 +39,7 @@ def attribution(
     refuse_different_places(token, texts)
 
     def work(place: int, text: ModelInput) -> tuple[Attributed, bool]:
-        return subject.read(lambda model: attributed(model, text, token, asked))
+        return subject.read(text, lambda model, given: attributed(model, given, token, asked))
 
     identity = subject.checkpoint.identity
     read = over_texts(

@@ -70,7 +70,7 @@ def model_paths(
     """One stack of a model, over texts."""
 
     def work(place: int, text: ModelInput) -> tuple[Text, bool]:
-        return subject.read(lambda model: read(model, text, plan))
+        return subject.read(text, lambda model, given: read(model, given, plan))
 
     made_of = (Text, MeasuredTerms)
     identity = subject.checkpoint.identity

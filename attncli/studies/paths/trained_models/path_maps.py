@@ -37,6 +37,12 @@ class Maps:
                     f"layer {layer} of {stack}: attention rows that miss the sum of one by {off:.1g}, or maps "
                     "that are not square, have no product that is understood here."
                 )
+        lengths = {maps.shape[1]: None for maps in self.layers}
+        if len(lengths) > 1:
+            raise InputError(
+                f"stack {stack}: its layers attend over {' and '.join(map(str, lengths))} tokens, and maps of several sizes "
+                "have no product along a path."
+            )
 
     def observe(self, site: Site, strip: Strip) -> None:
         """Strips of the stack's own attentions put together; keys left out have weight 0."""

@@ -46,7 +46,7 @@ def model_heads(
     """The share of every head of a stack, over texts."""
 
     def work(place: int, text: ModelInput) -> tuple[tuple[dict[Door, float], float], bool]:
-        return subject.read(lambda model: shares_of(model, text))
+        return subject.read(text, shares_of)
 
     identity = subject.checkpoint.identity
     read = over_texts(

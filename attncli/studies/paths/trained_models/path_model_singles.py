@@ -111,7 +111,7 @@ def followed(
         progress(done, steps, "numbers of paths")
 
     def work(place: int, text: ModelInput) -> tuple[Followed, bool]:
-        return subject.read(lambda model: follow(model, text, paths_of(place), tick))
+        return subject.read(text, lambda model, given: follow(model, given, paths_of(place), tick))
 
     read = over_texts(subject.body, texts, work, subject.checkpoint.identity, what, (Single,))
     about = subject.about(texts, [again for _, again in read])

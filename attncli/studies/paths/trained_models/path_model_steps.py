@@ -46,7 +46,7 @@ def model_steps(
     """The shares of every pair of lengths, over texts."""
 
     def work(place: int, text: ModelInput) -> tuple[StepShares, bool]:
-        return subject.read(lambda model: shares_of(model, text))
+        return subject.read(text, shares_of)
 
     identity = subject.checkpoint.identity
     read = over_texts(

@@ -1,0 +1,27 @@
+"""Sizes that a config of transformers gives its layers, whatever it calls them; no torch is needed to read them."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
+
+
+def said_by(config: "PreTrainedConfig", name: str) -> Any:
+    """What it has under transformers' usual name, whatever its own is; read past the guard where layers differ in it."""
+    return vars(config).get(config.attribute_map.get(name, name))
+
+
+def configs_of_layers(config: "PreTrainedConfig") -> "Sequence[PreTrainedConfig]":
+    """One for each layer where these have sizes of their own, else the one for all."""
+    return config.per_layer_config if config.is_heterogeneous else (config,)
+
+
+def heads_of_layers(config: "PreTrainedConfig") -> set[int]:
+    """All numbers of heads that its layers have; some types list one for every stage."""
+    found = set()
+    for each in configs_of_layers(config):
+        said = said_by(each, "num_attention_heads")
+        listed = said if isinstance(said, (list, tuple)) else [said]
+        found |= {number for number in listed if isinstance(number, int)}
+    return found

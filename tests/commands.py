@@ -3,9 +3,11 @@
 import contextlib
 import io
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
@@ -40,6 +42,8 @@ def attn(*arguments: str) -> Outcome:
         contextlib.redirect_stderr(err),
     ):
         code = run(arguments)
+    foreign = [*foreign_options(arguments, err.getvalue())]
+    assert not foreign, f"{arguments}: options that it has not: {foreign} in {err.getvalue()}"
     return Outcome(code, out.getvalue(), err.getvalue())
 
 
@@ -55,6 +59,39 @@ def attn_program(
         check=False,
         **{**defaults, **options},
     )
+
+
+NAMED = re.compile(r"(?<![\w'=-])--[a-z][a-z-]+")
+"""An option in a sentence; what stands in quotes was typed."""
+OF_ALL = {"--help", "--help-all", "--debug"}
+UNKNOWN = "no such option"
+
+
+def foreign_options(arguments: tuple[str, ...], said: str) -> Iterator[str]:
+    """Options of which a question's sentences speak and which it has not, but where they name another command."""
+    table = options_by_command()
+    asked = next((path for path in table if arguments[: len(path)] == path), None)
+    if asked is None:
+        return
+    for line in said.splitlines():
+        for part in re.split(r"\battn (?=[a-z])", line):
+            other = next((path for path in table if part.startswith(" ".join(path))), asked)
+            known = {*OF_ALL, *table[asked], *table[other]}
+            yield from () if UNKNOWN in line else (o for o in NAMED.findall(part) if o not in known)
+
+
+@cache
+def options_by_command() -> dict[tuple[str, ...], set[str]]:
+    """Of the commands that ask a question; the others speak of runs of these."""
+    import attncli.cli.app  # noqa: F401  (it enrols the commands)
+    from attncli.cli.root import leaves, root
+
+    others = {"check", "compare", "ci", "sweep", "config", "list", "guide"}
+    return {
+        path: {flag for one in command.params for flag in (*one.opts, *one.secondary_opts)}
+        for path, command in leaves(root(), ())
+        if path[0] not in others
+    }
 
 
 def files_in(folder: Path) -> list[str]:

@@ -16,7 +16,7 @@ from attncli.api.rehearsal import before_the_work
 from attncli.errors import UsageError, it_or_them, said_of, unknown_name
 from attncli.options.completion import completion
 from attncli.options.declared import Option
-from attncli.options.model_options import InputOptions
+from attncli.options.model_options import CheckpointOptions, InputOptions
 from attncli.options.pattern_options import (
     DrawOptions,
     PatternOptions,
@@ -97,9 +97,7 @@ def approximate(
     timing: Annotated[
         bool, Option("--timing", help="Add CPU seconds, which differ from run to run.")
     ] = False,
-    offline: Annotated[
-        bool, Option("--offline", help="Models from the cache and from folders alone.")
-    ] = False,
+    files: CheckpointOptions,
     texts: InputOptions,
     search: SearchOptions,
     precision: PrecisionOptions,
@@ -129,7 +127,7 @@ def approximate(
     refuse_other_inputs(inputs, module)
     if timing and (decide or any((task.task, module, heads, sweep, frontier, verify))):
         raise UsageError("`timing` is of a plain run's methods: leave it out.", idle=["timing"])
-    refuse_fits_and_tasks(task, training, patterns, [search, precision, texts])
+    refuse_fits_and_tasks(task, training, patterns, [search, precision, files, texts])
     if task.task is not None:
         study = rank_head_study(task, training, patterns.length, run)
         before_the_work()
@@ -140,19 +138,19 @@ def approximate(
         return trained
     if verify is not None:
         made = replace(search, allow_unmet=False)
-        refuse_beside_a_file([patterns, made, precision, texts, run], offline)
+        refuse_beside_a_file([patterns, made, precision, files, texts, run])
         before_the_work()
         return excused(runs.verified(verify, how), search)
     request = request_of(patterns, search, precision)
     if heads is not None:
         from attncli.api.asked.head_surveys import surveyed
 
-        return surveyed(heads, patterns, texts, search, request, run, offline, how)
-    head = None if module is None else runs.head_of(module, offline, how)
-    real = real_inputs_of(inputs, module, head, offline)
+        return surveyed(heads, patterns, texts, search, request, run, files, how)
+    head = None if module is None else runs.head_of(module, files, how)
+    real = real_inputs_of(inputs, module, head, files)
     runs.refuse_maps_of_other_lengths(patterns, sweep)
     before_the_work()
-    chosen = choose(patterns, texts, offline, run.all_seeds()[0])
+    chosen = choose(patterns, texts, files, run.all_seeds()[0], of_a_head=head is not None)
     if head is not None:
         report = runs.on_head(head, chosen, search, request, run, how, real)
     elif sweep is not None or frontier is not None:
@@ -169,9 +167,9 @@ def excused(report: Report, search: SearchOptions) -> Report:
     return report.with_verdicts(()) if search.allow_unmet else report
 
 
-def refuse_beside_a_file(groups: Sequence[Any], offline: bool) -> None:
+def refuse_beside_a_file(groups: Sequence[Any]) -> None:
     """A saved fit says itself what was asked of it."""
-    idle = [name for group in groups for name in changed(group)] + ["offline"] * offline
+    idle = [name for group in groups for name in changed(group)]
     if idle:
         raise UsageError(
             f"{said_of(idle, 'says', 'say')} what is to be made: `verify` measures what was, leave {it_or_them(idle)} out.",
@@ -191,14 +189,14 @@ def refuse_other_inputs(inputs: str, module: str | None) -> None:
 
 
 def real_inputs_of(
-    inputs: str, module: str | None, head: "Head | None", offline: bool
+    inputs: str, module: str | None, head: "Head | None", files: CheckpointOptions
 ) -> "RealInputs | None":
     """The model whose tokens are to be tried, loaded when the free inputs are known."""
     if inputs == FREE or module is None or head is None:
         return None
     from attncli.api.asked.real_tokens import real_tokens
 
-    return real_tokens(module, head, offline)
+    return real_tokens(module, head, files)
 
 
 def refuse_contradictions(

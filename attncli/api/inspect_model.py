@@ -197,8 +197,8 @@ def inspect_model(
         from attncli.api.asked.weight_studies import weights_study
 
         others += [*["tokens"] * (tokens is not None)]
-        others += [name for name in (*model.given(), *inputs.given()) if name != "offline"]
-        study = weights_study(subject, names, heads, model.offline, seed, others)
+        others += [*model.given_for_runs(), *inputs.given()]
+        study = weights_study(subject, names, heads, model, seed, others)
     else:
         if pairs == 0:
             raise UsageError("`pairs=0`: it must be at least 1.")

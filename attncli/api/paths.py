@@ -73,7 +73,7 @@ def paths(
         if asked.count:
             from attncli.api.asked.path_count_studies import count_study
 
-            study = count_study(subject, asked, network, run, of_models, model.offline)
+            study = count_study(subject, asked, network, run, of_models, model)
         elif subject.is_model:
             study = model_study(subject, asked, model, inputs, network, run, conditions, how.say)
         else:

@@ -2,8 +2,9 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from attncli.errors import UsageError
 from attncli.heads.configs import Config
@@ -17,10 +18,12 @@ from attncli.heads.head_projections import (
     weight,
 )
 from attncli.maths.rotary import Rotary
-from attncli.models.files.local_folder import Fetching, Local, local_folder
+from attncli.models.files.local_folder import NOTHING_TRUSTED, Fetching, Local, local_folder
 from attncli.models.files.stored_tensors import Tensors
 from attncli.models.files.weight_files import unread_shards
 
+Reader = Callable[[int, int], "Head"]
+"""(layer, head) → the head from a model's files; whatever speaks against it is raised."""
 SPEC = re.compile(r"(?P<model>.+):(?P<layer>\d{1,9})\.(?P<head>\d{1,9})")
 
 
@@ -50,29 +53,36 @@ class Head:
         return int(self.w_q.shape[1])
 
 
-def read_head(text: str, offline: bool = False) -> Head:
+def read_head(text: str, how: Fetching = NOTHING_TRUSTED) -> Head:
     """The head that `MODEL:LAYER.HEAD` names."""
     spec = SPEC.fullmatch(text)
     if spec is None:
         raise UsageError(f"`module={text!r}`: write MODEL:LAYER.HEAD, as in ./model:0.3.")
-    local, layer, head = (
-        local_folder(spec["model"], Fetching(offline=offline)),
-        int(spec["layer"]),
-        int(spec["head"]),
-    )
-    config = Config.read(local.folder)
-    config.refuse_other_logits()
+    layer, head = int(spec["layer"]), int(spec["head"])
+    local, config = understood(spec["model"], how)
     if layer >= config.layers or head >= config.heads:
         raise UsageError(
             f"`module={text!r}`: the model has layers 0 … {config.layers - 1} and heads 0 … {config.heads - 1}."
         )
-    return assembled(local, config, layer, head)
+    return reader(local, config, how)(layer, head)
 
 
-def assembled(local: Local, config: Config, layer: int, head: int) -> Head:
+def understood(model: str, how: Fetching) -> tuple[Local, Config]:
+    """A model whose logits are nothing but scaled products of queries and keys."""
+    local = local_folder(model, how)
+    config = Config.read(local.folder)
+    config.refuse_other_logits()
+    return local, config
+
+
+def reader(local: Local, config: Config, how: Fetching) -> Reader:
+    """Of any of its heads; the files are opened once."""
+    return partial(assembled, local, config, tensors_for(local.folder, config, how.allow_pickle))
+
+
+def assembled(local: Local, config: Config, tensors: Tensors, layer: int, head: int) -> Head:
     """All parts of the head, read and described."""
-    tensors, family = tensors_for(local.folder, config), config.family
-    place = config.place(layer)
+    family, place = config.family, config.place(layer)
     refuse_query_norm(tensors, place)
     key_head = head * config.key_heads // config.heads
     w_q, b_q = projection(tensors, config, place, "query", head)

@@ -6,16 +6,20 @@ from pathlib import Path
 from attncli.errors import InputError
 from attncli.heads.configs import Config
 from attncli.heads.families import Family
+from attncli.heads.held_tensors import unpickled_tensors
 from attncli.models.files.folders import refuse_changed_weights
 from attncli.models.files.stored_tensors import Tensors
+from attncli.models.files.weight_files import pickles_to_read
 
 OWN = ("weight", "bias")
 """What a projection has."""
 
 
-def tensors_for(folder: Path, config: Config) -> Tensors:
+def tensors_for(folder: Path, config: Config, allow_pickle: bool = False) -> Tensors:
     """The folder's tensors, once they are seen to be those of the config, whole and as they are used."""
     refuse_changed_weights(folder, config.said)
+    if pickles_to_read(folder, allow_pickle):
+        return of_config(unpickled_tensors(folder), config)
     return of_config(Tensors(folder), config)
 
 

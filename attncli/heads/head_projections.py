@@ -19,6 +19,9 @@ PARTS: tuple[Part, ...] = ("query", "key", "value")
 QK_NORMS = ("q_norm", "k_norm", "q_layernorm", "k_layernorm", "query_layernorm", "key_layernorm")
 """How norms on queries or keys are called; they may come with any family's later versions."""
 
+NORM_NAMES = (("weight", "bias"), ("gamma", "beta"))
+"""The second pair stands in the files of the first BERTs, and is renamed when a model is loaded."""
+
 
 @dataclass(frozen=True, slots=True)
 class Norm:
@@ -114,10 +117,13 @@ def norm_before(tensors: Tensors, config: Config, layer: int) -> Norm | None:
     family = config.family
     template = family.first_norm if layer == 0 and family.first_norm else family.norm
     before = config.place(layer - 1) if layer else 0
-    name = tensors.name(f"{template.format(l=config.place(layer), p=before)}.weight")
-    if not template or name is None:
-        return None
-    gain = vector(tensors, name, config.hidden) + (1.0 if family.unit_offset else 0.0)
-    bias = f"{name.removesuffix('.weight')}.bias"
-    b = vector(tensors, bias, len(gain)) if bias in tensors.places else np.zeros(len(gain))
-    return Norm(gain, b, centred=not family.rms)
+    path = template.format(l=config.place(layer), p=before)
+    for weight_name, bias_name in NORM_NAMES if template else ():
+        name = tensors.name(f"{path}.{weight_name}")
+        if name is None:
+            continue
+        gain = vector(tensors, name, config.hidden) + (1.0 if family.unit_offset else 0.0)
+        bias = f"{name.removesuffix(weight_name)}{bias_name}"
+        b = vector(tensors, bias, len(gain)) if bias in tensors.places else np.zeros(len(gain))
+        return Norm(gain, b, centred=not family.rms)
+    return None

@@ -1,4 +1,4 @@
-"""The tensors of a model that is loaded, read as those of its files are."""
+"""Tensors in memory, of a model that is loaded or unpickled, read as those of files are."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -43,3 +43,11 @@ class HeldTensors(Tensors):
         if not np.isfinite(result).all():
             raise NotFinite(f"{self.folder}: tensor {name} holds a number that is not finite.")
         return result
+
+
+def unpickled_tensors(folder: Path) -> HeldTensors:
+    """All of a folder's; torch, which alone can read them, runs nothing that they bring."""
+    from attncli.models.files.whole_weights import read_weights
+
+    with read_weights(folder, allow_pickle=True).opened() as state:
+        return HeldTensors(str(folder), state)

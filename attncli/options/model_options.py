@@ -15,6 +15,7 @@ from attncli.options.shared import NetworkOptions, RunOptions, variant_option
 from attncli.processes.launch import launch
 
 if TYPE_CHECKING:
+    from attncli.models.files.local_folder import Fetching
     from attncli.models.inputs.wanted_input import WantedInput
     from attncli.models.loading.load_options import LoadOptions
 
@@ -23,16 +24,17 @@ input_option = partial(Option, panel="Input")
 
 HALF = ("bfloat16", "float16")
 
-HALF = ("bfloat16", "float16")
-
 AUTO, EXACTLY, PLAIN = "auto", "exact", "float64"
+OF_FILES = ("revision", "offline", "allow_pickle")
+"""What is asked of a checkpoint's files, whether a model is made of them or not."""
+
 ARITHMETICS = (AUTO, EXACTLY, PLAIN)
 """How residuals of a model are computed."""
 
 
 @dataclass(frozen=True)
-class ModelOptions:
-    """How a model is loaded; nothing is trusted unless it is said."""
+class CheckpointOptions:
+    """Which files of a model are read, and what of them is believed: nothing is trusted unless it is said."""
 
     revision: Annotated[
         str | None, model_option(metavar="NAME", help="Of a hub model; also org/name@revision.")
@@ -40,6 +42,40 @@ class ModelOptions:
     offline: Annotated[
         bool, model_option("--offline", help="Only what is in the cache already.")
     ] = False
+    allow_missing: Annotated[
+        bool,
+        model_option("--allow-missing", help="Weights that the files lack are drawn from --seed."),
+    ] = False
+    allow_pickle: Annotated[
+        bool, model_option("--allow-pickle", help="Read .bin files too, not only safetensors.")
+    ] = False
+    trust_remote_code: Annotated[
+        bool, model_option("--trust-remote-code", help="Run code that the checkpoint brings.")
+    ] = False
+
+    def given(self) -> list[str]:
+        """Names of the options that the command line sets."""
+        return [name for name, value in asdict(self).items() if value]
+
+    def given_for_runs(self) -> list[str]:
+        """Those that mean nothing where files are read and no model is run."""
+        return [name for name in self.given() if name not in OF_FILES]
+
+    def to_fetch(self) -> "Fetching":
+        from attncli.models.files.local_folder import Fetching
+
+        return Fetching(**{name: getattr(self, name) for name in OF_FILES})
+
+    def to_load(self, seed: int) -> "LoadOptions":
+        from attncli.models.loading.load_options import LoadOptions
+
+        return LoadOptions(**asdict(self), seed=seed)
+
+
+@dataclass(frozen=True)
+class ModelOptions(CheckpointOptions):
+    """How a model is loaded, and on what."""
+
     dtype: Annotated[
         str | None,
         model_option(
@@ -58,20 +94,6 @@ class ModelOptions:
         bool,
         model_option("--tensor-parallel", help="Split over the processes, heads and all."),
     ] = False
-    allow_missing: Annotated[
-        bool,
-        model_option("--allow-missing", help="Weights that the files lack are drawn from --seed."),
-    ] = False
-    allow_pickle: Annotated[
-        bool, model_option("--allow-pickle", help="Read .bin files too, not only safetensors.")
-    ] = False
-    trust_remote_code: Annotated[
-        bool, model_option("--trust-remote-code", help="Run code that the checkpoint brings.")
-    ] = False
-
-    def given(self) -> list[str]:
-        """Names of the options that the command line sets."""
-        return [name for name, value in asdict(self).items() if value]
 
     def to_load(self, seed: int) -> "LoadOptions":
         from attncli.models.loading.load_options import LoadOptions

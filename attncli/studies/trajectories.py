@@ -51,7 +51,10 @@ Ensemble = Mapping[str, Sequence[Trajectory]]
 def require_days(specs: Sequence[NetworkSpec], seeds: int, variants: int) -> None:
     """Refuse a run that would take more than days, before its first network is made."""
     pairs = seeds * variants * sum(spec.pairs for spec in specs)
-    advice = "lower `tokens`, `layers`, `heads`, `seeds` or the number of `variants`"
+    sizes = "lower `tokens`, `layers`, `heads`"
+    advice = (
+        f"{sizes}, `seeds` or the number of `variants`" if variants > 1 else f"{sizes} or `seeds`"
+    )
     require_finishable(pairs, "This run", advice)
 
 

@@ -18,6 +18,8 @@ from attncli.heads.inputs_for_scores import (
     projected,
     wanted_projections,
 )
+from attncli.models.files.local_folder import Fetching
+from attncli.studies.heads.weights_only import weights_only
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -93,6 +95,40 @@ def test_the_norm_before_the_head_is_found(tmp_path: Path) -> None:
         np.testing.assert_array_equal(norm.gain, held[f"{name}.weight"])
         np.testing.assert_array_equal(norm.bias, held[f"{name}.bias"])
     assert not np.array_equal(held[f"{names[0]}.weight"], held[f"{names[1]}.weight"])
+
+
+def test_norms_by_their_first_names_are_the_same_norms(tmp_path: Path) -> None:
+    """Files of the first BERTs call gain and bias gamma and beta, and transformers renames them."""
+    saved("bert", tmp_path)
+    before = [read_head(f"{tmp_path}:{layer}.0").norm for layer in (0, 1)]
+    held = load_file(tmp_path / "model.safetensors")
+    first = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+    renamed = {name: next((name.replace(a, b) for a, b in first.items() if a in name), name) for name in held}  # fmt: skip
+    assert len({*renamed.values()} - {*held}) == 10
+    save_file({renamed[name]: held[name] for name in held}, tmp_path / "model.safetensors")
+    for layer, norm in enumerate(before):
+        found = read_head(f"{tmp_path}:{layer}.0").norm
+        assert norm is not None
+        assert found is not None
+        np.testing.assert_array_equal(found.gain, norm.gain)
+        np.testing.assert_array_equal(found.bias, norm.bias)
+
+
+@pytest.mark.parametrize("kind", ["bert", "gpt2"])
+def test_pickled_weights_are_read_where_that_is_allowed(kind: str, tmp_path: Path) -> None:
+    """The same head, to the last bit, and the same numbers of all heads."""
+    saved(kind, tmp_path)
+    head, report = read_head(f"{tmp_path}:1.2"), weights_only(tmp_path)
+    held = load_file(tmp_path / "model.safetensors")
+    torch.save({name: torch.from_numpy(held[name]) for name in held}, tmp_path / "pytorch_model.bin")  # fmt: skip
+    (tmp_path / "model.safetensors").unlink()
+    with pytest.raises(InputError, match=r"pytorch_model\.bin, a pickle: `allow_pickle=True`"):
+        read_head(f"{tmp_path}:1.2")
+    pickled = Fetching(allow_pickle=True)
+    same = read_head(f"{tmp_path}:1.2", pickled)
+    assert same.described == head.described
+    np.testing.assert_array_equal(same.w_k, head.w_k)
+    assert weights_only(tmp_path, how=pickled).rows == report.rows
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])

@@ -10,6 +10,7 @@ import pytest
 import torch
 import transformers
 from commands import attn
+from safetensors.torch import load_file
 from small_checkpoints import saved
 from trained_models import trained
 
@@ -38,6 +39,23 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def surveyed(bert: Path) -> dict[str, Any]:
     return report("--heads", str(bert), *itertools.chain(*(("--token-ids", each) for each in IDS)))
+
+
+@pytest.mark.slow
+def test_a_pickled_model_is_surveyed_where_that_is_allowed(
+    bert: Path, surveyed: dict[str, Any], tmp_path: Path
+) -> None:
+    (tmp_path / "config.json").write_text((bert / "config.json").read_text())
+    torch.save(load_file(bert / "model.safetensors"), tmp_path / "pytorch_model.bin")
+    asked = ("--heads", str(tmp_path), *itertools.chain(*(("--token-ids", each) for each in IDS)))
+    assert attn("approximate", *asked).code == 3
+    assert report(*asked, "--allow-pickle")["rows"] == surveyed["rows"]
+
+
+def test_what_is_asked_of_a_models_files_is_refused_where_no_model_is_named() -> None:
+    refused = attn("approximate", "--length", "8", "--allow-pickle", "--revision", "main")
+    assert refused.code == 2
+    assert "--revision, --allow-pickle are for models, and none is named" in refused.err
 
 
 def eager_maps(folder: Path) -> list[np.ndarray]:

@@ -13,6 +13,7 @@ from trained_models import trained
 
 from attncli.errors import AttnError, InputError, UsageError
 from attncli.metrics.weights import SCALE_FREE, WEIGHTS, definition
+from attncli.models.files.local_folder import Fetching
 from attncli.records import Report
 from attncli.render.json import json as as_json
 from attncli.studies.heads.weights_only import AT_OFFSET_0, CENSUS, NULL, NULL_DRAWS, weights_only
@@ -173,7 +174,7 @@ def test_no_torch_is_imported(minilm: Path) -> None:
         ({"layers": [2]}, UsageError, "layers 0 … 1"),
         ({"heads": [-1]}, UsageError, "heads 0 … 3"),
         ({"source": "./nowhere"}, InputError, "there is no folder"),
-        ({"source": "no/where", "offline": True}, InputError, "not in the cache"),
+        ({"source": "no/where", "how": Fetching(offline=True)}, InputError, "not in the cache"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_sentence(

@@ -15,6 +15,7 @@ from attncli.fits import MOST_WIDTH, FitRequest
 from attncli.fits._manner import compared_at_a_width, one_wide
 from attncli.fits._module_files import SavedFit, metadata, read_fits, tensors
 from attncli.heads.head import Head, read_head
+from attncli.options.model_options import CheckpointOptions
 from attncli.options.pattern_options import DrawOptions, PatternOptions, SearchOptions
 from attncli.options.size_ranges import parse_range, parse_sweep
 from attncli.patterns import build
@@ -97,9 +98,9 @@ def write_fits(
     save_tensors(path, tensors(fits), metadata(fits, request, patterns), how.say)
 
 
-def head_of(module: str, offline: bool, how: How) -> Head:
+def head_of(module: str, files: CheckpointOptions, how: How) -> Head:
     """The trained head; one that no file or picture can hold is refused before the work if one is asked for."""
-    head = read_head(module, offline)
+    head = read_head(module, files.to_fetch())
     if how.pictures or how.save_module is not None:
         require_plain(head)
     return head

@@ -184,7 +184,8 @@ def model_study(
         plan = replace(plan, metrics=plan.metrics.and_of_linear())
     say_how_long(subject, plan, max(text.tokens for text in texts), say)
     for text in texts:
-        require_room_to_run(subject.body, text.tokens, plan.strip_memory)
+        advice = "cut it with `tokens`, or lower `strip_memory`"
+        require_room_to_run(subject.body, text.tokens, plan.strip_memory, advice=advice)
     twin = None
     if asked.with_random_init:
         refuse_no_config(checkpoint.body)

@@ -1,6 +1,7 @@
 """`attn approximate --heads MODEL`: from the options to a survey of all trained heads."""
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from attncli.api.asked.head_studies import proved_softmax
@@ -10,7 +11,7 @@ from attncli.api.question import How
 from attncli.api.rehearsal import before_the_work
 from attncli.errors import InputError, LimitError, UsageError, said_of
 from attncli.fits import FitRequest
-from attncli.heads.head import Head, read_head
+from attncli.heads.head import Head, reader, understood
 from attncli.models.inputs.texts import ModelInput, inputs_of
 from attncli.models.inputs.wanted_input import WantedInput
 from attncli.models.loading.body import body_of
@@ -19,7 +20,7 @@ from attncli.models.loading.load_options import LoadOptions
 from attncli.models.loading.room_needed import require_room_to_run
 from attncli.models.loading.twins import random_twin
 from attncli.models.sources import Source
-from attncli.options.model_options import InputOptions, ModelOptions
+from attncli.options.model_options import CheckpointOptions, InputOptions
 from attncli.options.pattern_options import DrawOptions, PatternOptions, SearchOptions
 from attncli.records import Report
 from attncli.studies.approximate.all_heads.head_survey import SurveyPlan, head_survey
@@ -35,7 +36,7 @@ def surveyed(
     search: SearchOptions,
     request: FitRequest,
     run: DrawOptions,
-    offline: bool,
+    files: CheckpointOptions,
     how: How,
 ) -> Report:
     """Every head of a model on texts of one length."""
@@ -43,20 +44,23 @@ def surveyed(
     source = named(model, "approximate(heads=...)")
     seeds = run.all_seeds()
     longest = patterns.length or LONGEST
-    refuse_at_once(source, ModelOptions(offline=offline), inputs, longest, seeds[0])
+    refuse_at_once(source, files, inputs, longest, seeds[0])
     wanted = inputs.to_read(longest, seeds[0])
     before_the_work()
-    checkpoint = in_float64(source, LoadOptions(offline=offline, seed=seeds[0]))
+    checkpoint = in_float64(source, files.to_load(seeds[0]))
     texts = of_one_length(checkpoint, two(wanted))
-    require_room_to_run(checkpoint.body, texts[0].tokens, strip_memory=0)
+    require_room_to_run(checkpoint.body, texts[0].tokens, 0, advice="cut it with `length`")
     plan = SurveyPlan(request, search.methods, search.widest, seeds)
+
+    fetching = files.to_fetch()
+    opened = cache(lambda: reader(*understood(model, fetching), fetching))
 
     def read(layer: int, head: int) -> Head:
         if checkpoint.folder is None:
             raise InputError(
                 "single heads are read from a saved model's files, and this one has none"
             )
-        return read_head(f"{model}:{layer}.{head}", offline)
+        return opened()(layer, head)
 
     subject = proved_softmax(checkpoint.body)
     twin = proved_softmax(body_of(random_twin(checkpoint.model, seeds[0])))

@@ -66,7 +66,8 @@ def length_study(
     plan = HeadPlan(metrics, heads.chosen_layers(), heads.keeps(), seed=seed)
     subject = proved_softmax(checkpoint.body)
     refuse_absent(heads_there(subject), plan)
-    require_room_to_run(subject.body, lengths[-1], STRIP_MEMORY)
+    shorter = "let `sweep` end at a shorter one"
+    require_room_to_run(subject.body, lengths[-1], STRIP_MEMORY, advice=shorter)
     return partial(length_sweep, checkpoint, subject, texts, plan)
 
 

@@ -1,6 +1,7 @@
 """`attn paths --count`: from sizes, or a config, to the study; nothing is run and no weights are read."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from attncli.api.opened import network_sources as sources
@@ -8,6 +9,7 @@ from attncli.errors import UsageError, it_or_them, said_of, unknown_name
 from attncli.models.sources import Source
 from attncli.models.text_configs import text_config
 from attncli.networks.spec import NetworkSpec
+from attncli.options.model_options import CheckpointOptions
 from attncli.options.path_options import PathOptions
 from attncli.options.shared import NetworkOptions, RunOptions
 from attncli.records import Report
@@ -21,11 +23,11 @@ def count_study(
     network: NetworkOptions,
     run: RunOptions,
     others: Sequence[str],
-    offline: bool,
+    files: CheckpointOptions,
 ) -> Callable[..., Report]:
     """The number of paths alone, from sizes; `others`: names of given options of models and their input."""
     given = [*network.given(), *run.given(), *["metric"] * bool(asked.metric), *others]
-    idle = [name for name in given if name not in ("layers", "heads", "offline")]
+    idle = [name for name in given if name not in ("layers", "heads", "offline", "revision")]
     if idle:
         raise UsageError(
             f"{said_of(idle, 'changes', 'change')} no count: leave {it_or_them(idle)} out, or leave out `count`.",
@@ -38,7 +40,7 @@ def count_study(
                 f"`layers` and `heads` are those of {source}: leave them out.",
                 idle=network.given(),
             )
-        layers, heads, identity = sizes_of(source, offline)
+        layers, heads, identity = sizes_of(source, files)
         return partial(count_paths, layers, heads, asked.skip, identity)
     standard = NetworkSpec()
     layers = standard.layers if network.layers is None else network.layers
@@ -47,7 +49,7 @@ def count_study(
     return partial(count_paths, sizes.layers, sizes.heads, asked.skip, sources.SYNTHETIC)
 
 
-def sizes_of(source: Source, offline: bool) -> tuple[int, int, Mapping[str, object]]:
+def sizes_of(source: Source, files: CheckpointOptions) -> tuple[int, int, Mapping[str, object]]:
     """Layers and heads of a network file, or of a model's config; no weights are read."""
     if source.kind == "network":
         spec = sources.from_file(source, {}).spec
@@ -58,9 +60,9 @@ def sizes_of(source: Source, offline: bool) -> tuple[int, int, Mapping[str, obje
         own = config_in_memory(source.live.model, str(source.live))
         return own.layers, own.heads, source.live.identity()
     from attncli.heads.configs import Config
-    from attncli.models.files.local_folder import Fetching, local_folder
+    from attncli.models.files.local_folder import local_folder
 
-    local = local_folder(source, Fetching(offline=offline, config_alone=True))
+    local = local_folder(source, replace(files.to_fetch(), config_alone=True))
     config = Config.read(local.folder)
     return config.layers, config.heads, local.described()
 

@@ -1,13 +1,14 @@
 """`attn approximate --module MODEL:0.HEAD --inputs embeddings`: the model whose tokens are tried."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from attncli.api.asked.fit_studies import RealInputs
 from attncli.api.asked.head_studies import proved_softmax
 from attncli.fits import FitRequest
 from attncli.heads.head import SPEC, Head
 from attncli.models.loading.load import load
-from attncli.models.loading.load_options import LoadOptions
+from attncli.options.model_options import CheckpointOptions
 from attncli.records import Report
 from attncli.studies import Progress
 from attncli.studies.approximate.one_head.found_inputs import FoundInputs
@@ -15,7 +16,7 @@ from attncli.studies.approximate.one_head.real_inputs import with_real_inputs
 from attncli.studies.approximate.one_head.token_table import refuse_deeper_layers
 
 
-def real_tokens(module: str, head: Head, offline: bool) -> RealInputs:
+def real_tokens(module: str, head: Head, files: CheckpointOptions) -> RealInputs:
     """In float64, so that the model's own map can be held against its weights."""
     refuse_deeper_layers(head)
     spec = SPEC.fullmatch(module)
@@ -29,7 +30,7 @@ def real_tokens(module: str, head: Head, offline: bool) -> RealInputs:
         seeds: Sequence[int],
         progress: Progress,
     ) -> Report:
-        checkpoint = load(spec["model"], LoadOptions(offline=offline, dtype="float64"))
+        checkpoint = load(spec["model"], replace(files.to_load(seeds[0]), dtype="float64"))
         subject = proved_softmax(checkpoint.body)
         return with_real_inputs(report, checkpoint, subject, head, found, request, seeds, progress)
 

@@ -8,6 +8,7 @@ from attncli.api.rehearsal import before_the_work
 from attncli.errors import UsageError, it_or_them, said_of
 from attncli.models.sources import Source
 from attncli.options.head_options import HEAD, HeadOptions, numbers
+from attncli.options.model_options import CheckpointOptions
 from attncli.options.shared import separated
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ def weights_study(
     source: Source,
     metric: Sequence[str],
     heads: HeadOptions,
-    offline: bool,
+    files: CheckpointOptions,
     seed: int,
     others: Sequence[str],
 ) -> "Callable[..., Report]":
@@ -48,7 +49,7 @@ def weights_study(
         [name for name in metric if name != GROUP],
         numbers("layers", heads.layers) or None,
         numbers("heads", heads.heads) or None,
-        offline=offline,
+        how=files.to_fetch(),
         seed=seed,
     )
 

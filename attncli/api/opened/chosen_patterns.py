@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from attncli.errors import UsageError
-from attncli.options.model_options import InputOptions
+from attncli.errors import UsageError, it_or_them, said_of
+from attncli.options.model_options import CheckpointOptions, InputOptions
 from attncli.options.pattern_options import DEFAULT_LENGTH, PatternOptions
 
 if TYPE_CHECKING:
@@ -61,9 +61,16 @@ class ChosenPatterns:
 
 
 def choose(
-    options: PatternOptions, inputs: InputOptions, offline: bool, seed: int
+    options: PatternOptions,
+    inputs: InputOptions,
+    files: CheckpointOptions,
+    seed: int,
+    of_a_head: bool = False,
 ) -> ChosenPatterns:
-    """Runs every model that a pattern names once, on the one text that is given."""
+    """Runs every model that a pattern names once, on the one text that is given.
+
+    `of_a_head`: they are for a trained head, whose model is named already.
+    """
     from attncli.api.opened.network_sources import refuse_other_files
     from attncli.patterns._heads import model_head
     from attncli.patterns._pattern_files import is_file, path_in
@@ -77,16 +84,28 @@ def choose(
                 "texts and tokens are for heads of models: give `pattern='MODEL:LAYER.HEAD:top=4'`, or leave them out.",
                 idle=inputs.given(),
             )
+        if not of_a_head:
+            refuse_for_no_model(files)
         return ChosenPatterns(options)
     maps: dict[str, csr_array] = {}
     models: dict[str, Any] = {}
     warnings: list[str] = []
     for model in dict.fromkeys(head.model for head in heads):
         own = [head for head in heads if head.model == model]
-        found, models[model], told = maps_of(model, own, options, inputs, offline, seed)
+        found, models[model], told = maps_of(model, own, options, inputs, files, seed)
         maps |= found
         warnings += told
     return ChosenPatterns(options, maps, models, tuple(warnings))
+
+
+def refuse_for_no_model(files: CheckpointOptions) -> None:
+    """To want nothing fetched is no question of a model."""
+    idle = [name for name in files.given() if name != "offline"]
+    if idle:
+        raise UsageError(
+            f"{said_of(idle, 'is', 'are')} for models, and none is named: give `heads` or `module`, or leave {it_or_them(idle)} out.",
+            idle=idle,
+        )
 
 
 def maps_of(
@@ -94,16 +113,15 @@ def maps_of(
     heads: "list[ModelHead]",
     options: PatternOptions,
     inputs: InputOptions,
-    offline: bool,
+    files: CheckpointOptions,
     seed: int,
 ) -> "tuple[Mapping[str, csr_array], dict[str, Any], tuple[str, ...]]":
     """Maps of one model's heads, its identity, and what is to be said about it."""
     from attncli.models.inputs.texts import inputs_of
     from attncli.models.loading.load import load
-    from attncli.models.loading.load_options import LoadOptions
     from attncli.studies.approximate.model_patterns import model_patterns
 
-    checkpoint = load(model, LoadOptions(offline=offline, seed=seed))
+    checkpoint = load(model, files.to_load(seed))
     texts = inputs_of(checkpoint, inputs.to_read(options.length, seed))
     if len(texts) > 1:
         raise UsageError(f"{len(texts)} inputs are given: a pattern is a map of one, so give one.")

@@ -9,7 +9,14 @@ from attncli.api.rehearsal import before_the_work
 from attncli.errors import InputError, LimitError, NoAttention, UsageError, parameters
 from attncli.models.sources import Source
 from attncli.networks.variants import Switches
-from attncli.options.model_options import AUTO, EXACTLY, PLAIN, InputOptions, ModelOptions
+from attncli.options.model_options import (
+    AUTO,
+    EXACTLY,
+    PLAIN,
+    CheckpointOptions,
+    InputOptions,
+    ModelOptions,
+)
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -143,16 +150,19 @@ def in_arithmetic(
 
 
 def refuse_at_once(
-    source: Source, model: ModelOptions, inputs: InputOptions, tokens: int | None, seed: int
+    source: Source, model: CheckpointOptions, inputs: InputOptions, tokens: int | None, seed: int
 ) -> None:
     """What is wrong with the words or with a model's folder itself, said before anything heavy is imported."""
     model.to_load(seed)
     inputs.to_read(tokens, seed)
     from attncli.models.files.folders import read_config
     from attncli.models.files.local_folder import local_folder
+    from attncli.models.files.weight_files import refuse_unreadable
 
     if source.kind == "folder":
-        read_config(local_folder(source).folder)
+        folder = local_folder(source).folder
+        read_config(folder)
+        refuse_unreadable(folder, model.allow_pickle)
 
 
 def refuse_beside_inputs(source: Source, others: Mapping[str, Any]) -> None:

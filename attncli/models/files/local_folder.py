@@ -39,7 +39,10 @@ class Fetching:
     config_alone: bool = False
 
 
-def local_folder(source: Source | str, how: Fetching = Fetching()) -> Local:
+NOTHING_TRUSTED = Fetching()
+
+
+def local_folder(source: Source | str, how: Fetching = NOTHING_TRUSTED) -> Local:
     """The folder that SOURCE names; a hub model, or its config alone, is taken from the cache, or fetched there."""
     source = parse(source) if isinstance(source, str) else source
     revision = revision_of(source, how.revision)

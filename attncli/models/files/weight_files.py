@@ -40,6 +40,23 @@ def weight_files(folder: Path) -> list[Path]:
     raise InputError(f"{folder} has neither {ONE_FILE} nor {INDEX}: give a saved model's folder.")
 
 
+def pickles_to_read(folder: Path, allow_pickle: bool) -> list[Path]:
+    """None where there are safetensors; where there is nothing else, only if the user allows it."""
+    found = [] if has_safetensors(folder) else files_of(folder, PICKLED)
+    if found and not allow_pickle:
+        raise InputError(
+            f"{folder} has its weights in {found[0].name}, a pickle: `allow_pickle=True` reads its tensors and nothing else, "
+            "or save the model again as safetensors."
+        )
+    return found
+
+
+def refuse_unreadable(folder: Path, allow_pickle: bool) -> None:
+    """What the files' names and headers show, without a tensor read."""
+    if not pickles_to_read(folder, allow_pickle):
+        read_headers(weight_files(folder))
+
+
 def unread_shards(folder: Path) -> str | None:
     """A sentence about shards beside a whole file, which is what transformers reads too."""
     if all((folder / name).is_file() for name in SAFETENSORS):

@@ -17,13 +17,7 @@ from safetensors import safe_open
 
 from attncli.errors import InputError, with_article
 from attncli.models.files.hashing import FLOATS, Weight, stored, weight_sha256
-from attncli.models.files.weight_files import (
-    PICKLED,
-    files_of,
-    has_safetensors,
-    read_headers,
-    weight_files,
-)
+from attncli.models.files.weight_files import pickles_to_read, read_headers, weight_files
 from attncli.models.library_errors import understood
 from attncli.stored.headers import WIDTHS
 
@@ -69,13 +63,8 @@ class Weights:
 
 
 def read_weights(folder: Path, allow_pickle: bool) -> Weights:
-    """safetensors, or a pickle if there is nothing else and the user allows it."""
-    pickled = [] if has_safetensors(folder) else files_of(folder, PICKLED)
-    if pickled and not allow_pickle:
-        raise InputError(
-            f"{folder} has its weights in {pickled[0].name}, a pickle: `allow_pickle=True` reads its tensors and nothing else, "
-            "or save the model again as safetensors."
-        )
+    """All that is there, in whichever format."""
+    pickled = pickles_to_read(folder, allow_pickle)
     return from_pickles(folder, pickled) if pickled else from_safetensors(folder)
 
 

@@ -35,16 +35,21 @@ def require_room_for_weights(
 
 
 def require_room_to_run(
-    body: nn.Module, tokens: int, strip_memory: int, heads_at_once: int = 0, kept: int = 0
+    body: nn.Module,
+    tokens: int,
+    strip_memory: int,
+    heads_at_once: int = 0,
+    kept: int = 0,
+    advice: str = "cut it with `tokens`",
 ) -> None:
     """Refuse a text that is too long; `heads_at_once` is set where attention cannot be made strip by strip.
 
-    `kept`: states that are held in float64 until the end.
+    `kept`: states that are held in float64 until the end; `advice`: by what the question calls it.
     """
     require_memory(
         room_to_run(body, tokens, strip_memory, heads_at_once) + 8 * kept * tokens * width(body),
         f"a text of {counted(tokens, 'token')}",
-        "cut it with `tokens`, or lower `strip_memory`",
+        advice,
     )
 
 

@@ -25,7 +25,7 @@ class OpenedWeights(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
-def opened_weights(source: Source | str | Path, offline: bool, seed: int) -> OpenedWeights:
+def opened_weights(source: Source | str | Path, how: Fetching, seed: int) -> OpenedWeights:
     """A path is a folder, whatever it looks like; text is SOURCE."""
     named = parse(str(source.absolute())) if isinstance(source, Path) else source
     named = parse(named) if isinstance(named, str) else named
@@ -38,10 +38,12 @@ def opened_weights(source: Source | str | Path, offline: bool, seed: int) -> Ope
 
         made = load(named, LoadOptions(seed=seed))
         return in_memory(made.model, str(named), made.identity, made.warnings)
-    local = local_folder(named, Fetching(offline=offline))
+    local = local_folder(named, how)
     config = Config.read(local.folder)
     warnings = (*local.source.warnings, *filter(None, [unread_shards(local.folder)]))
-    return OpenedWeights(config, tensors_for(local.folder, config), local.described(), warnings)
+    return OpenedWeights(
+        config, tensors_for(local.folder, config, how.allow_pickle), local.described(), warnings
+    )
 
 
 def in_memory(

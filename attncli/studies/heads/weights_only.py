@@ -14,6 +14,7 @@ from attncli.heads.census import Census, census
 from attncli.heads.head_products import NORMALISED, HeadProducts, head_products
 from attncli.maths.matrices.factored import Factored
 from attncli.metrics.weights import SCALE_FREE, WEIGHTS, definition, product_of
+from attncli.models.files.local_folder import NOTHING_TRUSTED, Fetching
 from attncli.models.sources import Source
 from attncli.records import NOT_APPLICABLE, Definition, Report, Row, View
 from attncli.studies import Progress, no_progress
@@ -46,12 +47,12 @@ def weights_only(
     layers: Sequence[int] | None = None,
     heads: Sequence[int] | None = None,
     progress: Progress = no_progress,
-    offline: bool = False,
+    how: Fetching = NOTHING_TRUSTED,
     seed: int = 0,
 ) -> Report:
     """The report; without metrics all of them, without layers and heads all that there are."""
     names = checked(metrics)
-    opened = opened_weights(source, offline, seed)
+    opened = opened_weights(source, how, seed)
     config, tensors = opened.config, opened.tensors
     counts = census(config.said, tensors.places)
     chosen_layers = chosen("layer", layers, config.layers)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from attncli.errors import AttnError
 from attncli.fits._types import FitRequest
-from attncli.heads.head import Head
+from attncli.heads.head import Reader
 from attncli.models.inputs.shuffled import shuffled
 from attncli.models.inputs.texts import ModelInput, said_of_company
 from attncli.models.loading.load import Checkpoint
@@ -34,8 +34,6 @@ from attncli.watching import Site
 OWN = ""
 """The model itself, among its nulls."""
 
-Reader = Callable[[int, int], Head]
-"""(layer, head) → the head from the model's files; whatever speaks against it is raised."""
 Maps = Mapping[Site, tuple[NDArray[Any], NDArray[Any] | None]]
 """Of an attention [head, query, key], and its visible keys."""
 

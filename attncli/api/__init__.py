@@ -3,7 +3,7 @@
 Nothing here prints, and every error is one of `attncli.errors`. A command is a shell around a question.
 `attncli/__init__.py` looks a question up here when its name is asked for, so that importing the package costs nothing.
 
-keywords       declared options as Python has them: types, values, defaults
+keywords       declared options as Python has them: the types in a signature
 keyword_help   a line of help for each
 answers        a report with what one does next: check, save, to_pandas, pictures in notebooks
 progress       a bar on a terminal

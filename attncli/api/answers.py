@@ -5,14 +5,14 @@ import dataclasses
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attncli import gates
-from attncli.api.keywords import as_number, operator_index, single
 from attncli.errors import UsageError
 from attncli.options.shared import LARGEST_FIGURE, SMALLEST_FIGURE
+from attncli.options.values import as_number, operator_index, single
 from attncli.records import Report
 from attncli.render import FORMATS, endings
 from attncli.render._cells import grids
@@ -122,6 +122,10 @@ def answer(report: Report) -> Answer:
 def path_given(path: Any) -> Path:
     if not isinstance(path, str | PathLike):
         raise UsageError(f"`path` must be a path, not {path!r:.80}.")
+    if "\0" in fspath(path):
+        raise UsageError(
+            f"`path` holds a NUL character, which no file has in its name: {path!r:.80}."
+        )
     return Path(path)
 
 

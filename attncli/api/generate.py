@@ -7,7 +7,7 @@ from attncli.api.question import How, question
 from attncli.errors import UsageError
 from attncli.options.completion import complete_map
 from attncli.options.declared import Option
-from attncli.options.shared import LARGEST_SEED, NetworkOptions, SwitchOptions
+from attncli.options.shared import NetworkOptions, SwitchOptions, checked_seed
 
 Seed = Annotated[int, Option(help="Random seed. [default: 0]")]
 Target = Annotated[
@@ -85,9 +85,3 @@ def generate_maps(
     described = {"format": "attn-maps", "version": "1", "seed": str(seed), "maps": " ".join(map)}
     save_tensors(output, layers, described, how.say)
     return output
-
-
-def checked_seed(seed: int) -> int:
-    if not 0 <= seed <= LARGEST_SEED:
-        raise UsageError(f"`seed` must be from 0 to {LARGEST_SEED}, not {seed}.")
-    return seed

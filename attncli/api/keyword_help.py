@@ -4,8 +4,9 @@ import inspect
 import re
 from collections.abc import Iterable
 
-from attncli.api.keywords import SOURCE, metavar, parts_of
+from attncli.api.keywords import SOURCE
 from attncli.options.declared import Argument, Option
+from attncli.options.values import metavar, parts_of
 
 
 def described(docstring: str | None, parameters: Iterable[inspect.Parameter]) -> str:

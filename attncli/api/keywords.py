@@ -1,36 +1,35 @@
-"""Declared options as Python has them: the types in a signature, and values of any library."""
+"""Declared options as Python has them: the types in a signature."""
 
 import functools
 import inspect
 import operator
 import os
-import re
-import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import (
     Annotated,
     Any,
     SupportsFloat,
     SupportsIndex,
-    Union,
-    get_args,
     get_origin,
 )
 
-from attncli.errors import UsageError
 from attncli.options.declared import Argument, Option
+from attncli.options.values import (
+    kinds_of,
+    metavar,
+    of_python,
+    parts_of,
+    takes_numbers,
+    takes_paths,
+    takes_reports,
+    words_of,
+)
 from attncli.records import Report
 from attncli.studies import Progress
 
 SOURCE = "source"
 """What a question is about, where it is about a model, a network or maps."""
-
-
-def of_python(name: str, kind: Any, default: Any, help: str) -> inspect.Parameter:
-    """A keyword that the command line says in another way, or cannot say."""
-    said = Annotated[kind, Option(help=help)]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=said)
 
 
 OF_PYTHON = {
@@ -121,147 +120,3 @@ def either(kinds: Iterable[Any]) -> Any:
 def texts_taken(parameter: inspect.Parameter) -> list[Any]:
     paths = [os.PathLike[str]] if takes_paths(parameter) else []
     return [str, *paths, *([SupportsIndex] if takes_numbers(parameter) else [])]
-
-
-NAMES_A_FILE = re.compile(r"(?<![\w@])(FILE|FOLDER|DIR|MODEL|PATTERN|SOURCE|A|B)(?!\w)")
-NAMES_A_NUMBER = re.compile(r"(?<![\w:=])(N|ID|R|D|TOKEN|TARGET|FROM)(?!\w)")
-"""In the word that help shows for a value, such as `ID,ID,…|@FILE`."""
-
-
-def takes_paths(parameter: inspect.Parameter) -> bool:
-    return bool(NAMES_A_FILE.search(metavar(parameter)))
-
-
-def takes_numbers(parameter: inspect.Parameter) -> bool:
-    """Whether a text may be a plain number, so that one may give it as such."""
-    return bool(NAMES_A_NUMBER.search(metavar(parameter)))
-
-
-def metavar(parameter: inspect.Parameter) -> str:
-    _, said = parts_of(parameter)
-    return next((one.metavar or "" for one in said if isinstance(one, Option | Argument)), "")
-
-
-def takes_reports(said: Iterable[Any]) -> bool:
-    return any(isinstance(one, Argument) and one.takes_reports for one in said)
-
-
-def words_of(said: Iterable[Any]) -> Callable[[Any], Any] | None:
-    """What makes texts of values that only Python has."""
-    return next((one.in_words for one in said if isinstance(one, Option)), None)
-
-
-def parts_of(parameter: inspect.Parameter) -> tuple[Any, tuple[Any, ...]]:
-    """The type, and what is declared beside it."""
-    if get_origin(parameter.annotation) is not Annotated:
-        return parameter.annotation, ()
-    kind, *said = get_args(parameter.annotation)
-    return kind, tuple(said)
-
-
-def kinds_of(kind: Any) -> tuple[Any, ...]:
-    every = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
-    return tuple(one for one in every if one is not type(None))
-
-
-def converted(parameter: inspect.Parameter, value: Any) -> Any:
-    """A value of Python's as the option holds it, refused by the parameter's name where it is none; None is the default."""
-    kind, said = parts_of(parameter)
-    if kind is Any or (takes_reports(said) and isinstance(value, Report)):
-        return value
-    has_default = parameter.default is not parameter.empty
-    empty = isinstance(value, tuple) and not value
-    if has_default and (value is None or (empty and parameter.default is None)):
-        return [] if parameter.default == [] else parameter.default
-    given, in_texts = value, words_of(said)
-    if in_texts and (hasattr(value, "shape") or not isinstance(value, bytes | Mapping)):
-        given = in_texts(value)
-    for one in kinds_of(kind):
-        found = as_kind(one, given, parameter)
-        if found is not None:
-            if found == [] and not has_default:
-                raise UsageError(f"`{parameter.name}` is empty: give at least one.")
-            return found
-    names = " or ".join(WORDS.get(one) or told_as(one) for one in kinds_of(kind))
-    names += " or a report" if takes_reports(said) else ""
-    raise UsageError(f"`{parameter.name}` must be {names}, not {value!r:.80}.")
-
-
-WORDS = {bool: "True or False", int: "a whole number", float: "a number", str: "a text", Path: "a path"}  # fmt: skip
-
-
-def told_as(kind: Any) -> str:
-    return "a list of texts" if get_origin(kind) is list else "a function"
-
-
-def as_kind(kind: Any, value: Any, parameter: inspect.Parameter) -> Any:
-    """The value as this type, or None where it is of another."""
-    if get_origin(kind) is list:
-        return as_texts(value, parameter)
-    value = single(value)
-    if kind is bool or isinstance(value, bool):
-        return value if kind is bool and isinstance(value, bool) else None
-    if kind is Path:
-        return Path(value) if isinstance(value, str | os.PathLike) else None
-    if kind is str:
-        return as_text(value, parameter)
-    if kind is int:
-        return operator_index(value)
-    if kind is float:
-        return as_number(value)
-    return value if callable(value) else None
-
-
-def single(value: Any) -> Any:
-    """One number of numpy or torch as Python's own, whatever it remembers of gradients."""
-    if isinstance(value, str | int | float) or not hasattr(value, "item"):
-        return value
-    try:
-        return value.item() if getattr(value, "shape", None) == () else value
-    except (RuntimeError, TypeError, ValueError):  # such as a tensor without data
-        return value
-
-
-def operator_index(value: Any) -> int | None:
-    """Whole numbers of any library, and nothing that would be rounded; True and False are none."""
-    if isinstance(value, bool):
-        return None
-    try:
-        return value.__index__()  # type: ignore[no-any-return]
-    except (AttributeError, TypeError, RuntimeError):
-        return None
-
-
-def as_number(value: Any) -> float | None:
-    """Numbers of any library, but no array of one."""
-    if getattr(value, "shape", ()) != () or not hasattr(value, "__float__"):
-        return None
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError, RuntimeError):
-        return None
-
-
-def as_text(value: Any, parameter: inspect.Parameter) -> str | None:
-    """Texts, and as one would type them paths and numbers, where the option has such."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, os.PathLike):
-        path = os.fspath(value) if takes_paths(parameter) else None
-        return path if isinstance(path, str) else None
-    number = operator_index(value) if takes_numbers(parameter) else None
-    return None if number is None else str(number)
-
-
-def as_texts(value: Any, parameter: inspect.Parameter) -> list[str] | None:
-    """One text or several."""
-    one = as_text(single(value), parameter)
-    if one is not None:
-        return [one]
-    if isinstance(value, bytes | Mapping) or not isinstance(value, Iterable):
-        return None
-    try:
-        found = [as_text(single(each), parameter) for each in value]
-    except TypeError:  # what says that it can be gone through, such as an array without axes
-        return None
-    return None if None in found else [each for each in found if each is not None]

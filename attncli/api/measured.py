@@ -93,9 +93,15 @@ def first_maps(file: "MapFile") -> "KeptMaps":
 
 def chosen(names: Sequence[str], pairs: int) -> "Metrics":
     """Metrics of maps: of states there is nothing to see."""
+    from attncli.metrics.weights import WEIGHTS
     from attncli.studies.heads.head_metrics import choose
 
     for name in names:
+        if name == "weights" or name in WEIGHTS.names():
+            raise UsageError(
+                f"`metrics` names {name!r}, which is told of weights, and these are maps: ask inspect_model of the model itself, "
+                "with `weights_only=True`."
+            )
         alone = choose([name])
         if alone.states and not alone.heads:
             raise UsageError(
@@ -115,7 +121,9 @@ def whole(maps: Any) -> Any:
             if maps is None or maps
             else f"{MAPS} is empty: give one array or several."
         )
-    if isinstance(maps, str | bytes) or not (hasattr(maps, "shape") or hasattr(maps, "__iter__")):
+    from attncli.stored.held import has_shape
+
+    if isinstance(maps, str | bytes) or not (has_shape(maps) or hasattr(maps, "__iter__")):
         from attncli.watching.saved.foreign_maps import SHAPES
 
         raise UsageError(

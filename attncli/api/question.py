@@ -20,12 +20,13 @@ from typing import Any
 
 from attncli.api.answers import Answer, answer
 from attncli.api.keyword_help import described
-from attncli.api.keywords import OF_ALL, OF_PYTHON, SOURCE, converted, in_python, second
+from attncli.api.keywords import OF_ALL, OF_PYTHON, SOURCE, in_python, second
 from attncli.api.progress import doing_of, progress_asked_for
-from attncli.errors import UsageError
+from attncli.errors import LimitError, UsageError
 from attncli.gates import Condition
 from attncli.models.sources import Source
 from attncli.options.groups import flat_parameters, gathered
+from attncli.options.values import converted
 from attncli.records import Report
 from attncli.studies import Progress, no_progress
 from attncli.threads import TURNS, one_blas_thread
@@ -110,6 +111,7 @@ def question(
                     save_module=beside.get("save_module"),
                     settings=NO_CONFIGURATION,
                 )
+                around.enter_context(as_a_program())
                 found = asked(**gathered(asked, options), how=how)
             if not isinstance(found, Report):
                 return found
@@ -125,6 +127,18 @@ def question(
         return ask
 
     return front_door
+
+
+@contextmanager
+def as_a_program() -> Iterator[None]:
+    """Exponentials may vanish, whatever the caller's numpy raises of them; memory that is not there is an error of ours."""
+    import numpy as np
+
+    try:
+        with np.errstate(under="ignore"):
+            yield
+    except MemoryError:
+        raise LimitError("out of memory: choose smaller sizes.") from None
 
 
 def take_plural(values: dict[str, Any], plural: str, usual: str) -> None:
@@ -157,7 +171,7 @@ def subject(value: Any, beside: Mapping[str, Any], any_module: bool) -> Iterator
         yield None if value is None else os.fspath(value)
         return
     from attncli.models.inputs.tokenizing import refuse_no_tokenizer
-    from attncli.models.loading.live import left_as_it_was, live_model
+    from attncli.models.loading.callers_own.live import left_as_it_was, live_model
     from attncli.models.loading.surroundings import alone
 
     alone()

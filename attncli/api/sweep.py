@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from attncli import gates
 from attncli.api.answers import Answer, answer
 from attncli.api.keyword_help import described
-from attncli.api.keywords import OF_PYTHON, SOURCE, converted, of_python, parts_of
+from attncli.api.keywords import OF_PYTHON, SOURCE
 from attncli.api.question import NO_CONFIGURATION, call_in_words, watched
 from attncli.api.swept.fingerprint import WRITTEN, Options
 from attncli.api.swept.sweep_items import ENDING, finished, models, reports_in, steps
@@ -21,6 +21,7 @@ from attncli.options.declared import Option
 from attncli.options.groups import flat_parameters, group_parameters
 from attncli.options.shared import OutputOptions
 from attncli.options.sweep_options import DEFAULT_FOLDER, EngineOptions, ItemOptions
+from attncli.options.values import converted, of_python, parts_of
 from attncli.processes.engines import Engine, opened
 from attncli.processes.launch import launch
 from attncli.processes.runs import OF_MODELS

@@ -9,6 +9,8 @@ import numpy as np
 from attncli.errors import UsageError, parameter, unknown_name
 from attncli.maths.rounding import DTYPES, Floats, rounded
 
+SMALLEST = 1e-100
+"""Of what is asked for: squares of smaller numbers, of which the theorem speaks, are none."""
 MOST_WIDTH = 1_000_000
 """Far beyond what the paper's bounds ask for; searches among more would not end."""
 
@@ -34,11 +36,13 @@ class FitRequest:
     """How long searches go on before they give up, 1 … 4."""
 
     def __post_init__(self) -> None:
-        for name in ("ratio_error", "off_support", "total_variation", "logit_budget"):
-            if not getattr(self, name) > 0.0:
+        for name in ("ratio_error", "off_support", "total_variation"):
+            if not SMALLEST <= getattr(self, name) <= 1.0 / SMALLEST:
                 raise UsageError(
-                    f"{parameter(name)} must be a positive number, not {getattr(self, name)}."
+                    f"{parameter(name)} must be a number from {SMALLEST:g} to {1.0 / SMALLEST:g}, not {getattr(self, name)}."
                 )
+        if not self.logit_budget > 0.0:
+            raise UsageError(f"`logit_budget` must be a positive number, not {self.logit_budget}.")
         if self.dtype not in DTYPES:
             raise unknown_name(parameter("dtype"), self.dtype, DTYPES)
         if not 1 <= self.d <= MOST_WIDTH:

@@ -5,6 +5,7 @@ sources         SOURCE, read once: what a text names
 text_configs    the part of a config that is about what the model reads
 layer_configs   sizes that a config gives its layers
 model_classes   the class of transformers that runs a config
+forward_names   what a model's forward calls what it reads
 library_errors  whatever libraries raise, as a sentence about the folder
 files           a checkpoint's files
 casting         a model's numbers in another type

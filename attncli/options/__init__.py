@@ -2,6 +2,7 @@
 
 completion       what a shell may offer for the beginning of a value
 declared         what stands beside an option's type
+values           values of any library as an option holds them
 groups           options that several questions share, as dataclasses
 shared           networks, variants, seeds, outputs
 model_options    which model, how it is loaded, what it reads

@@ -68,7 +68,14 @@ def rows_of_numbers(value: Any) -> Any:
     """`[1, 2, 3]`, an array or a tensor is one text, `1,2,3`; a list of such, or a matrix, is several."""
     if isinstance(value, str | PathLike) or not isinstance(value, Iterable):
         return value
-    plain = value.tolist() if hasattr(value, "tolist") else list(value)
+    try:
+        plain = value.tolist() if hasattr(value, "tolist") else list(value)
+    except (
+        NotImplementedError,
+        RuntimeError,
+        TypeError,
+    ):  # a tensor without numbers, or of another layout
+        return value
     if not isinstance(plain, list):
         return value
     if plain and all(map(is_whole, plain)):

@@ -11,7 +11,7 @@ from attncli.models.sources import Source as Named
 from attncli.networks.variants import Switches, with_mlp_norm, without_norms
 from attncli.options.completion import complete_source
 from attncli.options.declared import Argument, Option, rows_of_numbers
-from attncli.options.shared import NetworkOptions, RunOptions, variant_option
+from attncli.options.shared import NetworkOptions, RunOptions, checked_seed, variant_option
 from attncli.processes.launch import launch
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class CheckpointOptions:
     def to_load(self, seed: int) -> "LoadOptions":
         from attncli.models.loading.load_options import LoadOptions
 
-        return LoadOptions(**asdict(self), seed=seed)
+        return LoadOptions(**asdict(self), seed=checked_seed(seed))
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class ModelOptions(CheckpointOptions):
 
         self.refuse_two_ways_to_place()
         said = asdict(self) | {"device": self.own_device()}
-        return LoadOptions(**said, seed=seed)
+        return LoadOptions(**said, seed=checked_seed(seed))
 
     def refuse_two_ways_to_place(self) -> None:
         """One device, several, or a part on each process's own."""
@@ -229,7 +229,7 @@ class InputOptions:
             self.random_tokens,
             1 if self.samples is None else self.samples,
             tokens,
-            seed,
+            checked_seed(seed),
         )
         refuse_two_kinds(wanted)
         return wanted

@@ -21,6 +21,10 @@ def matrices_by_name(value: Any) -> Any:
     """Matrices of numpy, scipy, torch or pandas, alone or among texts, each as a name that carries it."""
     if isinstance(value, str | os.PathLike):
         return value
+    if getattr(value, "is_nested", False):
+        raise UsageError(
+            "`pattern` is a nested tensor, which is no matrix: give each matrix apart."
+        )
     alone = hasattr(value, "shape") and len(value.shape) != 1
     several = [value] if alone else list(value) if isinstance(value, Iterable) else []
     if any(isinstance(each, list | tuple) for each in several):

@@ -201,6 +201,12 @@ class RunOptions:
         return list(range(first, first + count))
 
 
+def checked_seed(seed: int) -> int:
+    if not 0 <= seed <= LARGEST_SEED:
+        raise UsageError(f"`seed` must be from 0 to {LARGEST_SEED}, not {seed}.")
+    return seed
+
+
 @dataclass(frozen=True)
 class OutputOptions:
     """Where the report goes, in which form, and when it fails the build."""

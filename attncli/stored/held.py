@@ -47,6 +47,9 @@ class HeldArrays:
 
 def named_arrays(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
     """One array, or those in mappings and sequences by their places: `attentions.3`; None is left out."""
+    if has_shape(value):
+        yield name or ALONE, value
+        return
     if isinstance(value, Mapping):
         members = [(str(key), each) for key, each in value.items()]
     elif isinstance(value, Sequence) and any(map(holds_arrays, value)):
@@ -60,10 +63,15 @@ def named_arrays(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def holds_arrays(value: Any) -> bool:
-    if hasattr(value, "shape"):
+    if has_shape(value):
         return True
     within = value.values() if isinstance(value, Mapping) else value
     return isinstance(value, Mapping | list | tuple) and any(map(holds_arrays, within))
+
+
+def has_shape(value: Any) -> bool:
+    """By its type: the shape itself may be asked for in vain, as of nested tensors."""
+    return hasattr(type(value), "shape")
 
 
 def as_array(value: Any, name: str) -> NDArray[Any]:
@@ -79,6 +87,12 @@ def as_array(value: Any, name: str) -> NDArray[Any]:
         raise InputError(f"{name} is no array: its rows differ in length.") from None
     if array.dtype.name == "bfloat16":
         return array.astype(np.float32)
+    if (
+        array.dtype.kind == "O"
+        and array.size
+        and all(isinstance(each, int | float) for each in array.flat)
+    ):
+        return array.astype(float)
     if array.dtype.kind == "O":
         raise InputError(f"{name} is no array of numbers: it is or holds {kind_in_words(array)}.")
     if array.dtype.kind not in "fiub":
@@ -96,6 +110,8 @@ def of_torch(value: Any, name: str) -> NDArray[Any]:
     """A tensor of any layout, on any device that holds its numbers."""
     if value.is_meta:
         raise InputError(f"{name} is a meta tensor, which holds no numbers: run the model on a device that does.")  # fmt: skip
+    if getattr(value, "is_nested", False):
+        raise InputError(f"{name} is a nested tensor, of rows that may differ in length: give each apart.")  # fmt: skip
     try:
         whole = value.detach().cpu()
         whole = whole if str(whole.layout) == "torch.strided" else whole.to_dense()

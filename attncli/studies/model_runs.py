@@ -38,7 +38,7 @@ from attncli.surgery.tagged.block_run import BlockRun
 from attncli.watching.capture import eager_everywhere
 from attncli.watching.reruns.chance import same_chance
 from attncli.watching.reruns.disturbed import disturbed
-from attncli.watching.reruns.float64 import in_float64
+from attncli.watching.reruns.float64 import precision_of
 from attncli.watching.stacks.blocks import Stack, watching_states
 from attncli.watching.stacks.token_layout import as_tokens
 
@@ -240,8 +240,7 @@ def attention_code(subject: CollapseSubject) -> AbstractContextManager[None]:
 @contextmanager
 def own_precision(body: nn.Module) -> Iterator[None]:
     """A float64 model stays in float64, whatever its code casts to; what it advises while it runs is not told."""
-    double = next(body.parameters()).dtype == torch.float64
-    with quiet(), in_float64() if double else nullcontext():
+    with quiet(), precision_of(body):
         yield
 
 

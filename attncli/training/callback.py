@@ -11,7 +11,7 @@ from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState,
 from attncli.errors import UsageError
 from attncli.studies.training.probe_runs import Probe
 from attncli.training.decisions import Said
-from attncli.training.monitor import PROBE, Monitor, checked
+from attncli.training.monitor import PROBE, Monitor, as_asked, checked
 
 FOLDER = "attn"
 """In the Trainer's output folder."""
@@ -39,13 +39,19 @@ class AttnCallback(TrainerCallback):
         tokens: int | None = None,
         each_layer: bool = False,
     ) -> None:
-        metrics = [metrics] if isinstance(metrics, str) else list(metrics)
-        checked(every, metrics, stop_if, warn_if, measure, tokens)
-        self.folder, self.tokenizer = folder, tokenizer
-        self.asked: dict[str, Any] = {
-            "every": every, "probe": probe, "metrics": metrics, "stop_if": stop_if, "warn_if": warn_if,
-            "measure": measure, "tokens": tokens, "each_layer": each_layer,
-        }  # fmt: skip
+        asked = as_asked(
+            every=every,
+            metrics=metrics,
+            stop_if=stop_if,
+            warn_if=warn_if,
+            measure=measure,
+            folder=folder,
+            tokens=tokens,
+            each_layer=each_layer,
+        )
+        checked(asked)
+        self.folder, self.tokenizer = asked.pop("folder"), tokenizer
+        self.asked: dict[str, Any] = {**asked, "probe": probe}
         self.trainer: Trainer | None = None
         self.monitor: Monitor | None = None
 

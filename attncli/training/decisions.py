@@ -9,12 +9,12 @@ from attncli.gates import Condition
 from attncli.records import Definition, Report, Verdict
 from attncli.studies.training.head_growth import GROWTH, HEALTH, LEFT, LIMITS
 
-Said = str | Iterable[str]
+Said = str | Iterable[str] | None
+"""One condition or several, as a caller gives them."""
 
 
-def conditions(said: Said) -> tuple[Condition, ...]:
-    """One text or several."""
-    return tuple(gates.parse(text) for text in ([said] if isinstance(said, str) else said))
+def conditions(said: Iterable[str]) -> tuple[Condition, ...]:
+    return tuple(map(gates.parse, said))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """A training loop of one's own, watched: `monitor.step()` after every step of the optimiser."""
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -10,7 +10,9 @@ from typing import Any
 from torch import nn
 
 from attncli.errors import AttnError, InputError, NotFinite, UsageError, first_line
-from attncli.models.loading.unwrapped import unwrapped
+from attncli.models.loading.callers_own.unwrapped import unwrapped
+from attncli.options.shared import separated
+from attncli.options.values import converted, of_python
 from attncli.records import Report
 from attncli.reports.provenance import environment
 from attncli.studies.heads.head_metrics import Metrics, choose, members
@@ -35,6 +37,22 @@ LOG = logging.getLogger("attncli.training")
 ON_PROBE = ("max_logit", "entropy_normalised", "sink", "stable_rank", "log10_residual")
 ON_BATCH = ("max_logit", "entropy_normalised", "entropy_collapse", "sink")
 PROBE, BATCH = "probe", "batch"
+
+KEYWORDS = {
+    each.name: each
+    for each in (
+        of_python("every", int, 50, "Steps between two looks."),
+        of_python("metrics", list[str], [], "Names or groups."),
+        of_python("stop_if", list[str], [], "Conditions that end the training."),
+        of_python("warn_if", list[str], [], "Conditions that are only said."),
+        of_python("measure", str, PROBE, "The probe, or the batch of the step."),
+        of_python("folder", Path | None, None, "Where reports are kept."),
+        of_python("step", int, 0, "Steps that were made before."),
+        of_python("tokens", int | None, None, "The longest probe."),
+        of_python("each_layer", bool, False, "A number for every layer, too."),
+    )
+}
+"""Read as the keywords of questions are."""
 
 
 class Monitor:
@@ -64,8 +82,21 @@ class Monitor:
         tokens: int | None = None,
         each_layer: bool = False,
     ) -> None:
-        self.rules, chosen = checked(every, metrics, stop_if, warn_if, measure, tokens)
-        self.every, self.now, self.each_layer = every, step, each_layer
+        asked = as_asked(
+            every=every,
+            metrics=metrics,
+            stop_if=stop_if,
+            warn_if=warn_if,
+            measure=measure,
+            folder=folder,
+            step=step,
+            tokens=tokens,
+            each_layer=each_layer,
+        )
+        self.rules, chosen = checked(asked)
+        self.every: int = asked["every"]
+        self.now: int = asked["step"]
+        self.each_layer: bool = asked["each_layer"]
         self.stopped = ""
         """What the training should be stopped for, in words; empty while there is nothing."""
         self.report: Report | None = None
@@ -74,13 +105,13 @@ class Monitor:
         self.warned: set[str] = set()
         """Conditions of `warn_if` that held at the latest look."""
         self.trained = unwrapped(model)
-        self.runs = probe_runs(self.trained, probe, tokenizer, chosen, tokens)
+        self.runs = probe_runs(self.trained, probe, tokenizer, chosen, asked["tokens"])
         self.batch = None
-        if measure == BATCH:
+        if asked["measure"] == BATCH:
             self.batch = batch_runs(self.runs, self.is_due)
-        self.history = History(None if folder is None else Path(folder))
+        self.history = History(asked["folder"])
         self.reports = self.prepared(chosen)
-        self.first = self.look() if measure == PROBE and step == 0 else {}
+        self.first = self.look() if self.batch is None and self.now == 0 else {}
         """The numbers before the first step."""
 
     def prepared(self, metrics: Metrics) -> StepReports:
@@ -179,33 +210,28 @@ class Monitor:
         self.close()
 
 
-def checked(
-    every: int,
-    metrics: str | Iterable[str],
-    stop_if: Said,
-    warn_if: Said,
-    measure: str,
-    tokens: int | None,
-) -> tuple[Rules, Metrics]:
+def as_asked(**given: Any) -> dict[str, Any]:
+    """Values of any library as these keywords hold them."""
+    return {name: converted(KEYWORDS[name], value) for name, value in given.items()}
+
+
+def checked(asked: Mapping[str, Any]) -> tuple[Rules, Metrics]:
     """Everything that can be refused before a model is touched."""
-    for name, size in (("every", every), ("tokens", tokens)):
-        if size is not None and size < 1:
-            raise UsageError(f"`{name}` must be at least 1, not {size}.")
+    for name, least in (("every", 1), ("tokens", 1), ("step", 0)):
+        size = asked.get(name)
+        if size is not None and size < least:
+            raise UsageError(f"`{name}` must be at least {least}, not {size}.")
+    measure = asked["measure"]
     if measure not in (PROBE, BATCH):
         raise UsageError(f"`measure` must be '{PROBE}' or '{BATCH}', not {measure!r:.80}.")
-    chosen = choose(names_in(metrics) or (ON_PROBE if measure == PROBE else ON_BATCH))
+    names = separated(asked["metrics"])
+    chosen = choose(names or (ON_PROBE if measure == PROBE else ON_BATCH))
     if measure == BATCH:
         refuse_not_of_maps(chosen)
-    rules = Rules(conditions(stop_if), conditions(warn_if))
+    rules = Rules(conditions(asked["stop_if"]), conditions(asked["warn_if"]))
     others = [name for group in members().values() for name in group]
     rules.refuse_unmeasured(chosen.definitions(), others)
     return rules, chosen
-
-
-def names_in(metrics: str | Iterable[str]) -> Sequence[str]:
-    """`"max_logit,sink"` as well as a list."""
-    said = [metrics] if isinstance(metrics, str) else list(metrics)
-    return [part.strip() for text in said for part in text.split(",") if part.strip()]
 
 
 def described(runs: ProbeRuns, batch: BatchRuns | None) -> dict[str, Any]:

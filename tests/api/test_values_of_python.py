@@ -1,5 +1,7 @@
 """What only Python has: matrices as patterns, numbers as token ids and paths; each the same as its words."""
 
+import math
+import warnings
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -13,6 +15,7 @@ import torch
 
 import attncli as attn
 from attncli.errors import AttnError, UsageError
+from attncli.models.random.random_models import build
 
 LENGTH = 8
 MATRIX = np.roll(np.eye(LENGTH), 1, axis=1) + 0.5 * np.eye(LENGTH)
@@ -176,3 +179,139 @@ def test_a_saved_fit_is_measured_as_it_was_asked_for(name: str, fit: Path) -> No
     """Words that would change nothing are refused, as they might be believed."""
     with pytest.raises(UsageError, match=f"`{name}"):
         attn.approximate(verify=fit, **{name: BESIDE_A_FILE[name]})
+
+
+REFUSED: dict[str, tuple[Callable[[], object], str]] = {
+    "a nested tensor as maps": (lambda: attn.measure(nested()), "is a nested tensor"),
+    "a nested tensor as a pattern": (
+        lambda: attn.approximate(patterns=nested(), length=3),
+        "`pattern` is a nested tensor",
+    ),
+    "weights of maps": (
+        lambda: attn.measure(np.eye(4), metrics="weights"),
+        "told of weights, and these are maps",
+    ),
+    "a file with a NUL": (lambda: attn.measure(np.eye(4)).save("a\0b.json"), "`path` holds a NUL"),
+    "sparse ids": (
+        lambda: attn.inspect_model(TINY, token_ids=torch.tensor([[1, 2]]).to_sparse()),
+        "`token_ids` must be",
+    ),
+    "ids without numbers": (
+        lambda: attn.inspect_model(TINY, token_ids=torch.tensor([[1, 2]], device="meta")),
+        "`token_ids` must be",
+    ),
+    "no ids": (lambda: attn.inspect_model(TINY, token_ids=[]), "`token_ids` is empty"),
+    "no texts": (lambda: attn.inspect_model(TINY, text=[]), "`text` is empty"),
+    "no beginning": (
+        lambda: attn.inspect_model("random:t5?tiny", token_ids=[1, 2]),
+        "names no decoder_start_token_id",
+    ),
+    "a seed below 0": (lambda: attn.paths(TINY, random_tokens=8, sample=1, seed=-1), "`seed` must"),
+    "a seed too large": (lambda: attn.inspect_model(TINY, random_tokens=8, seed=2**64), "`seed` must"),
+    "a seed of weights": (lambda: attn.inspect_model(TINY, weights_only=True, seed=-1), "`seed` must"),
+    "an endless tolerance": (lambda: asked_for(ratio_error=math.inf), "`ratio_error` must"),
+    "a tolerance that is none": (lambda: asked_for(off_support=1e-320), "`off_support` must"),
+    "more than the memory": (lambda: attn.approximate(pattern="previous", length=10**12), "memory"),
+}  # fmt: skip
+TINY = "random:llama?tiny"
+
+
+def nested() -> torch.Tensor:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it is a prototype
+        return torch.nested.nested_tensor([torch.eye(3), torch.eye(2)])
+
+
+def asked_for(**tolerance: float) -> object:
+    return attn.approximate(pattern="previous", length=6, **tolerance)
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_is_one_sentence(case: str) -> None:
+    asked, said = REFUSED[case]
+    with pytest.raises(attn.AttnError) as caught:
+        asked()
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_numbers_are_numbers_whatever_holds_them() -> None:
+    plain = attn.measure(np.eye(4)).rows
+    assert attn.measure(np.eye(4).astype(object)).rows == plain
+    assert attn.measure(memoryview(np.eye(4))).rows == plain
+
+
+def test_random_texts_are_cut_too() -> None:
+    asked = attn.inspect_model(TINY, random_tokens=600, tokens=7, metric="sink")
+    assert [text["tokens"] for text in asked.input["texts"]] == [7]
+
+
+def test_a_callers_own_rules_of_arithmetic_hold_for_the_caller_alone() -> None:
+    """Weights that vanish are meant to."""
+    with np.errstate(all="raise"):
+        found = attn.approximate(pattern="random:k=2", length=12)
+        with pytest.raises(FloatingPointError):
+            np.exp(np.float64(-1e4))
+    assert found.rows == attn.approximate(pattern="random:k=2", length=12).rows
+
+
+def test_a_tokenizer_is_left_as_it_was_set() -> None:
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    inner = Tokenizer(models.WordLevel({"[UNK]": 0, "a": 1, "b": 2}, "[UNK]"))
+    inner.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner, unk_token="[UNK]")
+    tokenizer.backend_tokenizer.enable_truncation(3)
+    tokenizer.backend_tokenizer.enable_padding(length=5)
+    before = tokenizer.backend_tokenizer.truncation, tokenizer.backend_tokenizer.padding
+    model = build("llama", {"tiny": 1}, 0)
+    found = attn.inspect_model(model, tokenizer=tokenizer, text="a b a b a", metric="sink")
+    assert [text["tokens"] for text in found.input["texts"]] == [5]
+    assert (tokenizer.backend_tokenizer.truncation, tokenizer.backend_tokenizer.padding) == before
+
+
+class Lazy(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.widths = torch.nn.LazyLinear(16)
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.widths(states)
+        return found
+
+
+class WithoutWeights(torch.nn.Module):
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(states @ states.mT, dim=-1) @ states
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (lambda: torch.jit.script(torch.nn.Linear(8, 8)), "is TorchScript"),
+        (Lazy, r"widths\.weight of this Lazy has no size yet"),
+        (lambda: torch.nn.Linear(8, 8, device="meta"), "meta device"),
+    ],
+)
+@pytest.mark.parametrize("question", ["inspect_model", "Monitor"])
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
+def test_modules_that_cannot_be_watched_are_told_before_anything_is_changed(
+    question: str, made: Callable[[], torch.nn.Module], said: str
+) -> None:
+    model, given = made(), torch.randn(1, 5, 8)
+    asked: dict[str, Callable[[], object]] = {
+        "inspect_model": lambda: attn.inspect_model(model, inputs=given),
+        "Monitor": lambda: attn.Monitor(model, probe={"input": given}),
+    }
+    with pytest.raises(attn.AttnError, match=said):
+        asked[question]()
+    assert model.training
+
+
+def test_a_module_without_weights_is_measured() -> None:
+    states = torch.randn(1, 9, 8, generator=torch.Generator().manual_seed(0))
+    found = attn.inspect_model(WithoutWeights(), inputs=states, metric="sink")
+    wanted = torch.softmax(states @ states.mT, dim=-1)[0, :, 0].mean()
+    (value,) = (row.value for row in found.rows if row.metric == "sink")
+    assert value == pytest.approx(float(wanted), abs=1e-6)

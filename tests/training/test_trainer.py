@@ -206,7 +206,7 @@ def test_what_is_wrong_is_said_before_the_training() -> None:
             AttnCallback(**wrong)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="texts need a tokenizer"):
         attn.Monitor(llama(), probe=["a text"])
-    with pytest.raises(UsageError, match="`probe` holds no texts"):
+    with pytest.raises(UsageError, match="`probe` must be texts, token ids"):
         attn.Monitor(llama(), probe=[])
     with pytest.raises(UsageError, match="`model` must be a module in training, not 'gpt2'"):
         attn.Monitor("gpt2")  # type: ignore[arg-type]

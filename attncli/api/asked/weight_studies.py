@@ -9,7 +9,7 @@ from attncli.errors import UsageError, it_or_them, said_of
 from attncli.models.sources import Source
 from attncli.options.head_options import HEAD, HeadOptions, numbers
 from attncli.options.model_options import CheckpointOptions
-from attncli.options.shared import separated
+from attncli.options.shared import checked_seed, separated
 
 if TYPE_CHECKING:
     from attncli.records import Report
@@ -50,7 +50,7 @@ def weights_study(
         numbers("layers", heads.layers) or None,
         numbers("heads", heads.heads) or None,
         how=files.to_fetch(),
-        seed=seed,
+        seed=checked_seed(seed),
     )
 
 

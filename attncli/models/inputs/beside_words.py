@@ -1,6 +1,5 @@
 """What a model's forward needs beside a text's ids, made by the rules of random inputs; and whether it reads ids at all."""
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +9,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from attncli.errors import UsageError, parameters
+from attncli.models.forward_names import forward_of
 from attncli.models.random.dummy_inputs import example_inputs, made, runs, wanted
 from attncli.watching.proof import floats
 from attncli.watching.reruns.float64 import precision_of
@@ -46,7 +46,7 @@ class Company:
 
 def company(body: PreTrainedModel) -> Company:
     """Of ids: what the forward reads with them, seen on a short input; refused where it reads none, or several a token."""
-    taken = inspect.signature(body.forward).parameters
+    taken = forward_of(body).parameters
     any_name = any(each.kind is each.VAR_KEYWORD for each in taken.values())
     decoder = any_name or "decoder_input_ids" in taken
     names = wanted(body)

@@ -22,18 +22,23 @@ def shifted(model: PreTrainedModel, ids: Tensor) -> Tensor:
         elif of_file is not None:
             arguments = (config.pad_token_id, start)
             moved = of_file(ids, *arguments[: len(inspect.signature(of_file).parameters) - 1])
-    except TypeError:  # of a padding or a beginning that is None
-        raise InputError(
-            f"the config of {type(model).__name__} names no decoder_start_token_id."
-        ) from None
-    except (ValueError, AttributeError) as error:
+    except (TypeError, ValueError, AttributeError) as error:
+        if start is None or isinstance(error, TypeError):  # of a padding that is None
+            raise no_start(model) from None
         raise InputError(
             f"{type(model).__name__} cannot shift a text for its decoder: {error}."
         ) from None
     if moved is not None:
         return moved
     if start is None:
-        raise InputError(f"the config of {type(model).__name__} names no decoder_start_token_id.")
+        raise no_start(model)
     by_hand = ids.roll(1, dims=1)
     by_hand[:, 0] = start
     return by_hand
+
+
+def no_start(model: PreTrainedModel) -> InputError:
+    return InputError(
+        f"the config of {type(model).__name__} names no decoder_start_token_id, with which its decoder would begin: set it (T5's is "
+        "its pad_token_id), or give `random_tokens`."
+    )

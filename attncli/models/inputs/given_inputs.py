@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from attncli.errors import InputError, UsageError, with_article
+from attncli.models.forward_names import forward_of
 from attncli.models.inputs.single_texts import single_texts
 from attncli.watching import Site, Strip, streaming
 from attncli.watching.own_failures import first_run
@@ -81,7 +82,7 @@ def keywords(module: nn.Module, text: Any) -> dict[str, Any]:
     if wrong is not None or not any(isinstance(each, Tensor) for each in (*args, *named.values())):
         raise UsageError(f"`inputs` holds {with_article(type(text if wrong is None else wrong).__name__)}: give {WRITE}.")  # fmt: skip
     try:
-        bound = inspect.signature(module.forward).bind(*args, **named)
+        bound = forward_of(module).bind(*args, **named)
     except TypeError as error:
         raise UsageError(
             f"`inputs` do not fit the forward of {type(module).__name__}: {error}."

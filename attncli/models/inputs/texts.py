@@ -246,7 +246,8 @@ def random_inputs(
     """Random tokens, images or sounds, whatever the model reads; each sample from its own seed."""
     model = checkpoint.model
     most = longest(model)
-    length = length or options.tokens or min(DEFAULT_LENGTH, most or DEFAULT_LENGTH)
+    asked = [each for each in (length, options.tokens) if each is not None]
+    length = min(asked or [DEFAULT_LENGTH, most or DEFAULT_LENGTH])
     refuse_too_long(model, "`random_tokens`", length)
     main = model.main_input_name
     kind = "random tokens" if main == WORDS else f"random {main}"

@@ -1,6 +1,7 @@
 """From text to token ids, with the special tokens of the checkpoint's own tokenizer."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -87,12 +88,13 @@ class SeveralFiles:
         return cls(found)
 
     def encode(self, text: str, limit: int | None) -> Encoded:
-        found = self.tokenizer(
-            text,
-            truncation=limit is not None,
-            max_length=limit,
-            return_special_tokens_mask=True,
-        )
+        with as_set(getattr(self.tokenizer, "backend_tokenizer", None)):
+            found = self.tokenizer(
+                text,
+                truncation=limit is not None,
+                max_length=limit,
+                return_special_tokens_mask=True,
+            )
         ids = found["input_ids"]
         unknown = sum(each == self.tokenizer.unk_token_id for each in ids)
         return Encoded(ids, self.words(ids), unknown, sum(found["special_tokens_mask"]))
@@ -101,6 +103,20 @@ class SeveralFiles:
         pieces = [str(self.tokenizer.convert_ids_to_tokens(each)) for each in ids]
         inner = getattr(self.tokenizer, "backend_tokenizer", None)
         return plain_texts(pieces) if inner is None else texts(inner, ids, pieces)
+
+
+@contextmanager
+def as_set(inner: Any) -> Iterator[None]:
+    """A fast tokenizer cuts and pads as it was last asked to; its owner finds it as it was."""
+    if inner is None:
+        yield
+        return
+    cut, padded = inner.truncation, inner.padding
+    try:
+        yield
+    finally:
+        inner.enable_truncation(**cut) if cut else inner.no_truncation()
+        inner.enable_padding(**padded) if padded else inner.no_padding()
 
 
 def refuse_no_tokenizer(given: Any) -> None:

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-from torch import nn
 from transformers import PreTrainedModel
 
-from attncli.errors import InputError, UsageError
+from attncli.errors import UsageError
 from attncli.models.casting import in_dtype
 from attncli.models.files.folders import read_config
 from attncli.models.files.local_folder import Fetching, local_folder, revision_of
@@ -17,13 +16,14 @@ from attncli.models.files.weight_files import unread_shards
 from attncli.models.files.whole_weights import Weights, read_weights, state_sha256
 from attncli.models.loading.architectures import Architecture, architecture_of
 from attncli.models.loading.body import body_of
+from attncli.models.loading.callers_own.live import LiveModel
+from attncli.models.loading.callers_own.resting import at_rest
 from attncli.models.loading.filling import (
     fill,
     refuse_other_numbers,
     refuse_oversize,
     usable_names,
 )
-from attncli.models.loading.live import LiveModel
 from attncli.models.loading.load_options import LoadOptions
 from attncli.models.loading.placing import placement, refuse_no_device
 from attncli.models.loading.precision import (
@@ -47,12 +47,6 @@ from attncli.models.loading.surroundings import alone
 from attncli.models.quiet import quiet
 from attncli.models.sources import Source, parse
 from attncli.processes.launch import launch
-from attncli.watching.stacks.held_modules import HeldModule
-
-KEPT = ("use_cache", "output_attentions", "output_hidden_states")
-"""What configs may ask a forward pass to keep for its caller."""
-ANGLES = "inv_freq"
-"""How transformers calls the buffers of rotary frequencies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,33 +165,6 @@ def filled(
     judged = judge(loaded, computed)
     prefix = foreign_prefix(weights.dtypes, blank) if judged.missing else None
     return loaded, report(folder, judged, prefix, options.allow_missing)
-
-
-def at_rest(model: PreTrainedModel, device: torch.device | None) -> PreTrainedModel:
-    """Evaluation mode, no gradients, no cache, on its device."""
-    nn.Module.eval(model).requires_grad_(False)
-    for module in model.modules():
-        config = getattr(module, "config", None)
-        for kept in KEPT:
-            if config is not None and getattr(config, kept, False):
-                setattr(config, kept, False)
-    refuse_endless_angles(model)
-    if model.dtype == torch.float64 and not isinstance(model, HeldModule):
-        model.set_experts_implementation("eager")  # the grouped product has no float64 kernel
-    if device is not None and device.type != "cpu":
-        nn.Module.to(model, device)
-    return model
-
-
-def refuse_endless_angles(model: PreTrainedModel) -> None:
-    """Rotary frequencies are computed from the config's numbers, and nobody looks at them."""
-    for name, tensor in model.named_buffers():
-        known = name.endswith(ANGLES) and not tensor.is_meta
-        if known and not bool(torch.isfinite(tensor).all()):
-            raise InputError(
-                f"{type(model).__name__}: the rotary frequencies {name} are not finite: correct the rotary numbers of its "
-                "config (rope_theta, and the factor of rope_parameters or rope_scaling)."
-            )
 
 
 def live_checkpoint(live: LiveModel, options: LoadOptions, device: torch.device) -> Checkpoint:

@@ -4,7 +4,7 @@ import torch
 from transformers import PreTrainedModel
 
 from attncli.models.casting import in_dtype
-from attncli.models.loading.load import at_rest
+from attncli.models.loading.callers_own.resting import at_rest
 from attncli.models.quiet import quiet
 
 

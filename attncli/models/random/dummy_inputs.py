@@ -4,7 +4,6 @@ One item, no padding, no special ids, so that no mask beside the model's own hid
 images or sounds inside a text only the text is given, unless it demands more.
 """
 
-import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from attncli.errors import InputError
+from attncli.models.forward_names import forward_of, named
 from attncli.models.model_classes import configs_of
 from attncli.models.random.makers import Drawing, maker_of
 from attncli.watching.reruns.float64 import precision_of
@@ -106,7 +106,7 @@ def handed_over(model: PreTrainedModel, names: Sequence[str]) -> list[str]:
     """Inputs that stand for the states of other parts, and that a decoder without cross-attention never reads."""
     if getattr(model.config, "add_cross_attention", None) is False:
         return []
-    parameters = inspect.signature(model.forward).parameters
+    parameters = forward_of(model).parameters
     return [name for name in OF_OTHER_PARTS if name in parameters and name not in names]
 
 
@@ -122,25 +122,21 @@ def runs(model: nn.Module, inputs: Mapping[str, Any]) -> bool:
 
 def wanted(model: PreTrainedModel) -> list[str]:
     """Names of the inputs to make, in the order of the signature."""
-    parameters = inspect.signature(model.forward).parameters.values()
-    named = {
-        parameter.name: parameter.default is parameter.empty
-        for parameter in parameters
-        if parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
-    }
+    parameters = named(forward_of(model))
+    names = {name: each.default is each.empty for name, each in parameters.items()}
     main = model.main_input_name
-    given = {name for name, required in named.items() if required} | set(COMPANIONS)
+    given = {name for name, required in names.items() if required} | set(COMPANIONS)
     given |= {main} if isinstance(main, str) else set(main)
     if stands_beside_text(model.config):
         given |= {"input_ids", "pixel_values", "input_features"}
-    given |= {name for main in given & set(BESIDE) & set(named) for name in BESIDE[main]}
+    given |= {name for main in given & set(BESIDE) & set(names) for name in BESIDE[main]}
     given |= BY_TYPE.get(model.config.model_type, set())
-    if not given & set(named):
+    if not given & set(names):
         given.add("input_ids")
-    if "input_ids" in given & set(named) and "inputs_embeds" in named and not embeds(model):
+    if "input_ids" in given & set(names) and "inputs_embeds" in names and not embeds(model):
         given = given - {"input_ids"} | {"inputs_embeds"}
-    passed_on = BY_TYPE.get(model.config.model_type, set()) - set(named)
-    return [*(name for name in named if name in given), *sorted(passed_on)]
+    passed_on = BY_TYPE.get(model.config.model_type, set()) - set(names)
+    return [*(name for name in names if name in given), *sorted(passed_on)]
 
 
 def stands_beside_text(config: PreTrainedConfig) -> bool:

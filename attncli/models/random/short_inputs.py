@@ -6,7 +6,6 @@ window larger than the image is another path through their code, and some rememb
 alone the streams are cut where the blocks take them in.
 """
 
-import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +13,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
+from attncli.models.forward_names import forward_of
 from attncli.models.model_classes import configs_of
 from attncli.models.random.dummy_inputs import example_inputs, runs
 from attncli.watching.capture import eager_everywhere
@@ -36,7 +36,7 @@ def short_inputs(model: PreTrainedModel, tokens: int) -> dict[str, Any]:
     small = example_inputs(model, tokens, small=True)
     if small["pixel_values"].numel() >= usual["pixel_values"].numel():
         return usual
-    if FITTED in inspect.signature(model.forward).parameters:
+    if FITTED in forward_of(model).parameters:
         small[FITTED] = torch.tensor(True)  # inputs are tensors
     return small if runs(model, small) else usual
 

@@ -51,7 +51,7 @@ def in_memory(
 ) -> OpenedWeights:
     """By the config and the names of tensors that a checkpoint of it would have."""
     from attncli.heads.held_tensors import HeldTensors
-    from attncli.models.loading.live import named_as_saved
+    from attncli.models.loading.callers_own.live import named_as_saved
 
     config = config_in_memory(model, name)
     refuse_quantised(Path(name), config.said)

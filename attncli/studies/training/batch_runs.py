@@ -1,6 +1,5 @@
 """The batch of a step: its maps, seen as its own forward pass runs, or in one more pass beside it."""
 
-import inspect
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any
@@ -11,7 +10,8 @@ from torch import Tensor, nn
 from attncli.errors import InputError, NotFinite, UsageError
 from attncli.metrics.attention import nature, on_maps
 from attncli.metrics.attention._totals import Totals, Values
-from attncli.models.loading.resting import resting
+from attncli.models.forward_names import forward_of
+from attncli.models.loading.callers_own.resting import resting
 from attncli.models.loading.surroundings import in_turn
 from attncli.studies.heads.head_metrics import Metrics
 from attncli.studies.heads.passes.head_runs import Observer, Seen, Wanted
@@ -49,7 +49,7 @@ class BatchRuns:
         self.found: list[Seen] = []
         self.failure: Exception | None = None
         model = runs.trained.stepped
-        self.signature = inspect.signature(runs.trained.model.forward)
+        self.signature = forward_of(runs.trained.model)
         self.handles = [
             model.register_forward_pre_hook(self.begin, with_kwargs=True),
             model.register_forward_hook(self.end, always_call=True),

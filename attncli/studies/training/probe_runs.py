@@ -4,7 +4,7 @@ Everything that costs time is done once: texts are tokenized, blocks found and t
 one forward pass.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -14,19 +14,21 @@ from transformers import PreTrainedModel
 
 from attncli.errors import UsageError, counted
 from attncli.models.inputs.beside_words import WORDS, company
+from attncli.models.inputs.given_inputs import in_torch
 from attncli.models.inputs.padding import without_padding
 from attncli.models.inputs.texts import ModelInput, Reading, inputs_of, words
 from attncli.models.inputs.token_ranges import longest
 from attncli.models.inputs.tokenizing import Encoded, shown
 from attncli.models.inputs.wanted_input import WantedInput
 from attncli.models.loading.body import body_of
+from attncli.models.loading.callers_own.resting import resting
+from attncli.models.loading.callers_own.unwrapped import Unwrapped
 from attncli.models.loading.load import Checkpoint
 from attncli.models.loading.precision import dtype_name
-from attncli.models.loading.resting import resting
 from attncli.models.loading.surroundings import in_turn
-from attncli.models.loading.unwrapped import Unwrapped
 from attncli.models.quiet import quiet
 from attncli.models.random.dummy_inputs import example_inputs
+from attncli.options.declared import is_whole
 from attncli.studies.heads.head_metrics import Metrics
 from attncli.studies.heads.model_heads import HeadSubject
 from attncli.studies.heads.passes.head_runs import Seen, Wanted, look
@@ -35,14 +37,24 @@ from attncli.studies.model_runs import own_precision
 from attncli.watching import prove
 from attncli.watching.other_mixers.left_out import refuse_left_out
 from attncli.watching.stacks.blocks import find_stacks
+from attncli.watching.stacks.held_modules import HeldModule
 
 SHORT = 12
 """Tokens of the input on which the capture is proved."""
 LONGEST = 128
 """Tokens of a probe's text, if no other length is asked for: longer ones cost more than they show."""
 
-Probe = str | Sequence[str] | Sequence[Sequence[int]] | Tensor | Mapping[str, Tensor] | None
+Probe = (
+    str
+    | Iterable[str]
+    | Iterable[int]
+    | Iterable[Iterable[int]]
+    | Tensor
+    | Mapping[str, Any]
+    | None
+)
 """What is looked at: texts, token ids, or a model's own keyword arguments; None is the text that ships with attn."""
+PROBES = "texts, token ids, or a mapping of the forward's arguments, tensors among them"
 
 
 @dataclass(frozen=True)
@@ -101,6 +113,8 @@ def proved(
     with resting(trained.model), own_precision(body):
         short = texts[0].kwargs if own is None else example_inputs(body_of(own), SHORT)
         before = list(map(id, body.modules()))
+        if isinstance(body, HeldModule):
+            body.look(short)
         proof = prove(body, short)
         refuse_left_out(proof.left_out)
         follows = own is not None or with_states
@@ -109,7 +123,7 @@ def proved(
         return subject, bool(proof.whole_maps), before != list(map(id, body.modules()))
 
 
-def texts_of(trained: Unwrapped, probe: Probe, tokenizer: Any, tokens: int) -> list[ModelInput]:
+def texts_of(trained: Unwrapped, probe: Any, tokenizer: Any, tokens: int) -> list[ModelInput]:
     """The probe as the model reads it, on its device."""
     model = trained.of_transformers
     if isinstance(probe, Mapping):
@@ -120,39 +134,53 @@ def texts_of(trained: Unwrapped, probe: Probe, tokenizer: Any, tokens: int) -> l
             '{"input_ids": ids}: what the module reads is not known.'
         )
     checkpoint = Checkpoint(model, {}, None, tokenizer=tokenizer)
-    if probe is not None and not isinstance(probe, str) and len(probe) == 0:
-        raise UsageError("`probe` holds no texts: give texts, or token ids as [text, token].")
-    if probe is None or isinstance(probe, str) or is_texts(probe):
-        said = () if probe is None else (probe,) if isinstance(probe, str) else tuple(probe)
-        if said and tokenizer is None:
-            raise UsageError("texts need a tokenizer: give `tokenizer`, or token ids as the probe.")
-        with resting(model):
-            return inputs_of(checkpoint, WantedInput(texts=cast(Any, said), tokens=tokens))
-    lists = probe.tolist() if isinstance(probe, Tensor) else [list(each) for each in probe]
-    if not lists or not all(lists) or not isinstance(lists[0], list):
-        raise UsageError("`probe` holds no texts: give texts, or token ids as [text, token].")
+    texts = texts_in(probe)
+    if texts and tokenizer is None:
+        raise UsageError("texts need a tokenizer: give `tokenizer`, or token ids as the probe.")
     with resting(model):
+        if probe is None or texts:
+            return inputs_of(checkpoint, WantedInput(texts=texts, tokens=tokens))
         reading = Reading(checkpoint, company(checkpoint.body), 0)
     return [
         words(reading, f"probe {n}", "token ids", Encoded(ids[:tokens], shown(ids[:tokens]), 0))
-        for n, ids in enumerate(lists, start=1)
+        for n, ids in enumerate(ids_in(probe), start=1)
     ]
 
 
-def is_texts(probe: Any) -> bool:
-    return not isinstance(probe, Tensor) and all(isinstance(each, str) for each in probe)
+def texts_in(probe: Any) -> tuple[str, ...]:
+    """One text or several; none where it is something else."""
+    several = [probe] if isinstance(probe, str) else probe
+    is_list = isinstance(several, list | tuple)
+    return tuple(several) if is_list and all(isinstance(each, str) for each in several) else ()
 
 
-def given(model: nn.Module, kwargs: Mapping[str, Tensor]) -> ModelInput:
+def ids_in(probe: Any) -> list[list[int]]:
+    """Whole numbers of any library: one text, or a list of such for each."""
+    found = probe.tolist() if hasattr(probe, "tolist") else probe
+    if not isinstance(found, Iterable) or isinstance(found, bytes | str):
+        raise UsageError(f"`probe` must be {PROBES}, not {probe!r:.80}.")
+    every = list(found)
+    rows = [every] if every and all(map(is_whole, every)) else every
+    lists = [list(row) if isinstance(row, Iterable) else [] for row in rows]
+    if not lists or not all(row and all(map(is_whole, row)) for row in lists):
+        raise UsageError(f"`probe` must be {PROBES}, not {probe!r:.80}.")
+    return [[int(each) for each in row] for row in lists]
+
+
+def given(model: nn.Module, kwargs: Mapping[str, Any]) -> ModelInput:
     """Arguments as they are, a batch of one; padding is no text."""
     device = next((each.device for each in model.parameters()), torch.device("cpu"))
-    placed = {name: each.to(device) for name, each in kwargs.items()}
-    several = [name for name, each in placed.items() if each.dim() and len(each) != 1]
+    placed: dict[str, Any] = {name: in_torch(each, device) for name, each in kwargs.items()}
+    tensors = {name: each.to(device) for name, each in placed.items() if isinstance(each, Tensor)}
+    if not tensors:
+        raise UsageError(f"`probe` must be {PROBES}, not {kwargs!r:.80}.")
+    several = [name for name, each in tensors.items() if each.dim() and len(each) != 1]
     if several:
-        raise UsageError(f"`probe` must hold a batch of one, and {several[0]} has {counted(len(placed[several[0]]), 'item')}.")  # fmt: skip
+        raise UsageError(f"`probe` must hold a batch of one, and {several[0]} has {counted(len(tensors[several[0]]), 'item')}.")  # fmt: skip
+    placed |= tensors
     if isinstance(model, PreTrainedModel):
         placed = without_padding(model, placed, "`probe`")
-    main = placed.get(WORDS, next(iter(placed.values())))
+    main = placed.get(WORDS, next(iter(tensors.values())))
     return ModelInput("probe", "arguments", placed, main.shape[1] if main.dim() > 1 else 1)
 
 
@@ -160,14 +188,15 @@ def identity_of(trained: Unwrapped) -> dict[str, Any]:
     """For the report; the weights are not hashed, which would cost more than a look."""
     model = trained.model
     config = getattr(model, "config", None)
+    first = next(model.parameters(), torch.empty(0))
     return {
         "kind": "live",
         "name": getattr(model, "name_or_path", "") or type(model).__name__,
         "model_type": getattr(config, "model_type", None),
         "class": type(model).__name__,
         "parameters": sum(each.numel() for each in model.parameters()),
-        "dtype": dtype_name(next(model.parameters()).dtype),
-        "device": str(next(model.parameters()).device),
+        "dtype": dtype_name(first.dtype),
+        "device": str(first.device),
     }
 
 

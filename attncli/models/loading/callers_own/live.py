@@ -17,9 +17,10 @@ from transformers import PreTrainedModel
 
 from attncli.errors import UsageError, with_article
 from attncli.models.files.whole_weights import state_sha256
+from attncli.models.loading.callers_own.as_it_was import as_it_was
+from attncli.models.loading.callers_own.unwrapped import unwrapped
 from attncli.models.loading.precision import dtype_name
 from attncli.models.loading.surroundings import ordinary_tensors
-from attncli.models.loading.unwrapped import unwrapped
 from attncli.watching.stacks.held_modules import HeldModule, held
 
 
@@ -80,7 +81,7 @@ def live_model(
     """A model of transformers; with `own` any module, where its inputs are given. It may be wrapped as in training."""
     inner = unwrapped(module).model if isinstance(module, nn.Module) else module
     if isinstance(inner, nn.Module):
-        refuse_without_numbers(inner)
+        refuse_parts(inner)
     if isinstance(inner, PreTrainedModel):
         return LiveModel(inner, tokenizer, inputs)
     name = type(inner).__name__
@@ -98,19 +99,13 @@ def live_model(
     return LiveModel(held(inner), None, inputs)
 
 
-def refuse_without_numbers(module: nn.Module) -> None:
-    """Weights that are not here: never made, offloaded, or in parts on several processes."""
+def refuse_parts(module: nn.Module) -> None:
+    """Weights that are in parts on several processes."""
     name = type(module).__name__
     if any(isinstance(each, FSDPModule) for each in module.modules()):
         raise UsageError(
             f"the weights of this {name} lie in parts on several processes (FSDP): save a checkpoint and ask that, or "
             "watch the training with attncli.Monitor."
-        )
-    without = [each for each, tensor in module.named_parameters() if tensor.is_meta]
-    if without:
-        raise UsageError(
-            f"{without[0]} of this {name} is on torch's meta device, where tensors have no numbers: build or load the model "
-            "with its weights in memory, or give the folder of a checkpoint."
         )
 
 
@@ -125,29 +120,11 @@ def left_as_it_was(model: nn.Module) -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(torch.random.fork_rng(cuda_devices(model)))
         stack.enter_context(ordinary_tensors(model))
+        stack.enter_context(as_it_was(model))
         for tensor in tensors_of(model):
             stack.callback(put_back, tensor, tensor.data, tensor.grad, tensor.requires_grad)
             tensor.grad = None  # a gradient must have the type of its tensor at every moment
-        stack.enter_context(modules_as_they_were(model))
-        for module in model.modules():
-            config = getattr(module, "config", None)
-            if config is not None:
-                stack.callback(restore, config, dict(vars(config)))
         yield
-
-
-@contextmanager
-def modules_as_they_were(model: nn.Module) -> Iterator[None]:
-    """Attributes, mode and parts of every module: some take other parts where a text is short (BigBird), or note how long
-    the longest was."""
-    before = [(module, dict(vars(module)), dict(module._modules)) for module in model.modules()]
-    try:
-        yield
-    finally:
-        for module, attributes, parts in before:
-            restore(module, attributes)
-            module._modules.clear()
-            module._modules.update(parts)
 
 
 def put_back(
@@ -156,12 +133,6 @@ def put_back(
     tensor.data = data
     tensor.requires_grad_(asks)
     tensor.grad = grad
-
-
-def restore(config: Any, attributes: dict[str, Any]) -> None:
-    """Own attributes as they were, none more and none less."""
-    vars(config).clear()
-    vars(config).update(attributes)
 
 
 def cuda_devices(model: nn.Module) -> list[int]:

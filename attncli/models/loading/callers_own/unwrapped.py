@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple, cast
 
+import torch
 from torch import nn
 from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
 from torch.nn.parallel import DataParallel, DistributedDataParallel
@@ -9,6 +10,7 @@ from transformers import PreTrainedModel
 
 from attncli.errors import UsageError
 from attncli.models.loading.body import body_of
+from attncli.watching.stacks.held_modules import held
 
 
 class Unwrapped(NamedTuple):
@@ -17,7 +19,8 @@ class Unwrapped(NamedTuple):
     model: nn.Module
     """The model of transformers, or a module of the caller's own."""
     body: nn.Module
-    """What is run to look at it: without its head, but where its parameters lie in parts on several processes."""
+    """What is run to look at it: without its head, or held as a model if it is none of transformers; but whole where its
+    parameters lie in parts on several processes."""
     stepped: nn.Module
     """Whose calls are the training's own: the compiled module where there is one."""
     compiled: bool
@@ -47,12 +50,31 @@ def unwrapped(module: nn.Module) -> Unwrapped:
             inner = adapted(inner)
         else:
             break
+    refuse_without_numbers(inner)
     if stepped is None and getattr(inner, "_compiled_call_impl", None) is not None:
         stepped = inner
-    bare = body_of(inner) if isinstance(inner, PreTrainedModel) else inner
+    bare = body_of(inner) if isinstance(inner, PreTrainedModel) else held(inner)
     parts = any(isinstance(each, FSDPModule) for each in inner.modules())
     body = (inner if root is None else root) if parts else bare
     return Unwrapped(inner, body, inner if stepped is None else stepped, stepped is not None)
+
+
+def refuse_without_numbers(module: nn.Module) -> None:
+    """Weights that are not here, as they were never made or are offloaded; and code that torch alone runs."""
+    name = type(module).__name__
+    if any(isinstance(each, torch.jit.ScriptModule) for each in module.modules()):
+        raise UsageError(
+            f"this {name} is TorchScript, whose code runs outside of Python, where no attention is seen: give the module that it "
+            "was made of."
+        )
+    for each, tensor in module.named_parameters():
+        if isinstance(tensor, nn.UninitializedParameter):
+            raise UsageError(f"{each} of this {name} has no size yet (a lazy module): run the module once before.")  # fmt: skip
+        if tensor.is_meta:
+            raise UsageError(
+                f"{each} of this {name} is on torch's meta device, where tensors have no numbers: build or load the model "
+                "with its weights in memory, or give the folder of a checkpoint."
+            )
 
 
 def adapted(wrapper: Any) -> nn.Module:

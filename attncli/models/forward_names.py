@@ -1,0 +1,36 @@
+"""What a model's forward calls the things that it reads."""
+
+import inspect
+from collections.abc import Callable, Mapping
+
+from torch import nn
+
+ANYTHING = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+
+
+def forward_of(module: nn.Module) -> inspect.Signature:
+    """Of its own forward, or, where that hands on whatever comes (`*args, **kwargs`), of the next one that names it."""
+    own = inspect.signature(module.forward)
+    if named(own):
+        return own
+    return next(filter(named, map(unbound, forwards_above(type(module)))), own)
+
+
+def named(signature: inspect.Signature) -> Mapping[str, inspect.Parameter]:
+    """Parameters that have names."""
+    return {name: each for name, each in signature.parameters.items() if each.kind not in ANYTHING}
+
+
+def forwards_above(kind: type) -> list[Callable[..., object]]:
+    """That of the class and of those that it is made from; what torch says of all modules is no forward."""
+    return [
+        each.__dict__["forward"]
+        for each in kind.__mro__
+        if "forward" in each.__dict__ and each is not nn.Module
+    ]
+
+
+def unbound(function: Callable[..., object]) -> inspect.Signature:
+    """Without `self`."""
+    signature = inspect.signature(function)
+    return signature.replace(parameters=list(signature.parameters.values())[1:])

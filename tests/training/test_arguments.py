@@ -1,0 +1,145 @@
+"""What a monitor is given: values of any library, or one sentence that names the argument."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import PreTrainedModel
+
+import attncli as attn
+from attncli.errors import UsageError
+from attncli.models.random.random_models import build
+
+IDS = [5, 3, 8]
+
+
+@pytest.fixture(scope="module")
+def model() -> PreTrainedModel:
+    return build("llama", {"tiny": 1}, 0)
+
+
+def first(model: PreTrainedModel, **given: Any) -> dict[str, float]:
+    return attn.Monitor(model, metrics="sink", **{"probe": [IDS], **given}).first
+
+
+@pytest.mark.parametrize(
+    "probe",
+    [
+        IDS,
+        tuple(IDS),
+        np.array(IDS),
+        np.array([IDS]),
+        torch.tensor(IDS),
+        torch.tensor([IDS]),
+        (each for each in IDS),
+        {"input_ids": IDS},
+        {"input_ids": np.array([IDS])},
+    ],
+    ids=lambda probe: f"{type(probe).__name__}-{np.ndim(probe) if not isinstance(probe, dict) else 'named'}",
+)  # fmt: skip
+def test_ids_come_in_any_form(model: PreTrainedModel, probe: Any) -> None:
+    assert first(model, probe=probe) == first(model)
+
+
+@pytest.mark.parametrize(
+    "probe",
+    [b"hi", 3, {}, {"input_ids": "abc"}, [], [[]], [1.5, 2], ["a", 3], [True, False], torch.ones(1, 3)],
+    ids=str,
+)  # fmt: skip
+def test_what_is_no_probe_is_named(model: PreTrainedModel, probe: Any) -> None:
+    with pytest.raises(UsageError, match="`probe` must be texts, token ids, or a mapping"):
+        first(model, probe=probe)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("every", "5", "a whole number"),
+        ("every", True, "a whole number"),
+        ("every", 2.5, "a whole number"),
+        ("every", 0, "at least 1"),
+        ("tokens", True, "a whole number"),
+        ("tokens", 0, "at least 1"),
+        ("step", "a", "a whole number"),
+        ("step", -1, "at least 0"),
+        ("metrics", 3, "a list of texts"),
+        ("metrics", ["sink", None], "a list of texts"),
+        ("stop_if", ["sink > 1", 3], "a list of texts"),
+        ("warn_if", b"x", "a list of texts"),
+        ("folder", 3, "a path"),
+        ("measure", 3, "a text"),
+        ("each_layer", 1, "True or False"),
+    ],
+)
+def test_what_is_no_value_of_an_argument_is_named(
+    model: PreTrainedModel, name: str, value: Any, said: str
+) -> None:
+    with pytest.raises(UsageError, match=f"`{name}` must be .*{said}"):
+        attn.Monitor(model, **{"probe": [IDS], name: value})
+    if name != "step":
+        with pytest.raises(UsageError, match=f"`{name}` must be .*{said}"):
+            attn.training.AttnCallback(**{name: value})
+
+
+def test_none_is_the_default_of_any(model: PreTrainedModel) -> None:
+    names = ("every", "stop_if", "warn_if", "measure", "folder", "step", "tokens", "each_layer")
+    assert first(model, **dict.fromkeys(names)) == first(model)
+
+
+def test_conditions_that_can_be_gone_through_once_are_kept(model: PreTrainedModel) -> None:
+    """The callback makes its monitor long after it was made itself."""
+    callback = attn.training.AttnCallback(stop_if=(each for each in ["mean(sink) > 2"]))
+    assert callback.asked["stop_if"] == ["mean(sink) > 2"]
+
+
+class ByHand(torch.nn.Module):
+    """Attention of one's own in a list of blocks."""
+
+    def __init__(self, attend: Callable[..., torch.Tensor]) -> None:
+        super().__init__()
+        self.embedding = torch.nn.Embedding(30, 16)
+        self.blocks = torch.nn.ModuleList(Attending(attend) for _ in range(2))
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        states: torch.Tensor = self.embedding(ids)
+        for block in self.blocks:
+            states = states + block(states)
+        return states
+
+
+class Attending(torch.nn.Module):
+    def __init__(self, attend: Callable[..., torch.Tensor]) -> None:
+        super().__init__()
+        self.attend, self.projection = attend, torch.nn.Linear(16, 48)
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        texts, tokens, _ = states.shape
+        heads = self.projection(states).view(texts, tokens, 3, 2, 8).permute(2, 0, 3, 1, 4)
+        return self.attend(*heads).transpose(1, 2).reshape(texts, tokens, 16)
+
+
+def softmax_by_hand(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    hidden = torch.full((q.shape[-2], q.shape[-2]), -torch.inf).triu(1)
+    return torch.softmax(q @ k.mT / 8**0.5 + hidden, dim=-1) @ v
+
+
+def by_torch(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+@pytest.mark.parametrize("attend", [by_torch, softmax_by_hand])
+def test_a_module_of_ones_own_shows_what_inspect_model_does(attend: Callable[..., Any]) -> None:
+    torch.manual_seed(0)
+    model = ByHand(attend).eval()
+    given = {"ids": torch.arange(9)[None]}
+    monitor = attn.Monitor(model, probe=given, metrics="sink,entropy")
+    asked = attn.inspect_model(model, inputs=given, metric="sink,entropy")
+    assert monitor.report is not None
+    numbers = [
+        {(row.metric, row.layer, row.head): row.value for row in rows if row.layer is not None}
+        for rows in (monitor.report.rows, asked.rows)
+    ]
+    assert len(numbers[1]) == 8
+    assert {key: numbers[0][key] for key in numbers[1]} == numbers[1]

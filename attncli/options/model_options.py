@@ -12,6 +12,7 @@ from attncli.networks.variants import Switches, with_mlp_norm, without_norms
 from attncli.options.completion import complete_source
 from attncli.options.declared import Argument, Option, rows_of_numbers
 from attncli.options.shared import NetworkOptions, RunOptions, checked_seed, variant_option
+from attncli.options.values import INPUT
 from attncli.processes.launch import launch
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from attncli.models.loading.load_options import LoadOptions
 
 model_option = partial(Option, panel="Model")
-input_option = partial(Option, panel="Input")
+input_option = partial(Option, panel=INPUT)
 
 HALF = ("bfloat16", "float16")
 

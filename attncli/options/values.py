@@ -12,6 +12,8 @@ from attncli.errors import UsageError
 from attncli.options.declared import Argument, Option
 from attncli.records import Report
 
+INPUT = "Input"
+"""The heading of help under which stands what a model reads."""
 NAMES_A_FILE = re.compile(r"(?<![\w@])(FILE|FOLDER|DIR|MODEL|PATTERN|SOURCE|A|B)(?!\w)")
 NAMES_A_NUMBER = re.compile(r"(?<![\w:=])(N|ID|R|D|TOKEN|TARGET|FROM)(?!\w)")
 """In the word that help shows for a value, such as `ID,ID,…|@FILE`."""
@@ -41,6 +43,11 @@ def takes_reports(said: Iterable[Any]) -> bool:
     return any(isinstance(one, Argument) and one.takes_reports for one in said)
 
 
+def is_input(said: Iterable[Any]) -> bool:
+    """Whether it is what a model reads: no texts at all do not mean the text of the package."""
+    return any(isinstance(one, Option) and one.panel == INPUT for one in said)
+
+
 def words_of(said: Iterable[Any]) -> Callable[[Any], Any] | None:
     """What makes texts of values that only Python has."""
     return next((one.in_words for one in said if isinstance(one, Option)), None)
@@ -68,7 +75,7 @@ def converted(parameter: inspect.Parameter, value: Any) -> Any:
     empty = isinstance(value, tuple) and not value
     if has_default and (value is None or (empty and parameter.default is None)):
         return [] if parameter.default == [] else parameter.default
-    if isinstance(value, list) and not value:
+    if isinstance(value, list) and not value and is_input(said):
         raise UsageError(f"`{parameter.name}` is empty: give at least one, or leave it out.")
     given, in_texts = value, words_of(said)
     if in_texts and (hasattr(type(value), "shape") or not isinstance(value, bytes | Mapping)):

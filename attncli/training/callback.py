@@ -39,16 +39,7 @@ class AttnCallback(TrainerCallback):
         tokens: int | None = None,
         each_layer: bool = False,
     ) -> None:
-        asked = as_asked(
-            every=every,
-            metrics=metrics,
-            stop_if=stop_if,
-            warn_if=warn_if,
-            measure=measure,
-            folder=folder,
-            tokens=tokens,
-            each_layer=each_layer,
-        )
+        asked = as_asked(locals())
         checked(asked)
         self.folder, self.tokenizer = asked.pop("folder"), tokenizer
         self.asked: dict[str, Any] = {**asked, "probe": probe}

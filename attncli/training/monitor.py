@@ -82,17 +82,7 @@ class Monitor:
         tokens: int | None = None,
         each_layer: bool = False,
     ) -> None:
-        asked = as_asked(
-            every=every,
-            metrics=metrics,
-            stop_if=stop_if,
-            warn_if=warn_if,
-            measure=measure,
-            folder=folder,
-            step=step,
-            tokens=tokens,
-            each_layer=each_layer,
-        )
+        asked = as_asked(locals())
         self.rules, chosen = checked(asked)
         self.every: int = asked["every"]
         self.now: int = asked["step"]
@@ -210,9 +200,13 @@ class Monitor:
         self.close()
 
 
-def as_asked(**given: Any) -> dict[str, Any]:
-    """Values of any library as these keywords hold them."""
-    return {name: converted(KEYWORDS[name], value) for name, value in given.items()}
+def as_asked(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of a call that are keywords, as these hold values of any library."""
+    return {
+        name: converted(each, arguments[name])
+        for name, each in KEYWORDS.items()
+        if name in arguments
+    }
 
 
 def checked(asked: Mapping[str, Any]) -> tuple[Rules, Metrics]:

@@ -5,11 +5,11 @@ Nothing here prints, and every error is one of `attncli.errors`. A command is a 
 
 keywords       declared options as Python has them: the types in a signature
 keyword_help   a line of help for each
-answers        a report with what one does next: check, save, to_pandas, pictures in notebooks
 progress       a bar on a terminal
-question       declares a question once, for Python and for the command line
 rehearsal      where checking ends and the work begins
 opened         what is asked about, opened: networks, models, maps, patterns
+answers        a report with what one does next: check, save, to_pandas, pictures in notebooks
+question       declares a question once, for Python and for the command line
 asked          from options to a study, one file for each kind of answer
 swept          what `sweep` is made of: which models, their runs, and what decides the numbers of a run
 rank_collapse  the questions, one file each

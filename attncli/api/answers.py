@@ -3,13 +3,14 @@
 import base64
 import dataclasses
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsFloat
 
 from attncli import gates
+from attncli.api.opened.baselines import baseline_of
 from attncli.errors import UsageError
 from attncli.options.shared import LARGEST_FIGURE, SMALLEST_FIGURE
 from attncli.options.values import as_number, operator_index, single
@@ -35,15 +36,28 @@ WIDTH = 120
 class Answer(Report):
     """A report that a function of `attncli` returns, with what one does next."""
 
-    def check(self, *conditions: str) -> "Answer":
-        """The report with these gates decided, as `--fail-if` takes them: `report.check("mean(sink) > 0.5").passed`."""
+    def check(
+        self,
+        *conditions: str,
+        baseline: "str | PathLike[str] | Report | None" = None,
+        fail_on: str | Iterable[str] = (),
+        family_wise: SupportsFloat | None = None,
+    ) -> "Answer":
+        """The report with these gates decided, as `--fail-if` takes them: `report.check("mean(sink) > 0.5").passed`.
+
+        `baseline`: an earlier report, or its file, and `fail_on` how far numbers may have moved from it, as `attn check` has
+        them: `report.check(baseline="main.json", fail_on="sink:2s")`. `family_wise`: how often noise alone may fail any.
+        """
         for text in conditions:
             if not isinstance(text, str):
                 raise UsageError(f"`conditions` must be texts, each by itself, such as 'mean(sink) > 0.5', not {text!r:.80}.")  # fmt: skip
         parsed = [gates.parse(text) for text in dict.fromkeys(conditions)]
-        again = {condition.text for condition in parsed}
+        against, held = baseline_of(baseline, fail_on, family_wise)
+        against.changes()  # a misprint is told before a file that is not there
+        decided = against.verdicts(self, parsed, held or against.read())
+        again = {verdict.condition for verdict in decided}
         before = [verdict for verdict in self.verdicts if verdict.condition not in again]
-        return answer(self.with_verdicts([*before, *gates.decide(self, parsed)]))
+        return answer(self.with_verdicts([*before, *decided]))
 
     @property
     def passed(self) -> bool:

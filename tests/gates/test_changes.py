@@ -1,11 +1,16 @@
 """Changes against a baseline: directions, units, noise, what is missing, and agreement with a slow evaluator."""
 
+import json
 from fractions import Fraction
+from pathlib import Path
+from typing import Any
 
 import pytest
+from commands import attn
 from hypothesis import given
 from hypothesis import strategies as st
 
+import attncli
 from attncli.errors import NoBaseline, UsageError
 from attncli.gates import decide_changes, exit_code, parse_change, worst
 from attncli.records import Report, Row, Verdict
@@ -196,3 +201,38 @@ def test_the_slow_evaluator_is_not_vacuous() -> None:
 )  # fmt: skip
 def test_what_stopped_a_run_is_worse_than_a_failed_gate(codes: tuple[int, ...], code: int) -> None:
     assert worst(codes) == code
+
+
+@pytest.mark.parametrize("at_hand", [True, False])
+def test_python_decides_changes_as_the_command_does(tmp_path: Path, at_hand: bool) -> None:
+    """The earlier report may be a file, or at hand."""
+    sizes = {"layers": 3, "seeds": 3, "variants": "SAN", "tokens": 6, "width": 8, "heads": 2}
+    old = attncli.rank_collapse(**sizes)
+    new = attncli.rank_collapse(**sizes, seed=7, init_scale=1.2)
+    files = [str(report.save(tmp_path / name)) for report, name in ((old, "a.json"), (new, "b.json"))]  # fmt: skip
+    fail_on, fail_if = "log10_residual[layer=-1]:1s", "log10_residual < -1e9"
+    found = new.check(fail_if, baseline=old if at_hand else files[0], fail_on=fail_on, family_wise=0.05)  # fmt: skip
+    told = attn("check", files[1], "--baseline", files[0], "--fail-on", fail_on, "--family-wise", "0.05", "--fail-if", fail_if, "--format", "json")  # fmt: skip
+    theirs = [(each["condition"], each["failed"], each["text"]) for each in json.loads(told.out)["verdicts"]]  # fmt: skip
+    assert [(each.condition, each.failed, each.text) for each in found.verdicts] == theirs
+    assert (found.passed, told.code) == (False, 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"baseline": "old.json"}, "`baseline` and `fail_on` go together"),
+        ({"fail_on": "sink:1"}, "`baseline` and `fail_on` go together"),
+        ({"baseline": 3, "fail_on": "sink:1"}, "`baseline` must be a text, not 3"),
+        ({"baseline": "no.json", "fail_on": "sink:1"}, "there is no baseline no.json"),
+        ({"baseline": "no.json", "fail_on": "sink"}, "cannot read the change 'sink'"),
+        ({"baseline": "no.json", "fail_on": "sink:1", "family_wise": 0.1}, "`family_wise` corrects"),
+    ],
+)  # fmt: skip
+def test_what_python_cannot_hold_a_report_against_is_named(
+    given: dict[str, Any], said: str
+) -> None:
+    report = attncli.rank_collapse(layers=1, tokens=3, width=4, heads=1, seeds=1, variants="SAN")
+    with pytest.raises(attncli.AttnError) as caught:
+        report.check(**given)
+    assert said in str(caught.value)

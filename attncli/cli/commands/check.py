@@ -1,14 +1,11 @@
 """`attn check`"""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-from attncli.cli.config.baselines import BaselineOptions
+from attncli.api.opened.baselines import BaselineOptions
 from attncli.cli.typer_options import grouped
 from attncli.options.declared import Argument
 from attncli.options.shared import OutputOptions
-
-if TYPE_CHECKING:
-    pass
 
 EXAMPLES = """
 attn check report.json --fail-if 'log10_residual[transformer, layer=-1] < -3'
@@ -33,16 +30,12 @@ def check(
 
     Needs no model: any --format shows the report again. Without gates, the verdicts in the report stand.
     """
-    from attncli import gates
     from attncli.api.opened import network_sources as sources
     from attncli.cli.writer import prepare, write
 
-    conditions, changes = prepare(output), baseline.changes()
+    conditions = prepare(output)
+    baseline.changes()  # a misprint is told before any file that is not there
     old = baseline.read()
     report = sources.report(source, "check")
-    verdicts = gates.decide(report, conditions)
-    if old is not None:
-        verdicts += gates.decide_changes(
-            report, old, changes, str(baseline.baseline), baseline.family_wise
-        )
+    verdicts = baseline.verdicts(report, conditions, old)
     return write(report.with_verdicts(verdicts) if verdicts else report, output)

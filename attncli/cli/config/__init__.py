@@ -5,7 +5,6 @@ settings       what it and the environment set
 defaults       which of that applies to a run
 foreign_code   what counts on the command line alone
 named_checks   the checks that `attn ci` runs
-baselines      what a report is held against
 check_runs     one of them
 acceptance     its report made the baseline
 option_values  what a command line comes to

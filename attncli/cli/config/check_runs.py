@@ -41,7 +41,7 @@ def result(check: "Check", scratch: Path, accepting: bool = False) -> Result:
 def judged(check: "Check", scratch: Path, accepting: bool) -> Result:
     """Gates and the baseline are read before the work, so that a misprint costs no run; a baseline may be missing."""
     from attncli import gates
-    from attncli.cli.config.baselines import BaselineOptions
+    from attncli.api.opened.baselines import BaselineOptions
     from attncli.reports import read
 
     refuse_itself(check)

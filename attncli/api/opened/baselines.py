@@ -1,16 +1,21 @@
-"""What a report is held against: options of `attn check`, and lines of a check of `attn ci`."""
+"""What a report is held against: options of `attn check`, keywords of `report.check`, lines of a check of `attn ci`."""
 
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from attncli.errors import NoBaseline, UsageError
 from attncli.options.declared import Option
+from attncli.options.groups import group_parameters
+from attncli.options.values import converted
+from attncli.records import Report
 
 if TYPE_CHECKING:
-    from attncli.gates import Change
-    from attncli.records import Report
+    from collections.abc import Iterable
+
+    from attncli.gates import Change, Condition
+    from attncli.records import Verdict
 
 baseline_option = partial(Option, panel="Baseline")
 
@@ -51,19 +56,33 @@ class BaselineOptions:
         require_share(self.family_wise)
         if self.family_wise is not None and not self.fail_on:
             raise UsageError(
-                "--family-wise corrects --fail-on METRIC:LIMITs: give one.", idle=["family_wise"]
+                "`family_wise` corrects limits of `fail_on`: give one, such as 'sink:2s'.",
+                idle=["family_wise"],
             )
         if bool(self.fail_on) != bool(self.baseline):
             raise UsageError(
-                "--baseline OLD.json and --fail-on METRIC:LIMIT go together: give both."
+                "`baseline` and `fail_on` go together: give both, an earlier report and how far a number may be from it, such as "
+                "'sink:2s'."
             )
         changes = [parse_change(text) for text in self.fail_on]
         if self.family_wise is not None and not any(change.unit == "s" for change in changes):
             raise UsageError(
-                "--family-wise corrects limits in spreads, as in 'sink:2s', and no --fail-on has one: leave it out.",
+                "`family_wise` corrects limits in spreads, as in 'sink:2s', and no `fail_on` has one: leave it out.",
                 idle=["family_wise"],
             )
         return changes
+
+    def verdicts(
+        self, report: Report, conditions: "Iterable[Condition]", old: Report | None
+    ) -> "list[Verdict]":
+        """Of conditions on the report alone, and of how far it has moved from an earlier one."""
+        from attncli.gates import decide, decide_changes
+
+        found = decide(report, conditions)
+        if old is None:
+            return found
+        name = str(self.baseline)
+        return found + decide_changes(report, old, self.changes(), name, self.family_wise)
 
     def read(self) -> "Report | None":
         from attncli.reports import read
@@ -72,6 +91,25 @@ class BaselineOptions:
             return None
         if not Path(self.baseline).exists():
             raise NoBaseline(
-                f"there is no baseline {self.baseline}: save a report there with -o, and check again."
+                f"there is no baseline {self.baseline}: save a report there, and check again."
             )
         return read(self.baseline)
+
+
+def baseline_of(
+    baseline: Any, fail_on: Any, family_wise: Any
+) -> "tuple[BaselineOptions, Report | None]":
+    """As Python gives them: the earlier report may be at hand."""
+    held = baseline if isinstance(baseline, Report) else None
+    given = {
+        "baseline": AT_HAND if held is not None else baseline,
+        "fail_on": fail_on,
+        "family_wise": family_wise,
+    }
+    said = {name: converted(KEYWORDS[name], value) for name, value in given.items()}
+    return BaselineOptions(**said), held
+
+
+KEYWORDS = {each.name: each for each in group_parameters(BaselineOptions)}
+AT_HAND = "the earlier report"
+"""How sentences call one that has no file."""

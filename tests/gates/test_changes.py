@@ -208,11 +208,11 @@ def test_python_decides_changes_as_the_command_does(tmp_path: Path, at_hand: boo
     """The earlier report may be a file, or at hand."""
     sizes = {"layers": 3, "seeds": 3, "variants": "SAN", "tokens": 6, "width": 8, "heads": 2}
     old = attncli.rank_collapse(**sizes)
-    new = attncli.rank_collapse(**sizes, seed=7, init_scale=1.2)
+    new = attncli.rank_collapse(**sizes, seed=7, init_scale=3.0)
     files = [str(report.save(tmp_path / name)) for report, name in ((old, "a.json"), (new, "b.json"))]  # fmt: skip
-    fail_on, fail_if = "log10_residual[layer=-1]:1s", "log10_residual < -1e9"
-    found = new.check(fail_if, baseline=old if at_hand else files[0], fail_on=fail_on, family_wise=0.05)  # fmt: skip
-    told = attn("check", files[1], "--baseline", files[0], "--fail-on", fail_on, "--family-wise", "0.05", "--fail-if", fail_if, "--format", "json")  # fmt: skip
+    fail_on, fail_if = "log10_residual[layer=-1]:0.1s", "log10_residual < -1e9"
+    found = new.check(fail_if, baseline=old if at_hand else files[0], fail_on=fail_on, family_wise=0.9)  # fmt: skip
+    told = attn("check", files[1], "--baseline", files[0], "--fail-on", fail_on, "--family-wise", "0.9", "--fail-if", fail_if, "--format", "json")  # fmt: skip
     theirs = [(each["condition"], each["failed"], each["text"]) for each in json.loads(told.out)["verdicts"]]  # fmt: skip
     assert [(each.condition, each.failed, each.text) for each in found.verdicts] == theirs
     assert (found.passed, told.code) == (False, 1)

@@ -158,6 +158,14 @@ def first_line(error: BaseException) -> str:
     return next(filter(None, lines), type(error).__name__)[:LONGEST_REASON].rstrip(".:, ")
 
 
+def unread(error: OSError) -> InputError | None:
+    """What the system says of a file that it was asked for; None where it speaks of none, such as of stdout."""
+    if error.filename is None:
+        return None
+    why = (error.strerror or type(error).__name__).lower()
+    return InputError(f"{str(error.filename)[:LONGEST_NAME]} cannot be read: {why}.")
+
+
 def with_article(name: str) -> str:
     """`a list`, `an int`, as one says the name of a type."""
     return f"{'an' if name.startswith(tuple(VOWELS)) else 'a'} {name}"

@@ -22,7 +22,7 @@ from attncli.api.answers import Answer, answer
 from attncli.api.keyword_help import described
 from attncli.api.keywords import OF_ALL, OF_PYTHON, SOURCE, in_python, second
 from attncli.api.progress import doing_of, progress_asked_for
-from attncli.errors import LimitError, UsageError
+from attncli.errors import LimitError, UsageError, unread
 from attncli.gates import Condition
 from attncli.models.sources import Source
 from attncli.options.groups import flat_parameters, gathered
@@ -139,6 +139,8 @@ def as_a_program() -> Iterator[None]:
             yield
     except MemoryError:
         raise LimitError("out of memory: choose smaller sizes.") from None
+    except OSError as error:
+        raise unread(error) or error from None
 
 
 def take_plural(values: dict[str, Any], plural: str, usual: str) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from attncli.cli.arguments import PARSER_WORDS, for_parser
 from attncli.cli.completing import completed
 from attncli.cli.spelling import as_typed
-from attncli.errors import AttnError, LimitError, UsageError
+from attncli.errors import AttnError, LimitError, UsageError, unread
 from attncli.limits import whole_number
 from attncli.processes.launch import launch
 from attncli.processes.saying import say
@@ -97,7 +97,7 @@ def run(arguments: Sequence[str]) -> int:
         if debug:
             raise
         silence(sys.stdout)
-        refused = refusal("to stdout", error)
+        refused = unread(error) or refusal("to stdout", error)
         return complain(str(refused), refused.exit_code)
     except Exception as error:
         if debug:

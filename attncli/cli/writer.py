@@ -23,6 +23,7 @@ from attncli.writing.whole_files import (
     needs_no_ending,
     refusal,
     require_writable,
+    resolved,
     silence,
     write_whole,
 )
@@ -114,7 +115,7 @@ def require_report_file(options: OutputOptions, path: Path) -> None:
         raise UsageError(f"--output {path} is for the report: draw a figure with --plot {path}.")
     if ending == TENSORS:
         raise UsageError(f"--output {path} is for the report, which is no tensors: end it in {endings_in_words()}.")  # fmt: skip
-    if options.plot is not None and path.resolve() == Path(options.plot).resolve():
+    if options.plot is not None and resolved(path) == resolved(Path(options.plot)):
         raise UsageError(f"--output and --plot both name {path}: give them different files.")
     require_writable(path)
     if options.format is None and ending not in endings() and not needs_no_ending(path):

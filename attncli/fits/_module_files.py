@@ -21,6 +21,7 @@ from attncli.fits._types import FitRequest
 from attncli.limits import whole_number
 from attncli.maths.rounding import Floats
 from attncli.stored.arrays import StoredArrays
+from attncli.stored.json_files import BROKEN_JSON
 
 FORMAT = "attn-fit"
 LIMITS = ("causal", "ratio_error", "off_support", "total_variation", "logit_budget", "dtype")
@@ -109,7 +110,7 @@ def patterns_without_module(path: Path) -> list[str]:
 def listed(path: Path, described: Mapping[str, str], key: str) -> list[str]:
     try:
         return [str(name) for name in json.loads(described[key])]
-    except (KeyError, ValueError, TypeError):
+    except (KeyError, TypeError, *BROKEN_JSON):
         raise InputError(f"{path} has no '{key}' in its metadata: write it again.") from None
 
 
@@ -120,7 +121,7 @@ def stored_request(path: Path, described: Mapping[str, str], w_q: Floats) -> Fit
         if type(limits.get("causal", False)) is not bool:
             raise TypeError("whether keys are masked is said by true or false alone")
         return FitRequest(d=w_q.shape[1], **limits)
-    except (KeyError, ValueError, TypeError, IndexError, UsageError):
+    except (KeyError, TypeError, IndexError, UsageError, *BROKEN_JSON):
         raise InputError(
             f"{path} has no readable request in its metadata: write it again."
         ) from None

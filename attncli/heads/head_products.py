@@ -43,10 +43,11 @@ def head_products(
         normalised = config.family.qk_norm or query_norm(tensors, place) is not None
         for head in heads:
             key_head = head * config.key_heads // config.heads
-            qk = None if normalised else compared(tensors, config, place, head, key_head, gain)
-            value, _ = projection(tensors, config, place, "value", key_head)
-            output = output_projection(tensors, config, place, head)
-            ov = Factored(gain * value, output.T)
+            with np.errstate(over="ignore"):  # what leaves float range is refused by name
+                qk = None if normalised else compared(tensors, config, place, head, key_head, gain)
+                value, _ = projection(tensors, config, place, "value", key_head)
+                output = output_projection(tensors, config, place, head)
+                ov = Factored(gain * value, output.T)
             for product in filter(None, (qk, ov)):
                 refuse_extreme(f"{tensors.folder}: head {layer}.{head}", product)
             yield HeadProducts(layer, head, qk, ov)

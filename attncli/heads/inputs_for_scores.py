@@ -6,6 +6,7 @@ import numpy as np
 
 from attncli.errors import InputError
 from attncli.heads.head import Head
+from attncli.heads.head_products import EXTREME
 from attncli.heads.head_projections import Array
 from attncli.maths.rotary import turned, turned_back
 from attncli.maths.rounding import Floats, rounded
@@ -52,11 +53,15 @@ def balanced_inputs(head: Head, wanted: Array, pseudo: Inverse, dtype: str) -> F
     """The least x with these projections, rounded; queries and keys are scaled against each other so that it is small."""
     d = head.d
     biases = np.concatenate([rounded(part, dtype) for part in (head.b_q, head.b_k)])
-    sizes = [
-        float(np.linalg.norm(wanted[:, part] @ pseudo.matrix[part]))
-        for part in (slice(0, d), slice(d, None))
-    ]
-    balance = np.sqrt(sizes[1] / sizes[0])
+    parts = [wanted[:, part] @ pseudo.matrix[part] for part in (slice(0, d), slice(d, None))]
+    largest = [float(np.abs(part).max(initial=0.0)) for part in parts]
+    if not all(size == 0.0 or 1.0 / EXTREME < size < EXTREME for size in largest):
+        raise InputError(
+            f"head {head.described['layer']}.{head.described['head']}: the inputs for wanted queries and keys leave float range, as "
+            "its weights are too large or too small."
+        )
+    sizes = [float(np.linalg.norm(part)) for part in parts]
+    balance = np.sqrt(sizes[1] / sizes[0]) if all(sizes) else 1.0
     factors = np.repeat([balance, 1.0 / balance], d)
     return rounded((wanted * factors - biases) @ pseudo.matrix, dtype)
 

@@ -5,7 +5,6 @@ What a file claims is checked against what a pattern may be before a number is r
 
 import math
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -13,10 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import bsr_array, coo_array, csc_array, csr_array, dia_array, vstack
 
-from attncli.errors import InputError, counted
+from attncli.errors import InputError, counted, few
 from attncli.patterns._checks import affordable_file, from_dense, without_duplicates
 from attncli.stored.numpy_files import Claim, array_of, holds_numbers, numbers, read_claim
 
+PLACES = {"shape", "row", "col", "indices", "indptr", "offsets"}
+"""Parts of a sparse matrix that say where its weights stand."""
+FAR = 2**31
+"""Beyond any place of a pattern."""
 ROWS_AT_ONCE = 2**22
 """Numbers of a dense matrix that are looked at together."""
 
@@ -34,7 +37,7 @@ def read_npz(path: Path) -> csr_array:
             return sparse_parts(path, archive, names)
         if len(names) != 1:
             raise InputError(
-                f"{path} holds {counted(len(names), 'array')} ({', '.join(names[:4])} …): save one pattern alone."
+                f"{path} holds {counted(len(names), 'array')}{f' ({few(names)})' if names else ''}: save one pattern alone."
             )
         with archive.open(archive.namelist()[0]) as stream:
             return dense_rows(path, stream)
@@ -76,9 +79,12 @@ def sparse_parts(path: Path, archive: zipfile.ZipFile, names: list[str]) -> csr_
     held = {name: member(path, archive, stored) for name, stored in members}
     kind = held["format"].item()
     kind = kind.decode() if isinstance(kind, bytes) else str(kind)
+    refuse_odd_places(path, held)
     rows, columns = (int(size) for size in held["shape"])
     shape = (rows, columns)
     affordable_file(path, max(shape))
+    if "offsets" in held and (np.abs(held["offsets"].astype(float)) >= max(shape)).any():
+        raise InputError(f"{path} has a diagonal that lies outside its {rows} × {columns} matrix.")
     if kind == "coo":
         return without_duplicates(
             path, coo_array((held["data"], (held["row"], held["col"])), shape)
@@ -93,6 +99,23 @@ def sparse_parts(path: Path, archive: zipfile.ZipFile, names: list[str]) -> csr_
     made = makers[kind]((held["data"], held["indices"], held["indptr"]), shape)
     made.check_format(full_check=True)
     return without_duplicates(path, coo_array(made))
+
+
+def refuse_odd_places(path: Path, held: dict[str, NDArray[Any]]) -> None:
+    """Places are whole numbers; what a cast would cut off or wrap around is never read."""
+    for name in PLACES & held.keys():
+        if held[name].dtype.kind not in "iu":
+            raise InputError(f"{path}: {name} holds {held[name].dtype} values, and places are whole numbers.")  # fmt: skip
+        if (
+            held[name].size
+            and not -FAR < held[name].astype(float).min() <= held[name].astype(float).max() < FAR
+        ):
+            raise InputError(f"{path}: {name} holds a number that is no place of a matrix.")
+    for name in ("shape", "data"):
+        if name not in held:
+            raise InputError(f"{path} has no '{name}', which scipy.sparse.save_npz writes: save it again.")  # fmt: skip
+    if held["shape"].shape != (2,):
+        raise InputError(f"{path}: its shape has {held['shape'].size} numbers: a pattern is [query, key].")  # fmt: skip
 
 
 def member(path: Path, archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
@@ -123,9 +146,17 @@ def read_mtx(path: Path) -> csr_array:
     return without_duplicates(path, mirrored(entries, sizes[:2], symmetry))
 
 
+def plain_number(word: str) -> float:
+    """As files write one; Python itself reads 1_0 and other scripts' digits too."""
+    if "_" in word or not word.isascii():
+        raise ValueError(f"'{word[:20]}' is no number")
+    return float(word)
+
+
 FIELDS = ("real", "double", "integer", "unsigned-integer", "pattern")
 SYMMETRIES = ("general", "symmetric", "skew-symmetric")
 
+Places = NDArray[np.int64]
 Entries = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
 
 
@@ -155,28 +186,41 @@ def coordinates(path: Path, lines: list[str], sizes: tuple[int, ...], with_value
     places = np.array([(int(words[0]), int(words[1])) for words in table], np.int64).reshape(-1, 2)
     if count and (places.min() < 1 or places[:, 0].max() > rows or places[:, 1].max() > columns):
         raise InputError(f"{path} cannot be read as mtx: an entry lies outside the matrix.")
-    values = [float(words[2]) for words in table] if with_values else [1.0] * count
+    values = [plain_number(words[2]) for words in table] if with_values else [1.0] * count
     return places[:, 0] - 1, places[:, 1] - 1, np.array(values)
 
 
 def columns_of(path: Path, lines: list[str], sizes: tuple[int, ...], symmetry: str) -> Entries:
     """Every value, column by column; of a symmetric matrix those on and below the diagonal, of a skew one below."""
-    places = list(stored_places(sizes[0], sizes[1], symmetry))
-    values = [float(word) for line in lines for word in line.split()]
-    if len(values) != len(places):
+    held, wanted = (
+        sum(len(line.split()) for line in lines),
+        stored_count(sizes[0], sizes[1], symmetry),
+    )
+    if held != wanted:  # before anything is made of what the sizes claim
         raise InputError(
-            f"{path} cannot be read as mtx: it holds {counted(len(values), 'number')} and should {len(places)}."
+            f"{path} cannot be read as mtx: it holds {counted(held, 'number')} and should {wanted}."
         )
-    at = np.array(places, np.int64).reshape(-1, 2)
-    kept = np.array(values) != 0.0
-    return at[kept, 0], at[kept, 1], np.array(values)[kept]
+    words = (word for line in lines for word in line.split())
+    values = np.fromiter(map(plain_number, words), np.float64, held)
+    at = np.flatnonzero(values)
+    rows, columns = stored_places(at, sizes[0], symmetry)
+    return rows, columns, values[at]
 
 
-def stored_places(rows: int, columns: int, symmetry: str) -> Iterator[tuple[int, int]]:
-    for column in range(columns):
-        first = {"general": 0, "symmetric": column}.get(symmetry, column + 1)
-        for row in range(first, rows):
-            yield row, column
+def stored_count(rows: int, columns: int, symmetry: str) -> int:
+    """How many numbers a file of this size and symmetry holds."""
+    of_triangle = {"symmetric": rows * (rows + 1) // 2, "skew-symmetric": rows * (rows - 1) // 2}
+    return of_triangle.get(symmetry, rows * columns)
+
+
+def stored_places(at: Places, rows: int, symmetry: str) -> tuple[Places, Places]:
+    """Row and column of the numbers at these places of the file."""
+    if symmetry == "general":
+        return at % rows, at // rows
+    first = 0 if symmetry == "symmetric" else 1
+    starts = np.cumsum([0, *range(rows - first, 0, -1)])
+    columns = np.searchsorted(starts, at, side="right") - 1
+    return at - starts[columns] + columns + first, columns
 
 
 def mirrored(entries: Entries, shape: tuple[int, ...], symmetry: str) -> coo_array:

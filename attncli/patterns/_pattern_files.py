@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
-from attncli.errors import AttnError, InputError, UsageError, counted
+from attncli.errors import AttnError, InputError, UsageError, counted, first_line
 from attncli.limits import whole_number
-from attncli.patterns._arrays import read_mtx, read_npy, read_npz
+from attncli.patterns._arrays import plain_number, read_mtx, read_npy, read_npz
 from attncli.patterns._checks import (
     affordable_file,
     check_numbers,
@@ -73,10 +73,8 @@ def load(path: Path, head: tuple[int, int] | None) -> csr_array:
     except (AttnError, MemoryError):
         raise
     except Exception as error:  # numpy, scipy and safetensors raise a dozen different types here
-        reason = str(error).strip().splitlines()
-        raise InputError(
-            f"{path} cannot be read as {path.suffix[1:]}: {reason[0] if reason else type(error).__name__}"
-        ) from None
+        why = re.sub(r"<[^>]* at 0x[0-9a-f]+>", "…", first_line(error))
+        raise InputError(f"{path} cannot be read as {path.suffix[1:]}: {why}.") from None
 
 
 def read_csv(path: Path) -> csr_array:
@@ -102,7 +100,7 @@ def read_csv(path: Path) -> csr_array:
 
 def cell_value(path: Path, line: int, column: int, cell: str) -> float:
     try:
-        return float(cell)
+        return plain_number(cell)
     except ValueError:
         raise InputError(
             f"{path} line {line}, column {column}: '{cell.strip()[:40]}' is not a number; "

@@ -61,6 +61,10 @@ def read_header(path: Path) -> Header:
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from None
     try:
+        if not text.startswith(
+            b"{"
+        ):  # a mark of the byte order, which safetensors' own reader refuses, or a list
+            raise ValueError("its header does not begin with {")
         described = json.loads(text, object_pairs_hook=without_repeats)
         metadata = texts(described.pop("__metadata__", None))
         places = {name: placed(path, entry, 8 + length, size) for name, entry in described.items()}
@@ -87,7 +91,7 @@ def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def placed(path: Path, entry: Mapping[str, Any], start: int, size: int) -> TensorPlace:
-    if not {"data_offsets", "shape", "dtype"} <= entry.keys():
+    if not isinstance(entry, Mapping) or not {"data_offsets", "shape", "dtype"} <= entry.keys():
         raise ValueError("a tensor is not described in full")
     first, last = (whole(number) for number in entry["data_offsets"])
     shape = tuple(whole(axis) for axis in entry["shape"])

@@ -100,6 +100,13 @@ def as_array(value: Any, name: str) -> NDArray[Any]:
     return array if array.dtype.name in DTYPES else array.astype(float)
 
 
+def is_in_full(tensor: Any) -> bool:
+    """Whether a tensor of torch is dense and all of its numbers are there, as an expanded one's are not."""
+    dense = str(tensor.layout) == "torch.strided" and not tensor.is_quantized
+    here = dense and tensor.device.type == "cpu"
+    return here and tensor.numel() * tensor.element_size() <= tensor.untyped_storage().nbytes()
+
+
 def refuse_masked(value: Any, name: str) -> None:
     """numpy forgets a mask without a word, and what is behind it would count."""
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):

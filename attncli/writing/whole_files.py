@@ -3,8 +3,10 @@
 import contextlib
 import errno
 import os
+import signal
 import stat
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TextIO
@@ -24,7 +26,7 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
         if is_stream(path):
             write(path)
             return
-        path = path.resolve()  # through a link, to the file it names
+        path = resolved(path)
         with temporary_beside(path) as temporary:
             write(temporary)
             with open(temporary, "rb") as file:
@@ -40,7 +42,7 @@ def require_writable(path: Path) -> None:
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, "it is a folder")
         if not is_stream(path):
-            with temporary_beside(path.resolve()):
+            with temporary_beside(resolved(path)):
                 pass
 
 
@@ -50,8 +52,17 @@ def require_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
 
 
+def resolved(path: Path) -> Path:
+    """Through links, to the file that they name."""
+    try:
+        return path.resolve()
+    except RuntimeError:  # Python's word for links that lead to each other
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path)) from None
+
+
 def is_stream(path: Path) -> bool:
-    return path.exists() and not stat.S_ISREG(path.stat().st_mode)
+    with explained(path):
+        return path.exists() and not stat.S_ISREG(path.stat().st_mode)
 
 
 def needs_no_ending(path: Path) -> bool:
@@ -74,10 +85,32 @@ def temporary_beside(path: Path) -> Iterator[Path]:
         os.umask(mask)
         with contextlib.suppress(FileNotFoundError):
             temporary.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~mask)
-        yield temporary
+        with ended_with(temporary):
+            yield temporary
     finally:
         os.close(handle)
         temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def ended_with(temporary: Path) -> Iterator[None]:
+    """A signal that ends this process, and whose answer is nobody else's, takes the half-written file along."""
+
+    def end(number: int, frame: object) -> None:
+        temporary.unlink(missing_ok=True)
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    mine = threading.current_thread() is threading.main_thread()
+    deadly = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    unanswered = [each for each in deadly if mine and signal.getsignal(each) is signal.SIG_DFL]
+    for each in unanswered:
+        signal.signal(each, end)
+    try:
+        yield
+    finally:
+        for each in unanswered:
+            signal.signal(each, signal.SIG_DFL)
 
 
 def hold(handle: int) -> bool:

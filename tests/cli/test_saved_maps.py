@@ -145,6 +145,24 @@ def test_attention_within_windows_has_no_one_map_to_save(tmp_path: Path) -> None
     assert not file.exists()
 
 
+@pytest.mark.parametrize(
+    ("visible", "said"),
+    [
+        (torch.ones(5, 5).tril(), "row 0 of head 0 in layers.0.attention has 0.8 of its weight on keys"),
+        (torch.full((5, 5), torch.nan), "layers.0.visible holds what is neither 1 nor 0"),
+    ],
+)  # fmt: skip
+def test_a_mask_that_is_not_the_maps_own_is_refused(
+    visible: torch.Tensor, said: str, tmp_path: Path
+) -> None:
+    """Else entropy were told as 1.5 times that of even attention."""
+    path = tmp_path / "maps.safetensors"
+    held = {"layers.0.attention": torch.full((1, 5, 5), 0.2), "layers.0.visible": visible}
+    save_file(held, path)
+    outcome = attn("inspect-model", str(path))
+    assert (outcome.code, outcome.out, said in outcome.err) == (3, "", True), outcome.err
+
+
 def test_two_tensors_of_one_layer_are_refused(tmp_path: Path) -> None:
     file = str(tmp_path / "maps.safetensors")
     maps = torch.full((1, 4, 4), 0.25)

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 from small_checkpoints import change_config, saved
 
+import attncli as attn
 from attncli.errors import AttnError, InputError, LimitError
 from attncli.models.loading.load import load
 from attncli.models.loading.load_options import LoadOptions
@@ -31,6 +32,45 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("whole")
     saved("BertForMaskedLM", folder)
     return folder
+
+
+def test_two_tensors_for_one_weight_are_refused(whole: Path, tmp_path: Path) -> None:
+    """transformers puts both into it, one after the other, and says nothing."""
+    shutil.copytree(whole, tmp_path, dirs_exist_ok=True)
+    held = load_file(tmp_path / WEIGHTS)
+    name = "bert.encoder.layer.0.attention.self.query.weight"
+    for other in (name.removeprefix("bert."), f"model.{name}"):
+        save_file(held | {other: torch.zeros_like(held[name])}, tmp_path / WEIGHTS)
+        with pytest.raises(
+            InputError, match=r"holds both .*, which are one weight of BertForMaskedLM"
+        ):
+            load(str(tmp_path))
+
+
+@pytest.mark.parametrize("mark", [b"\xef\xbb\xbf", b" "])
+def test_headers_begin_as_safetensors_do(whole: Path, tmp_path: Path, mark: bytes) -> None:
+    """With a mark of the byte order before them every reader says the same."""
+    shutil.copytree(whole, tmp_path, dirs_exist_ok=True)
+    raw = (tmp_path / WEIGHTS).read_bytes()
+    size = int.from_bytes(raw[:8], "little") + len(mark)
+    (tmp_path / WEIGHTS).write_bytes(size.to_bytes(8, "little") + mark + raw[8:])
+    for asked in (attn.inspect_model, attn.rank_collapse):
+        with pytest.raises(InputError, match="its header does not begin with"):
+            asked(str(tmp_path))
+    with pytest.raises(InputError, match="its header does not begin with"):
+        attn.inspect_model(str(tmp_path), weights_only=True)
+
+
+@pytest.mark.parametrize("made", [lambda t: t.to_sparse(), lambda t: t.to("meta"), lambda t: t[:1].expand(10**6, -1)])  # fmt: skip
+def test_pickled_tensors_whose_numbers_are_not_there_are_refused(
+    whole: Path, tmp_path: Path, made: Callable[[torch.Tensor], torch.Tensor]
+) -> None:
+    shutil.copy(whole / CONFIG, tmp_path)
+    held = load_file(whole / WEIGHTS)
+    name = "bert.encoder.layer.0.attention.self.query.weight"
+    torch.save(held | {name: made(held[name])}, tmp_path / "pytorch_model.bin")
+    with pytest.raises(InputError, match="is not stored in full"):
+        load(str(tmp_path), LoadOptions(allow_pickle=True))
 
 
 @pytest.fixture(scope="module")

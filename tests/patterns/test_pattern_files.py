@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from scipy.sparse import coo_array, csr_array, save_npz
 
 from attncli.errors import AttnError, InputError, UsageError
 from attncli.patterns import build
+from attncli.patterns._arrays import read_mtx
 
 RNG = np.random.default_rng(0)
 DENSE = np.array([[0.5, 0.5, 0.0], [0.0, 2.0, 0.0], [1.0, 0.0, 3.0]])
@@ -53,6 +55,20 @@ def spoiled(row: int, column: int, value: float) -> np.ndarray:
     return matrix
 
 
+def sparse_parts(path: Path, kind: str, **parts: Any) -> None:
+    """As scipy.sparse.save_npz would write them of the identity, but for some."""
+    data = np.ones((1, 3)) if kind == "dia" else np.ones(3)
+    np.savez(path, **{"format": kind, "shape": [3, 3], "data": data, **parts})
+
+
+@pytest.mark.parametrize("symmetry", ["general", "symmetric", "skew-symmetric"])
+def test_dense_matrix_market_is_read_as_scipy_writes_it(symmetry: str, tmp_path: Path) -> None:
+    drawn = np.random.default_rng(0).random((5, 5))
+    kinds = {"general": drawn, "symmetric": drawn + drawn.T, "skew-symmetric": drawn - drawn.T}
+    mmwrite(tmp_path / "a.mtx", kinds[symmetry], symmetry=symmetry)
+    np.testing.assert_allclose(read_mtx(tmp_path / "a.mtx").toarray(), kinds[symmetry], rtol=1e-14)
+
+
 BAD: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "negative": ("a.npy", lambda p: np.save(p, spoiled(1, 2, -1.0)), "negative at row 1, column 2"),
     "nan": ("a.npy", lambda p: np.save(p, spoiled(0, 1, np.nan)), "not finite at row 0, column 1"),
@@ -78,6 +94,15 @@ BAD: dict[str, tuple[str, Callable[[Path], object], str]] = {
         r"entry \(1, 1\) 2 times",
     ),
     "torn mtx": ("a.mtx", lambda p: p.write_text("%%MatrixMarket matrix coordinate real general\n2 2 3\n1 1 1\n"), "cannot be read"),
+    "sizes that nothing stands behind": ("a.mtx", lambda p: p.write_text("%%MatrixMarket matrix array real general\n14000 14000\n1\n"), "holds 1 number and should 196000000"),
+    "other digits": ("a.csv", lambda p: p.write_text("1_0,1\n1,1\n"), "'1_0' is not a number"),
+    "other digits in mtx": ("a.mtx", lambda p: p.write_text("%%MatrixMarket matrix array real general\n1 1\n١\n"), "is no number"),
+    "a diagonal far away": ("a.npz", lambda p: sparse_parts(p, "dia", offsets=[2**32]), "no place of a matrix"),
+    "a diagonal outside": ("a.npz", lambda p: sparse_parts(p, "dia", offsets=[3]), "outside its 3 × 3"),
+    "places between": ("a.npz", lambda p: sparse_parts(p, "csr", indices=[0.5, 1, 2], indptr=range(4)), "places are whole numbers"),
+    "sizes between": ("a.npz", lambda p: sparse_parts(p, "csr", shape=[3.9, 3.9], indices=range(3), indptr=range(4)), "places are whole numbers"),
+    "a part that lacks": ("a.npz", lambda p: np.savez(p, format="csr", data=np.ones(3)), "has no 'shape'"),
+    "no array": ("a.npz", np.savez, "holds 0 arrays: save"),
     "no tensors": ("a.safetensors", lambda p: p.write_bytes(b"junk"), "cannot be read"),
     "two tensors": ("a.safetensors", lambda p: save_file({"a": DENSE, "b": DENSE}, p), "name a head"),
 }  # fmt: skip

@@ -12,6 +12,7 @@ from commands import attn
 from small_checkpoints import saved
 
 from attncli.carried.paths.path_run import run_along
+from attncli.models.quiet import quiet
 from attncli.studies.paths import path_subject
 from attncli.watching.stacks.blocks import find_stacks
 
@@ -206,6 +207,26 @@ def test_sampled_paths_of_bert_fall_as_published_and_go_on_below_the_floor() -> 
     assert medians[:3] == pytest.approx([0.17, 3e-3, 6e-5], rel=0.25)
     assert medians[11] < 1e-19
     assert all(0.01 < after / before < 0.03 for before, after in itertools.pairwise(medians))
+
+
+@pytest.mark.parametrize("more", [(), ("--steps", "mlp"), ("--by", "steps")])
+def test_a_block_that_puts_nothing_out_is_no_other_wiring(
+    more: tuple[str, ...], tmp_path: Path
+) -> None:
+    """As zero-initialised ones do: the longest paths carry nothing, and all others what they did."""
+    model = saved("GPT2LMHeadModel", tmp_path)
+    with torch.no_grad():
+        for part in (model.transformer.h[1].attn.c_proj, model.transformer.h[1].mlp.c_proj):
+            part.weight.zero_()
+            part.bias.zero_()
+    with quiet():
+        model.save_pretrained(tmp_path)
+    found = rows(str(tmp_path), "--random-tokens", "6", *more)
+    errors = [row["value"] for row in found if row["metric"] == "completeness_error"]
+    assert errors
+    assert max(errors) < 1e-5
+    shares = [row for row in found if row["metric"] == "path_norm_share"]
+    assert 0.0 in [row["value"] for row in shares]
 
 
 def test_counts_come_from_the_config_alone(gpt2: str) -> None:

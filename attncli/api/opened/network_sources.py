@@ -17,6 +17,7 @@ from attncli.models.sources import (
 )
 from attncli.networks.spec import NetworkSpec
 from attncli.options.shared import NetworkOptions, RunOptions
+from attncli.writing.whole_files import resolved
 
 if TYPE_CHECKING:
     from attncli.networks.network_files import FileNetwork
@@ -65,7 +66,7 @@ def named(
     source = parse(text)
     require(source, TAKES[asker], f"`{asker}`", because)
     for output in outputs:
-        if source.is_file and output is not None and output.resolve() == source.path.resolve():
+        if source.is_file and output is not None and resolved(output) == resolved(source.path):
             raise UsageError(f"{output} is what is read: name another file to write to.")
     return source
 

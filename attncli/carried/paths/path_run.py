@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 
 from attncli.carried.exact.split_run import Arrived
 from attncli.carried.paths import path_shapes as shapes  # noqa: F401  (they enter their rules)
@@ -14,9 +15,11 @@ from attncli.carried.paths.path_functions import frozen_modules
 from attncli.carried.paths.path_tensor import PathTensor, begun
 from attncli.carried.paths.streams import AlongPaths, ByLength, Streams
 from attncli.errors import InputError, first_line
+from attncli.models.loading.body import body_of
+from attncli.models.loading.twins import random_twin
 from attncli.watching.capture import eager_everywhere, in_place_of_eager
 from attncli.watching.own_failures import FAILURES, out_of_memory
-from attncli.watching.stacks.blocks import Stack
+from attncli.watching.stacks.blocks import Stack, find_stacks
 from attncli.watching.stacks.stream_places import given, replaced, taken
 from attncli.watching.wrapping import around_forwards
 
@@ -44,23 +47,38 @@ def run_by_length(
 ) -> tuple[FoundPaths, Any]:
     """One forward pass of the stack; with `go_on`, the rest of the model too, whose output comes second."""
     steps = sum(call.attention for call in stack.calls) if count_attention else len(stack.calls)
-    streams = ByLength(attentions=steps) if count_attention else ByLength(mlps=steps)
+
+    def streams() -> ByLength:
+        return ByLength(attentions=steps) if count_attention else ByLength(mlps=steps)
+
     with torch.no_grad(), frozen_code(model):
-        found, output = passed(model, PathPassage(stack, streams, go_on), inputs)
-    check_steps(found, stack, steps, count_attention)
+        found, output = passed(model, PathPassage(stack, streams(), go_on), inputs)
+
+    def longest_of_a_twin() -> Tensor:
+        return on_a_twin(model, stack, inputs, streams()).terms[-1]
+
+    check_steps(found, stack, steps, count_attention, longest_of_a_twin)
     return found, output
 
 
 def run_by_both_lengths(model: nn.Module, stack: Stack, inputs: Mapping[str, Any]) -> FoundPaths:
     """With terms [attentions, MLPs, token, feature] for how many of each a path went through."""
     attentions = sum(call.attention for call in stack.calls)
-    streams = ByLength(attentions, len(stack.calls))
+    steps = (attentions, len(stack.calls))
     with torch.no_grad(), frozen_code(model):
-        found, _ = passed(model, PathPassage(stack, streams), inputs)
-    terms = found.terms.reshape(1 + attentions, 1 + len(stack.calls), *found.output.shape)
-    check_steps(found._replace(terms=terms.sum(dim=1)), stack, attentions, count_attention=True)
-    check_steps(found._replace(terms=terms.sum(dim=0)), stack, len(stack.calls), False)
-    return found._replace(terms=terms)
+        found, _ = passed(model, PathPassage(stack, ByLength(*steps)), inputs)
+
+    def grid(found: FoundPaths) -> Tensor:
+        return found.terms.reshape(1 + attentions, 1 + len(stack.calls), *found.output.shape)
+
+    for counted, other in ((0, 1), (1, 0)):
+
+        def longest_of_a_twin(other: int = other) -> Tensor:
+            return grid(on_a_twin(model, stack, inputs, ByLength(*steps))).sum(dim=other)[-1]
+
+        one_kind = found._replace(terms=grid(found).sum(dim=other))
+        check_steps(one_kind, stack, steps[counted], counted == 0, longest_of_a_twin)
+    return found._replace(terms=grid(found))
 
 
 def run_along(
@@ -103,10 +121,30 @@ def passed(
     return passage.found, output
 
 
-def check_steps(found: FoundPaths, stack: Stack, steps: int, count_attention: bool) -> None:
-    """As many steps were seen as there are blocks to make them, so that no length is another one's."""
+def on_a_twin(
+    model: nn.Module, stack: Stack, inputs: Mapping[str, Any], streams: Streams
+) -> FoundPaths:
+    """The same paths with random weights: what is zero there too is so by the wiring, and not by a weight of zero."""
+    twin = body_of(random_twin(cast(PreTrainedModel, model), seed=0))
+    (own,) = (each for each in find_stacks(twin, inputs) if each.name == stack.name)
+    with torch.no_grad(), frozen_code(twin):
+        found, _ = passed(twin, PathPassage(own, streams), inputs)
+    return found
+
+
+def check_steps(
+    found: FoundPaths,
+    stack: Stack,
+    steps: int,
+    count_attention: bool,
+    longest_of_a_twin: Callable[[], Tensor],
+) -> None:
+    """As many steps were seen as there are blocks to make them, so that no length is another one's.
+
+    The longest paths may carry nothing at all where a block's weights are zero.
+    """
     seen = len(found.heads) if count_attention else steps
-    if seen != steps or not bool(found.terms[-1].any()):
+    if seen != steps or not (bool(found.terms[-1].any()) or bool(longest_of_a_twin().any())):
         raise InputError(
             f"stack {stack.name}: {steps} blocks make {'attention' if count_attention else 'MLP'} steps, but not just "
             "one each: their paths have no length that is understood here."

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from attncli.errors import InputError
+from attncli.errors import InputError, few
 from attncli.stored.headers import TensorPlace, header
 from attncli.stored.json_files import read_json
 
@@ -89,7 +89,7 @@ def files_of(folder: Path, layout: Layout) -> list[Path]:
     missing = [name for name in shards if not (folder / name).is_file()]
     if missing or not shards:
         raise InputError(
-            f"{folder} lacks {', '.join(missing) or 'all shards'}, which {layout.listing} names."
+            f"{folder} lacks {few(missing) or 'all shards'}, which {layout.listing} names."
         )
     return [folder / name for name in shards]
 

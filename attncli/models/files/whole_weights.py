@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 from zipfile import is_zipfile
 
@@ -20,6 +21,7 @@ from attncli.models.files.hashing import FLOATS, Weight, stored, weight_sha256
 from attncli.models.files.weight_files import pickles_to_read, read_headers, weight_files
 from attncli.models.library_errors import understood
 from attncli.stored.headers import WIDTHS
+from attncli.stored.held import is_in_full
 
 STORED_AS = {
     torch.float64: "F64",
@@ -91,9 +93,14 @@ def from_pickles(folder: Path, files: list[Path]) -> Weights:
     """Tensors alone: torch's restricted reader builds no other objects and runs no code."""
     state: dict[str, torch.Tensor] = {}
     for path in files:
-        found = understood(
-            folder, f"{path.name} cannot be read as pickled tensors", partial(unpickled, path)
-        )
+        try:
+            found = understood(
+                folder, f"{path.name} cannot be read as pickled tensors", partial(unpickled, path)
+            )
+        except InputError as error:
+            if isinstance(error.__cause__, UnpicklingError):  # whose own advice is to run the code
+                raise no_tensors(path) from None
+            raise
         refuse_no_tensors(path, found)
         state |= found
     dtypes = {name: type_name(tensor) for name, tensor in state.items()}
@@ -115,9 +122,16 @@ def refuse_no_tensors(path: Path, found: object) -> None:
     if not isinstance(found, Mapping) or not all(
         isinstance(name, str) and isinstance(tensor, torch.Tensor) for name, tensor in found.items()
     ):
-        raise InputError(
-            f"{path} holds more than tensors by name: save the model's state_dict alone."
-        )
+        raise no_tensors(path)
+    for name, tensor in found.items():
+        if not is_in_full(tensor):
+            raise InputError(f"{path}: {name} is not stored in full: save it by .contiguous().")
+
+
+def no_tensors(path: Path) -> InputError:
+    return InputError(
+        f"{path} holds more than tensors by name, which is not read, as it could run any code: save the model's state_dict alone."
+    )
 
 
 def refuse_other_types(folder: Path, dtypes: Mapping[str, str]) -> None:

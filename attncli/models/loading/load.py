@@ -22,6 +22,7 @@ from attncli.models.loading.filling import (
     fill,
     refuse_other_numbers,
     refuse_oversize,
+    refuse_two_for_one,
     usable_names,
 )
 from attncli.models.loading.load_options import LoadOptions
@@ -111,6 +112,7 @@ def folder_checkpoint(folder: Path, options: LoadOptions, device: torch.device) 
     dtype = wanted_dtype(options.dtype, stored, device)
     if options.dtype is None and not options.half:
         dtype = torch.promote_types(dtype, torch.float32)
+    refuse_two_for_one(folder, weights, blank)
     if not options.allow_missing:
         refuse_oversize(folder, blank, weights)
     require_room_for_weights(

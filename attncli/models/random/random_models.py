@@ -24,6 +24,7 @@ from attncli.models.random.size_words import check_sizes, resolved, with_sizes
 from attncli.models.random.tiny_configs import tiny_config
 from attncli.models.random.tiny_sizes import Units
 from attncli.models.text_configs import text_config
+from attncli.watching.own_failures import out_of_memory
 
 LARGEST_DEFAULT = 250_000_000
 """Parameters up to which a type's own default config is taken: BERT, GPT-2 and Whisper, but no Llama."""
@@ -232,6 +233,10 @@ def refusals(arch: str, sizes: Mapping[str, Size]) -> Iterator[None]:
             f"model type '{arch}' needs {library(error)}, which is not installed: install it or choose another type."
         ) from error
     except Exception as error:
+        if out_of_memory(error):
+            raise LimitError(
+                f"random:{arch} does not fit into the memory at these sizes: choose smaller ones."
+            ) from error
         if isinstance(error, ZeroDivisionError):
             said = zero_divisor(error)
         else:

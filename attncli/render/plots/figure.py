@@ -1,5 +1,8 @@
 """A report as a PNG, SVG or PDF file, with matplotlib (the `plot` extra): fit for a paper as it is."""
 
+import logging
+import os
+import sys
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -57,16 +60,33 @@ def figure(report: Report, path: Path, size: Size | None = None, dots: int = DOT
 
     `size`: inches, width and height; else what the panels need. `dots`: of an inch, in PNG.
     """
-    import matplotlib
-
     report = all_visible(report)
-    with matplotlib.rc_context(STYLE):
+    with drawing_library().rc_context(STYLE):
         canvas = drawn(report)
         if size is not None:
             canvas.set_size_inches(*size)
         below(canvas, caption(report))
         metadata = {**METADATA[path.suffix.lower()], "Title": report.headline}
         canvas.savefig(path, dpi=dots, metadata=metadata)
+
+
+def drawing_library() -> Any:
+    """matplotlib, whatever its environment says of windows, which are not opened here, and of folders for its cache."""
+    log = logging.getLogger("matplotlib")
+    before, own = log.level, os.environ.get("MPLBACKEND")
+    log.setLevel(logging.ERROR)
+    try:
+        import matplotlib
+    except ValueError:  # of a window that it knows nothing of; what it has begun with is begun anew
+        for name in [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]:
+            del sys.modules[name]
+        os.environ["MPLBACKEND"] = "agg"
+        import matplotlib
+    finally:
+        log.setLevel(before)
+        if own is not None:
+            os.environ["MPLBACKEND"] = own
+    return matplotlib
 
 
 def drawn(report: Report) -> Any:

@@ -31,7 +31,8 @@ class HeadGrid(NamedTuple):
 
 def head_grids(report: Report) -> list[HeadGrid]:
     """Every view of the report that spreads heads over layers."""
-    return [grid_of(report, view) for view in report.views if view.across == "head"]
+    grids = (grid_of(report, view) for view in report.views if view.across == "head")
+    return [grid for grid in grids if grid.layers]
 
 
 def grid_of(report: Report, view: View) -> HeadGrid:

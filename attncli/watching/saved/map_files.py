@@ -172,13 +172,17 @@ class MapFile:
                 total = float(weights[0, 0].sum())
             self.check(saved, weights, start, total)
             seen = self.visible(saved, start, stop)
+            if seen is not None and not saved.causal:
+                self.check_hidden(saved, weights, seen[0, 0], start)
             yield Strip(weights[None], start, 0, queries, keys, seen, total=total)
 
     def visible(self, saved: SavedMap, start: int, stop: int) -> Tensor | None:
         name = visible_name(saved.name)
         if name in self.names:
-            kept = torch.from_numpy(self.file.block(name, start, stop) != 0)
-            return kept[None, None]
+            said = self.file.block(name, start, stop)
+            if not np.isfinite(said).all():
+                raise InputError(f"{self.path}: {name} holds what is neither 1 nor 0.")
+            return torch.from_numpy(said != 0)[None, None]
         if saved.causal:
             return behind(start, stop, saved.shape[2])[None, None]
         return None
@@ -198,6 +202,18 @@ class MapFile:
                 f"{self.path}: row {start + row} of head {saved.heads[head]} in {called} is no attention: "
                 f"it sums to {float(sums[head, row]):.4g}, or has a negative weight."
             )
+
+    def check_hidden(self, saved: SavedMap, weights: Tensor, seen: Tensor, start: int) -> None:
+        """A key that the mask hides has no weight; a row that sees nothing may be even, as softmax makes it."""
+        hidden = weights.abs().masked_fill(seen, 0.0).sum(dim=-1)
+        wrong = (hidden > TRIFLE) & seen.any(dim=-1)
+        if saved.site.is_difference or not bool(wrong.any()):
+            return
+        head, row = wrong.nonzero()[0].tolist()
+        raise InputError(
+            f"{self.path}: row {start + row} of head {saved.heads[head]} in {saved.name} has {float(hidden[head, row]):.4g} of its "
+            f"weight on keys that {visible_name(saved.name)} hides: one of them is of another text."
+        )
 
     def add_sums(self, name: str, sums: Tensor) -> None:
         """Rows [head, query] of a map."""

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attncli.errors import InputError
 from attncli.limits import require_memory
-from attncli.stored.held import HeldArrays, as_array, named_arrays
+from attncli.stored.held import HeldArrays, as_array, is_in_full, named_arrays
 
 BROKEN = (RuntimeError, ValueError, EOFError, OSError, KeyError, IndexError, TypeError, AttributeError, AssertionError)  # fmt: skip
 """What torch raises on a file that is none of its own or cut off."""
@@ -32,7 +32,10 @@ def torch_arrays(path: Path) -> HeldArrays:
     except BROKEN as error:
         why = str(error).partition("\n")[0].partition(". ")[0].rstrip(".") or type(error).__name__
         raise InputError(f"{path} cannot be read by torch: {why}.") from None
-    arrays = {name: plain(path, name, value) for name, value in named_arrays(found)}
+    try:
+        arrays = {name: plain(path, name, value) for name, value in named_arrays(found)}
+    except RecursionError:
+        raise InputError(f"{path} holds a list that holds itself: save it by {RECIPE}.") from None
     return HeldArrays(str(path), arrays, {})
 
 
@@ -50,7 +53,6 @@ def plain(path: Path, name: str, value: Any) -> Any:
     """A dense tensor all of whose numbers are in the file."""
     if not isinstance(value, Tensor):
         raise InputError(f"{path}: {name} is no tensor: save it by {RECIPE}.")
-    dense = value.layout == torch.strided and not value.is_quantized and value.device.type == "cpu"
-    if not dense or value.numel() * value.element_size() > value.untyped_storage().nbytes():
+    if not is_in_full(value):
         raise InputError(f"{path}: {name} is not stored in full: save it by .contiguous().")
     return as_array(value, f"{path}: {name}")

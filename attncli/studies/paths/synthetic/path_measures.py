@@ -58,10 +58,16 @@ def measured(
         ERROR: reconstruction_errors(found, error),
     }
     for name in metrics:
-        by_length[name] = {length: METRICS[name](term) for length, term in found.terms.items()}
+        by_length[name] = {length: of_term(name, term) for length, term in found.terms.items()}
     of_residual = log10_size(rest.residual) - log10_size(found.output.residual)
     cancellation = math.fsum(ratio(term, found.output) for term in found.terms.values())
     return MeasuredTerms(by_length, error, ten_to(of_residual), cancellation, kept_apart(found))
+
+
+def of_term(name: str, term: Split) -> float:
+    """Paths that carry nothing, past a block of zeros, end in a state without directions."""
+    value: float = math.nan if term.states.is_zero() else METRICS[name](term)
+    return value
 
 
 def kept_apart(found: Decomposition) -> dict[str, float]:

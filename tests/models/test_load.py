@@ -139,7 +139,7 @@ def test_pickles_are_read_only_when_allowed_and_run_nothing(tmp_path: Path) -> N
     torch.save({"a": Attack()}, tmp_path / "pytorch_model.bin")
     with pytest.raises(InputError, match="`allow_pickle=True`"):
         load(str(tmp_path))
-    with pytest.raises(InputError, match="cannot be read as pickled tensors"):
+    with pytest.raises(InputError, match="holds more than tensors by name"):
         load(str(tmp_path), LoadOptions(allow_pickle=True))
     assert not (tmp_path / "ran").exists()
     torch.save({"state_dict": {}}, tmp_path / "pytorch_model.bin")

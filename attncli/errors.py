@@ -17,6 +17,7 @@ A message is one sentence that says what, where and what to do.
 """
 
 import difflib
+import errno
 from collections.abc import Iterable
 
 FAILED_GATE = 1
@@ -158,12 +159,13 @@ def first_line(error: BaseException) -> str:
     return next(filter(None, lines), type(error).__name__)[:LONGEST_REASON].rstrip(".:, ")
 
 
-def unread(error: OSError) -> InputError | None:
+def unread(error: OSError) -> AttnError | None:
     """What the system says of a file that it was asked for; None where it speaks of none, such as of stdout."""
     if error.filename is None:
         return None
     why = (error.strerror or type(error).__name__).lower()
-    return InputError(f"{str(error.filename)[:LONGEST_NAME]} cannot be read: {why}.")
+    kind = LimitError if error.errno in (errno.ENOSPC, errno.EDQUOT) else InputError
+    return kind(f"{str(error.filename)[:LONGEST_NAME]} cannot be used: {why}.")
 
 
 def with_article(name: str) -> str:

@@ -150,7 +150,8 @@ def approximate(
     real = real_inputs_of(inputs, module, head, files)
     runs.refuse_maps_of_other_lengths(patterns, sweep)
     before_the_work()
-    chosen = choose(patterns, texts, files, run.all_seeds()[0], of_a_head=head is not None)
+    idle = () if real else files.given_for_runs() if head else files.given_for_a_model()
+    chosen = choose(patterns, texts, files, run.all_seeds()[0], idle)
     if head is not None:
         report = runs.on_head(head, chosen, search, request, run, how, real)
     elif sweep is not None or frontier is not None:

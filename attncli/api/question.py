@@ -12,6 +12,8 @@ import functools
 import inspect
 import itertools
 import os
+import sys
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
@@ -38,6 +40,17 @@ NO_PLURALS: Mapping[str, str] = {}
 MEASURING = "measuring"
 """What is being done once all is opened."""
 
+
+LIBRARIES = {
+    "torch",
+    "transformers",
+    "safetensors",
+    "huggingface_hub",
+    "numpy",
+    "scipy",
+    "tokenizers",
+}
+"""Whose code this package calls to read files."""
 
 NO_CONFIGURATION = {"ATTN_CONFIG": os.devnull}
 """Settings of runs that Python asks for: only their own words count."""
@@ -140,7 +153,22 @@ def as_a_program() -> Iterator[None]:
     except MemoryError:
         raise LimitError("out of memory: choose smaller sizes.") from None
     except OSError as error:
-        raise unread(error) or error from None
+        refused = None if is_callers(error) else unread(error)
+        if refused is None:
+            raise
+        raise refused from error
+
+
+def is_callers(error: BaseException) -> bool:
+    """Whether code outside of this package has raised it, called by it, such as a function for `progress`."""
+    names = [
+        frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)
+    ]
+    inside = [name.partition(".")[0] for name in names]
+    last = max(place for place, name in enumerate(inside) if name == "attncli")
+    return any(
+        name not in sys.stdlib_module_names and name not in LIBRARIES for name in inside[last + 1 :]
+    )
 
 
 def take_plural(values: dict[str, Any], plural: str, usual: str) -> None:

@@ -59,7 +59,7 @@ def read_head(text: str, how: Fetching = NOTHING_TRUSTED) -> Head:
     if spec is None:
         raise UsageError(f"`module={text!r}`: write MODEL:LAYER.HEAD, as in ./model:0.3.")
     layer, head = int(spec["layer"]), int(spec["head"])
-    local, config = understood(spec["model"], how)
+    local, config = with_plain_logits(spec["model"], how)
     if layer >= config.layers or head >= config.heads:
         raise UsageError(
             f"`module={text!r}`: the model has layers 0 … {config.layers - 1} and heads 0 … {config.heads - 1}."
@@ -67,7 +67,7 @@ def read_head(text: str, how: Fetching = NOTHING_TRUSTED) -> Head:
     return reader(local, config, how)(layer, head)
 
 
-def understood(model: str, how: Fetching) -> tuple[Local, Config]:
+def with_plain_logits(model: str, how: Fetching) -> tuple[Local, Config]:
     """A model whose logits are nothing but scaled products of queries and keys."""
     local = local_folder(model, how)
     config = Config.read(local.folder)

@@ -62,6 +62,10 @@ class CheckpointOptions:
         """Those that mean nothing where files are read and no model is run."""
         return [name for name in self.given() if name not in OF_FILES]
 
+    def given_for_a_model(self) -> list[str]:
+        """Those that mean nothing where none is named; that nothing be fetched always holds."""
+        return [name for name in self.given() if name != "offline"]
+
     def to_fetch(self) -> "Fetching":
         from attncli.models.files.local_folder import Fetching
 

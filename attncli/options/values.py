@@ -75,16 +75,15 @@ def converted(parameter: inspect.Parameter, value: Any) -> Any:
     empty = isinstance(value, tuple) and not value
     if has_default and (value is None or (empty and parameter.default is None)):
         return [] if parameter.default == [] else parameter.default
-    if isinstance(value, list) and not value and is_input(said):
-        raise UsageError(f"`{parameter.name}` is empty: give at least one, or leave it out.")
     given, in_texts = value, words_of(said)
     if in_texts and (hasattr(type(value), "shape") or not isinstance(value, bytes | Mapping)):
         given = in_texts(value)
     for one in kinds_of(kind):
         found = as_kind(one, given, parameter)
         if found is not None:
-            if found == [] and not has_default:
-                raise UsageError(f"`{parameter.name}` is empty: give at least one.")
+            if found == [] and (not has_default or (is_input(said) and not empty)):
+                out = ", or leave it out" if has_default else ""
+                raise UsageError(f"`{parameter.name}` is empty: give at least one{out}.")
             return found
     names = " or ".join(WORDS.get(one) or told_as(one) for one in kinds_of(kind))
     names += " or a report" if takes_reports(said) else ""

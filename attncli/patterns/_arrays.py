@@ -16,7 +16,7 @@ from attncli.errors import InputError, counted, few
 from attncli.patterns._checks import affordable_file, from_dense, without_duplicates
 from attncli.stored.numpy_files import Claim, array_of, holds_numbers, numbers, read_claim
 
-PLACES = {"shape", "row", "col", "indices", "indptr", "offsets"}
+PLACES = ("shape", "row", "col", "indices", "indptr", "offsets")
 """Parts of a sparse matrix that say where its weights stand."""
 FAR = 2**31
 """Beyond any place of a pattern."""
@@ -103,13 +103,10 @@ def sparse_parts(path: Path, archive: zipfile.ZipFile, names: list[str]) -> csr_
 
 def refuse_odd_places(path: Path, held: dict[str, NDArray[Any]]) -> None:
     """Places are whole numbers; what a cast would cut off or wrap around is never read."""
-    for name in PLACES & held.keys():
+    for name in (each for each in PLACES if each in held):
         if held[name].dtype.kind not in "iu":
             raise InputError(f"{path}: {name} holds {held[name].dtype} values, and places are whole numbers.")  # fmt: skip
-        if (
-            held[name].size
-            and not -FAR < held[name].astype(float).min() <= held[name].astype(float).max() < FAR
-        ):
+        if held[name].size and not -FAR < int(held[name].min()) <= int(held[name].max()) < FAR:
             raise InputError(f"{path}: {name} holds a number that is no place of a matrix.")
     for name in ("shape", "data"):
         if name not in held:

@@ -70,8 +70,11 @@ def holds_arrays(value: Any) -> bool:
 
 
 def has_shape(value: Any) -> bool:
-    """By its type: the shape itself may be asked for in vain, as of nested tensors."""
-    return hasattr(type(value), "shape")
+    """A nested tensor has one, and fails where it is asked for."""
+    try:
+        return hasattr(value, "shape")
+    except RuntimeError:
+        return True
 
 
 def as_array(value: Any, name: str) -> NDArray[Any]:

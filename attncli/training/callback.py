@@ -39,7 +39,7 @@ class AttnCallback(TrainerCallback):
         tokens: int | None = None,
         each_layer: bool = False,
     ) -> None:
-        asked = as_asked(locals())
+        asked = as_asked(locals())  # the arguments, as long as nothing else has a name here
         checked(asked)
         self.folder, self.tokenizer = asked.pop("folder"), tokenizer
         self.asked: dict[str, Any] = {**asked, "probe": probe}

@@ -82,7 +82,7 @@ class Monitor:
         tokens: int | None = None,
         each_layer: bool = False,
     ) -> None:
-        asked = as_asked(locals())
+        asked = as_asked(locals())  # the arguments, as long as nothing else has a name here
         self.rules, chosen = checked(asked)
         self.every: int = asked["every"]
         self.now: int = asked["step"]

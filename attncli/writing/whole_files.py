@@ -96,8 +96,11 @@ def temporary_beside(path: Path) -> Iterator[Path]:
 def ended_with(temporary: Path) -> Iterator[None]:
     """A signal that ends this process, and whose answer is nobody else's, takes the half-written file along."""
 
+    own = os.getpid()
+
     def end(number: int, frame: object) -> None:
-        temporary.unlink(missing_ok=True)
+        if os.getpid() == own:  # and no child that has inherited this answer
+            temporary.unlink(missing_ok=True)
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 

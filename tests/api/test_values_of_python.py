@@ -201,6 +201,10 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
         "`token_ids` must be",
     ),
     "no ids": (lambda: attn.inspect_model(TINY, token_ids=[]), "`token_ids` is empty"),
+    "no ids in an array": (
+        lambda: attn.inspect_model(TINY, token_ids=np.array([], dtype=int)),
+        "`token_ids` is empty",
+    ),
     "no texts": (lambda: attn.inspect_model(TINY, text=[]), "`text` is empty"),
     "no beginning": (
         lambda: attn.inspect_model("random:t5?tiny", token_ids=[1, 2]),

@@ -39,12 +39,14 @@ def test_two_tensors_for_one_weight_are_refused(whole: Path, tmp_path: Path) -> 
     shutil.copytree(whole, tmp_path, dirs_exist_ok=True)
     held = load_file(tmp_path / WEIGHTS)
     name = "bert.encoder.layer.0.attention.self.query.weight"
-    for other in (name.removeprefix("bert."), f"model.{name}"):
-        save_file(held | {other: torch.zeros_like(held[name])}, tmp_path / WEIGHTS)
-        with pytest.raises(
-            InputError, match=r"holds both .*, which are one weight of BertForMaskedLM"
-        ):
-            load(str(tmp_path))
+    other = name.removeprefix("bert.")
+    save_file(held | {other: torch.zeros_like(held[name])}, tmp_path / WEIGHTS)
+    with pytest.raises(InputError, match=r"holds both .*, which are one weight of BertForMaskedLM"):
+        load(str(tmp_path))
+    for prefix in ("ema", "model"):  # a copy that is kept beside the model
+        save_file(held | {f"{prefix}.{name}": torch.zeros_like(held[name])}, tmp_path / WEIGHTS)
+        loaded = load(str(tmp_path)).model.get_parameter(name)
+        assert torch.equal(loaded, held[name])
 
 
 @pytest.mark.parametrize("mark", [b"\xef\xbb\xbf", b" "])

@@ -46,6 +46,35 @@ def test_it_is_measured_as_the_model_that_it_is(made: str, asked: str) -> None:
     assert ASKED[asked](other).rows == ASKED[asked](plain).rows
 
 
+class Reads(nn.Module):
+    """Attention of its own, over what it is given under one name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(16, 2, batch_first=True)
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        attended: torch.Tensor = self.attention(states, states, states)[0]
+        return attended
+
+
+class ReadsOther(Reads):
+    def forward(self, **batch: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        return super().forward(batch["others"])
+
+
+def test_names_of_ones_own_are_ones_own() -> None:
+    torch.manual_seed(0)
+    plain, other = Reads(), ReadsOther()
+    other.load_state_dict(plain.state_dict())
+    states = torch.randn(1, 7, 16)
+    found = [
+        attn.inspect_model(model, inputs={name: states}, metric="sink").rows
+        for model, name in ((plain, "states"), (other, "others"))
+    ]
+    assert found[0] == found[1]
+
+
 def test_where_nobody_names_anything_there_are_no_names() -> None:
     class Any_(nn.Module):
         def forward(self, *args: Any) -> Any:

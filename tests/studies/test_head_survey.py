@@ -55,7 +55,7 @@ def test_a_pickled_model_is_surveyed_where_that_is_allowed(
 def test_what_is_asked_of_a_models_files_is_refused_where_no_model_is_named() -> None:
     refused = attn("approximate", "--length", "8", "--allow-pickle", "--revision", "main")
     assert refused.code == 2
-    assert "--revision, --allow-pickle are for models, and none is named" in refused.err
+    assert "--revision, --allow-pickle are for models that are run, and none is" in refused.err
 
 
 def eager_maps(folder: Path) -> list[np.ndarray]:

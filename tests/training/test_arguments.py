@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from transformers import PreTrainedModel
@@ -51,6 +52,19 @@ def test_ids_come_in_any_form(model: PreTrainedModel, probe: Any) -> None:
 def test_what_is_no_probe_is_named(model: PreTrainedModel, probe: Any) -> None:
     with pytest.raises(UsageError, match="`probe` must be texts, token ids, or a mapping"):
         first(model, probe=probe)
+
+
+def test_texts_come_in_any_form(model: PreTrainedModel) -> None:
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    inner = Tokenizer(models.WordLevel({"[UNK]": 0, "a": 1, "b": 2}, "[UNK]"))
+    inner.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner, unk_token="[UNK]")
+    texts = ["a b a", "b a b"]
+    forms = [texts, tuple(texts), np.array(texts), pd.Series(texts), (each for each in texts)]
+    found = [first(model, probe=probe, tokenizer=tokenizer) for probe in forms]
+    assert all(each == found[0] for each in found)
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from attncli.api.opened.loaded_models import refuse_at_once
 from attncli.api.opened.network_sources import named
 from attncli.api.question import How
 from attncli.api.rehearsal import before_the_work
-from attncli.errors import InputError, LimitError, UsageError, said_of
+from attncli.errors import AttnError, InputError, LimitError, UsageError, said_of
 from attncli.fits import FitRequest
-from attncli.heads.head import Head, reader, understood
+from attncli.heads.head import Head, Reader, reader, with_plain_logits
 from attncli.models.inputs.texts import ModelInput, inputs_of
 from attncli.models.inputs.wanted_input import WantedInput
 from attncli.models.loading.body import body_of
@@ -53,14 +53,24 @@ def surveyed(
     plan = SurveyPlan(request, search.methods, search.widest, seeds)
 
     fetching = files.to_fetch()
-    opened = cache(lambda: reader(*understood(model, fetching), fetching))
+
+    @cache
+    def opened() -> Reader | AttnError:
+        """Once for all heads, whether it can be or not."""
+        try:
+            return reader(*with_plain_logits(model, fetching), fetching)
+        except AttnError as error:
+            return error
 
     def read(layer: int, head: int) -> Head:
         if checkpoint.folder is None:
             raise InputError(
                 "single heads are read from a saved model's files, and this one has none"
             )
-        return opened()(layer, head)
+        found = opened()
+        if isinstance(found, AttnError):
+            raise found
+        return found(layer, head)
 
     subject = proved_softmax(checkpoint.body)
     twin = proved_softmax(body_of(random_twin(checkpoint.model, seeds[0])))

@@ -1,6 +1,6 @@
 """The patterns of a run: built in, from files, and heads of models with the maps that they have on a text."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -65,11 +65,11 @@ def choose(
     inputs: InputOptions,
     files: CheckpointOptions,
     seed: int,
-    of_a_head: bool = False,
+    idle: Sequence[str] = (),
 ) -> ChosenPatterns:
     """Runs every model that a pattern names once, on the one text that is given.
 
-    `of_a_head`: they are for a trained head, whose model is named already.
+    `idle`: options that mean nothing unless a pattern names a model.
     """
     from attncli.api.opened.network_sources import refuse_other_files
     from attncli.patterns._heads import model_head
@@ -84,8 +84,11 @@ def choose(
                 "texts and tokens are for heads of models: give `pattern='MODEL:LAYER.HEAD:top=4'`, or leave them out.",
                 idle=inputs.given(),
             )
-        if not of_a_head:
-            refuse_for_no_model(files)
+        if idle:
+            raise UsageError(
+                f"{said_of(idle, 'is', 'are')} for models that are run, and none is: give `heads`, or leave {it_or_them(idle)} out.",
+                idle=idle,
+            )
         return ChosenPatterns(options)
     maps: dict[str, csr_array] = {}
     models: dict[str, Any] = {}
@@ -96,16 +99,6 @@ def choose(
         maps |= found
         warnings += told
     return ChosenPatterns(options, maps, models, tuple(warnings))
-
-
-def refuse_for_no_model(files: CheckpointOptions) -> None:
-    """To want nothing fetched is no question of a model."""
-    idle = [name for name in files.given() if name != "offline"]
-    if idle:
-        raise UsageError(
-            f"{said_of(idle, 'is', 'are')} for models, and none is named: give `heads` or `module`, or leave {it_or_them(idle)} out.",
-            idle=idle,
-        )
 
 
 def maps_of(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -55,7 +55,8 @@ def run_by_length(
         found, output = passed(model, PathPassage(stack, streams(), go_on), inputs)
 
     def longest_of_a_twin() -> Tensor:
-        return on_a_twin(model, stack, inputs, streams()).terms[-1]
+        twin = on_a_twin(model, stack, inputs, streams())
+        return found.terms[-1] if twin is None else twin.terms[-1]
 
     check_steps(found, stack, steps, count_attention, longest_of_a_twin)
     return found, output
@@ -74,7 +75,8 @@ def run_by_both_lengths(model: nn.Module, stack: Stack, inputs: Mapping[str, Any
     for counted, other in ((0, 1), (1, 0)):
 
         def longest_of_a_twin(other: int = other) -> Tensor:
-            return grid(on_a_twin(model, stack, inputs, ByLength(*steps))).sum(dim=other)[-1]
+            twin = on_a_twin(model, stack, inputs, ByLength(*steps))
+            return grid(twin or found).sum(dim=other)[-1]
 
         one_kind = found._replace(terms=grid(found).sum(dim=other))
         check_steps(one_kind, stack, steps[counted], counted == 0, longest_of_a_twin)
@@ -123,10 +125,18 @@ def passed(
 
 def on_a_twin(
     model: nn.Module, stack: Stack, inputs: Mapping[str, Any], streams: Streams
-) -> FoundPaths:
-    """The same paths with random weights: what is zero there too is so by the wiring, and not by a weight of zero."""
-    twin = body_of(random_twin(cast(PreTrainedModel, model), seed=0))
-    (own,) = (each for each in find_stacks(twin, inputs) if each.name == stack.name)
+) -> FoundPaths | None:
+    """The same paths with random weights: what is zero there too is so by the wiring, and not by a weight of zero.
+
+    None where a twin cannot be made, or has other blocks.
+    """
+    if not isinstance(model, PreTrainedModel):
+        return None
+    twin = body_of(random_twin(model, seed=0))
+    alike = [each for each in find_stacks(twin, inputs) if each.name == stack.name]
+    if not alike or len(alike[0].calls) != len(stack.calls):
+        return None
+    own = alike[0]
     with torch.no_grad(), frozen_code(twin):
         found, _ = passed(twin, PathPassage(own, streams), inputs)
     return found

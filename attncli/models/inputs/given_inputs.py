@@ -82,7 +82,7 @@ def keywords(module: nn.Module, text: Any) -> dict[str, Any]:
     if wrong is not None or not any(isinstance(each, Tensor) for each in (*args, *named.values())):
         raise UsageError(f"`inputs` holds {with_article(type(text if wrong is None else wrong).__name__)}: give {WRITE}.")  # fmt: skip
     try:
-        bound = forward_of(module).bind(*args, **named)
+        bound = signature_for(module, args).bind(*args, **named)
     except TypeError as error:
         raise UsageError(
             f"`inputs` do not fit the forward of {type(module).__name__}: {error}."
@@ -96,6 +96,13 @@ def keywords(module: nn.Module, text: Any) -> dict[str, Any]:
             )
         found |= value if kind is inspect.Parameter.VAR_KEYWORD else {name: value}
     return found
+
+
+def signature_for(module: nn.Module, args: tuple[Any, ...]) -> inspect.Signature:
+    """Its own; what comes without a name takes that of the forward to which this one hands all on."""
+    own = inspect.signature(module.forward)
+    hands_on = any(each.kind is each.VAR_KEYWORD for each in own.parameters.values())
+    return forward_of(module) if args and hands_on else own
 
 
 def in_type(inputs: Mapping[str, Any], dtype: torch.dtype) -> dict[str, Any]:

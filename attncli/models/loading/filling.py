@@ -36,17 +36,15 @@ def usable_names(weights: Weights, blank: PreTrainedModel) -> list[str]:
 
 
 def refuse_two_for_one(folder: Path, weights: Weights, blank: PreTrainedModel) -> None:
-    """Two tensors that differ by a prefix alone would both be put into one weight, and the last one stays."""
+    """transformers reads names with and without the body's prefix as one, puts both tensors in, and the last one stays."""
     own, held = blank.state_dict().keys(), weights.dtypes.keys()
-    for name in held:
-        parts = name.split(".")
-        shorter = (".".join(parts[start:]) for start in range(1, len(parts)))
-        for other in held & set(shorter):
-            if (name in own) != (other in own):
-                raise InputError(
-                    f"{folder} holds both {name} and {other}, which are one weight of {type(blank).__name__}: leave out the one that "
-                    "is not the model's."
-                )
+    for name in sorted(held) if blank.base_model_prefix else ():
+        longer = f"{blank.base_model_prefix}.{name}"
+        if longer in held and (name in own) != (longer in own):
+            raise InputError(
+                f"{folder} holds both {name} and {longer}, which are one weight of {type(blank).__name__}: leave out the one that "
+                "is not the model's."
+            )
 
 
 def refuse_other_numbers(

@@ -4,6 +4,8 @@ import logging
 import os
 import sys
 import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +63,7 @@ def figure(report: Report, path: Path, size: Size | None = None, dots: int = DOT
     `size`: inches, width and height; else what the panels need. `dots`: of an inch, in PNG.
     """
     report = all_visible(report)
-    with drawing_library().rc_context(STYLE):
+    with drawing_library() as matplotlib, matplotlib.rc_context(STYLE):
         canvas = drawn(report)
         if size is not None:
             canvas.set_size_inches(*size)
@@ -70,7 +72,8 @@ def figure(report: Report, path: Path, size: Size | None = None, dots: int = DOT
         canvas.savefig(path, dpi=dots, metadata=metadata)
 
 
-def drawing_library() -> Any:
+@contextmanager
+def drawing_library() -> Iterator[Any]:
     """matplotlib, whatever its environment says of windows, which are not opened here, and of folders for its cache."""
     log = logging.getLogger("matplotlib")
     before, own = log.level, os.environ.get("MPLBACKEND")
@@ -82,11 +85,14 @@ def drawing_library() -> Any:
             del sys.modules[name]
         os.environ["MPLBACKEND"] = "agg"
         import matplotlib
+    try:
+        yield matplotlib
     finally:
         log.setLevel(before)
         if own is not None:
             os.environ["MPLBACKEND"] = own
-    return matplotlib
+        else:
+            os.environ.pop("MPLBACKEND", None)
 
 
 def drawn(report: Report) -> Any:

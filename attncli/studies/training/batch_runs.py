@@ -72,8 +72,11 @@ class BatchRuns:
         """The forward pass of a step begins; those of an evaluation are not looked at."""
         if not (module.training and torch.is_grad_enabled() and self.due()):
             return
+        self.guarded(lambda: self.enter(self.by_name(args, kwargs)))
+
+    def by_name(self, args: Any, kwargs: Any) -> dict[str, Any]:
         given = self.signature.bind_partial(*args, **kwargs).arguments
-        self.guarded(lambda: self.enter({**given, **given.get("kwargs", {})}))
+        return {**given, **given.get("kwargs", {})}
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def end(self, *_: Any) -> None:

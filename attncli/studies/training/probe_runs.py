@@ -134,6 +134,7 @@ def texts_of(trained: Unwrapped, probe: Any, tokenizer: Any, tokens: int) -> lis
             '{"input_ids": ids}: what the module reads is not known.'
         )
     checkpoint = Checkpoint(model, {}, None, tokenizer=tokenizer)
+    probe = several(probe)
     texts = texts_in(probe)
     if texts and tokenizer is None:
         raise UsageError("texts need a tokenizer: give `tokenizer`, or token ids as the probe.")
@@ -147,21 +148,28 @@ def texts_of(trained: Unwrapped, probe: Any, tokenizer: Any, tokens: int) -> lis
     ]
 
 
+def several(probe: Any) -> Any:
+    """What can be gone through, of any library, as a list; a text as a list of one."""
+    if isinstance(probe, str):
+        return [probe]
+    found = probe.tolist() if hasattr(probe, "tolist") else probe
+    return list(found) if isinstance(found, Iterable) and not isinstance(found, bytes) else found
+
+
 def texts_in(probe: Any) -> tuple[str, ...]:
-    """One text or several; none where it is something else."""
-    several = [probe] if isinstance(probe, str) else probe
-    is_list = isinstance(several, list | tuple)
-    return tuple(several) if is_list and all(isinstance(each, str) for each in several) else ()
+    """Texts; none where it is something else."""
+    is_texts = isinstance(probe, list) and all(isinstance(each, str) for each in probe)
+    return tuple(map(str, probe)) if is_texts else ()
 
 
 def ids_in(probe: Any) -> list[list[int]]:
     """Whole numbers of any library: one text, or a list of such for each."""
-    found = probe.tolist() if hasattr(probe, "tolist") else probe
-    if not isinstance(found, Iterable) or isinstance(found, bytes | str):
-        raise UsageError(f"`probe` must be {PROBES}, not {probe!r:.80}.")
-    every = list(found)
+    every = probe if isinstance(probe, list) else []
     rows = [every] if every and all(map(is_whole, every)) else every
-    lists = [list(row) if isinstance(row, Iterable) else [] for row in rows]
+    lists = [
+        list(row) if isinstance(row, Iterable) and not isinstance(row, str | bytes) else []
+        for row in rows
+    ]
     if not lists or not all(row and all(map(is_whole, row)) for row in lists):
         raise UsageError(f"`probe` must be {PROBES}, not {probe!r:.80}.")
     return [[int(each) for each in row] for row in lists]

@@ -172,7 +172,7 @@ class MapFile:
                 total = float(weights[0, 0].sum())
             self.check(saved, weights, start, total)
             seen = self.visible(saved, start, stop)
-            if seen is not None and not saved.causal:
+            if seen is not None and not saved.causal and not saved.site.is_difference:
                 self.check_hidden(saved, weights, seen[0, 0], start)
             yield Strip(weights[None], start, 0, queries, keys, seen, total=total)
 
@@ -207,7 +207,7 @@ class MapFile:
         """A key that the mask hides has no weight; a row that sees nothing may be even, as softmax makes it."""
         hidden = weights.abs().masked_fill(seen, 0.0).sum(dim=-1)
         wrong = (hidden > TRIFLE) & seen.any(dim=-1)
-        if saved.site.is_difference or not bool(wrong.any()):
+        if not bool(wrong.any()):
             return
         head, row = wrong.nonzero()[0].tolist()
         raise InputError(

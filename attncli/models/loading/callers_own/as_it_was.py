@@ -7,7 +7,7 @@ is moved or copied but buffers and such embeddings.
 
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
@@ -24,30 +24,40 @@ SEQUENCES = (list, deque)
 @contextmanager
 def as_it_was(model: nn.Module) -> Iterator[None]:
     """Attributes, mode, hooks, parts, buffers and configurations of every module are the same afterwards."""
-    undone = [each for module in model.modules() for each in notes_of(module)]
-    try:
+    with ExitStack() as undone:
+        for put_back in reversed([*notes_of(model)]):
+            undone.callback(put_back)
         yield
-    finally:
-        for put_back in undone:
-            put_back()
 
 
-def notes_of(module: nn.Module) -> Iterator[PutBack]:
+def notes_of(model: nn.Module) -> Iterator[PutBack]:
     """In the order in which they are put back: the attributes, what these contain, and then the numbers."""
-    yield from attributes_of(module)
-    config = getattr(module, "config", None)
-    if isinstance(getattr(config, "__dict__", None), dict) and not isinstance(config, nn.Module):
-        yield from attributes_of(config)
-    for tensor in (*module._buffers.values(), *rescaled(module)):
-        if tensor is not None:
-            yield partial(write_back, tensor, versions(tensor), tensor.detach().clone())
+    modules = list(model.modules())
+    configs = (getattr(module, "config", None) for module in modules)
+    owners = [*modules, *(each for each in configs if has_attributes(each))]
+    for owner in {id(each): each for each in owners}.values():
+        yield from attributes_of(owner)
+    tensors = [
+        each for module in modules for each in (*module._buffers.values(), *rescaled(module))
+    ]
+    for tensor in {id(each): each for each in tensors if each is not None}.values():
+        yield partial(write_back, tensor, tensor._version, tensor.detach().clone())
+
+
+def has_attributes(config: Any) -> bool:
+    return isinstance(getattr(config, "__dict__", None), dict)
 
 
 def attributes_of(owner: Any) -> Iterator[PutBack]:
-    """Own attributes, none more and none less, and what lists and tables among them hold."""
+    """Own attributes, none more and none less, and what lists and tables among them hold.
+
+    Whether parameters are whole or in parts (FSDP) is for those to put back who have divided them.
+    """
     before = dict(vars(owner))
     yield partial(refill, vars(owner), before)
-    for value in before.values():
+    for name, value in before.items():
+        if name == "_parameters" and isinstance(owner, nn.Module):
+            continue
         if type(value) in MAPPINGS:
             yield partial(refill, value, dict(value))
         elif type(value) in SEQUENCES:
@@ -82,13 +92,8 @@ def rescaled(module: nn.Module) -> Iterator[Tensor]:
         yield module.weight
 
 
-def versions(tensor: Tensor) -> int:
-    """How often it was written to; tensors of inference mode do not count, and are taken for changed."""
-    return -1 if tensor.is_inference() else tensor._version
-
-
 def write_back(tensor: Tensor, version: int, numbers: Tensor) -> None:
     """Only where they may have changed, for autograd refuses a backward pass through what was written to since."""
-    if version < 0 or versions(tensor) != version:
+    if tensor._version != version:
         with torch.no_grad():
             tensor.copy_(numbers)

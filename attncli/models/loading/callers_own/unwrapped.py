@@ -62,11 +62,13 @@ def unwrapped(module: nn.Module) -> Unwrapped:
 def refuse_without_numbers(module: nn.Module) -> None:
     """Weights that are not here, as they were never made or are offloaded; and code that torch alone runs."""
     name = type(module).__name__
-    if any(isinstance(each, torch.jit.ScriptModule) for each in module.modules()):
-        raise UsageError(
-            f"this {name} is TorchScript, whose code runs outside of Python, where no attention is seen: give the module that it "
-            "was made of."
-        )
+    for path, each in module.named_modules():
+        if isinstance(each, torch.jit.ScriptModule):
+            part = f"{path} of this {name}" if path else f"this {name}"
+            raise UsageError(
+                f"{part} is TorchScript, whose code runs outside of Python, where nothing is seen: give the module that it was made "
+                "of."
+            )
     for each, tensor in module.named_parameters():
         if isinstance(tensor, nn.UninitializedParameter):
             raise UsageError(f"{each} of this {name} has no size yet (a lazy module): run the module once before.")  # fmt: skip

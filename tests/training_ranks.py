@@ -76,6 +76,18 @@ def with_shards(folder: Path, measure: str) -> None:
             model(input_ids=own, labels=own).loss.backward()
             optimiser.step()
             monitor.step()
+    if RANKS > 1:
+        refuse_lost_parts(model, own)
+
+
+def refuse_lost_parts(model: Any, own: torch.Tensor) -> None:
+    """Looked at between two backward passes of one step, where parameters are whole, they are in parts again, none empty."""
+    model.set_reshard_after_backward(False)
+    model(input_ids=own, labels=own).loss.backward()
+    attn.Monitor(model, probe=PROBE, metrics="sink")
+    for name, part in model.state_dict().items():
+        assert isinstance(part, torch.distributed.tensor.DTensor), name
+        assert part.to_local().untyped_storage().nbytes() > 0, name
 
 
 def main() -> None:

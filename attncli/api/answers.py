@@ -53,7 +53,6 @@ class Answer(Report):
                 raise UsageError(f"`conditions` must be texts, each by itself, such as 'mean(sink) > 0.5', not {text!r:.80}.")  # fmt: skip
         parsed = [gates.parse(text) for text in dict.fromkeys(conditions)]
         against, held = baseline_of(baseline, fail_on, family_wise)
-        against.changes()  # a misprint is told before a file that is not there
         decided = against.verdicts(self, parsed, held or against.read())
         again = {verdict.condition for verdict in decided}
         before = [verdict for verdict in self.verdicts if verdict.condition not in again]

@@ -93,11 +93,10 @@ def first_maps(file: "MapFile") -> "KeptMaps":
 
 def chosen(names: Sequence[str], pairs: int) -> "Metrics":
     """Metrics of maps: of states there is nothing to see."""
-    from attncli.metrics.weights import WEIGHTS
-    from attncli.studies.heads.head_metrics import choose
+    from attncli.studies.heads.head_metrics import choose, is_of_weights
 
     for name in names:
-        if name == "weights" or name in WEIGHTS.names():
+        if is_of_weights(name):
             raise UsageError(
                 f"`metrics` names {name!r}, which is told of weights, and these are maps: ask inspect_model of the model itself, "
                 "with `weights_only=True`."

@@ -103,11 +103,12 @@ def as_array(value: Any, name: str) -> NDArray[Any]:
     return array if array.dtype.name in DTYPES else array.astype(float)
 
 
-def is_in_full(tensor: Any) -> bool:
-    """Whether a tensor of torch is dense and all of its numbers are there, as an expanded one's are not."""
+def refuse_not_in_full(tensor: Any, name: str) -> None:
+    """A tensor of torch that is not dense, or not all of whose numbers are there, as an expanded one's are not."""
     dense = str(tensor.layout) == "torch.strided" and not tensor.is_quantized
     here = dense and tensor.device.type == "cpu"
-    return here and tensor.numel() * tensor.element_size() <= tensor.untyped_storage().nbytes()
+    if not here or tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
+        raise InputError(f"{name} is not stored in full: save it by .contiguous().")
 
 
 def refuse_masked(value: Any, name: str) -> None:

@@ -183,8 +183,8 @@ def model_study(
     if subject.linear.found and not asked.metric:
         plan = replace(plan, metrics=plan.metrics.and_of_linear())
     say_how_long(subject, plan, max(text.tokens for text in texts), say)
+    advice = "cut it with `tokens`, or lower `strip_memory`"
     for text in texts:
-        advice = "cut it with `tokens`, or lower `strip_memory`"
         require_room_to_run(subject.body, text.tokens, plan.strip_memory, advice=advice)
     twin = None
     if asked.with_random_init:

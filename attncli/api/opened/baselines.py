@@ -85,8 +85,10 @@ class BaselineOptions:
         return found + decide_changes(report, old, self.changes(), name, self.family_wise)
 
     def read(self) -> "Report | None":
+        """The earlier report; a misprint in what is asked is told before a file that is not there."""
         from attncli.reports import read
 
+        self.changes()
         if self.baseline is None:
             return None
         if not Path(self.baseline).exists():

@@ -34,7 +34,6 @@ def check(
     from attncli.cli.writer import prepare, write
 
     conditions = prepare(output)
-    baseline.changes()  # a misprint is told before any file that is not there
     old = baseline.read()
     report = sources.report(source, "check")
     verdicts = baseline.verdicts(report, conditions, old)

@@ -21,7 +21,7 @@ from attncli.models.files.hashing import FLOATS, Weight, stored, weight_sha256
 from attncli.models.files.weight_files import pickles_to_read, read_headers, weight_files
 from attncli.models.library_errors import understood
 from attncli.stored.headers import WIDTHS
-from attncli.stored.held import is_in_full
+from attncli.stored.held import refuse_not_in_full
 
 STORED_AS = {
     torch.float64: "F64",
@@ -93,14 +93,9 @@ def from_pickles(folder: Path, files: list[Path]) -> Weights:
     """Tensors alone: torch's restricted reader builds no other objects and runs no code."""
     state: dict[str, torch.Tensor] = {}
     for path in files:
-        try:
-            found = understood(
-                folder, f"{path.name} cannot be read as pickled tensors", partial(unpickled, path)
-            )
-        except InputError as error:
-            if isinstance(error.__cause__, UnpicklingError):  # whose own advice is to run the code
-                raise no_tensors(path) from None
-            raise
+        found = understood(
+            folder, f"{path.name} cannot be read as pickled tensors", partial(unpickled, path)
+        )
         refuse_no_tensors(path, found)
         state |= found
     dtypes = {name: type_name(tensor) for name, tensor in state.items()}
@@ -115,7 +110,11 @@ def from_pickles(folder: Path, files: list[Path]) -> Weights:
 
 
 def unpickled(path: Path) -> Any:
-    return torch.load(path, map_location="cpu", weights_only=True, mmap=is_zipfile(path) or None)
+    mapped = is_zipfile(path) or None
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
+    except UnpicklingError:  # torch's own advice is to run the code
+        raise no_tensors(path) from None
 
 
 def refuse_no_tensors(path: Path, found: object) -> None:
@@ -124,8 +123,7 @@ def refuse_no_tensors(path: Path, found: object) -> None:
     ):
         raise no_tensors(path)
     for name, tensor in found.items():
-        if not is_in_full(tensor):
-            raise InputError(f"{path}: {name} is not stored in full: save it by .contiguous().")
+        refuse_not_in_full(tensor, f"{path}: {name}")
 
 
 def no_tensors(path: Path) -> InputError:

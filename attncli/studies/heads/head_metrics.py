@@ -112,11 +112,16 @@ def choose(names: Iterable[str], pairs: int = 0) -> Metrics:
     )
 
 
+def is_of_weights(name: str) -> bool:
+    """Whether it is told of a model's weights alone, which no run and no map shows."""
+    return name == "weights" or name in WEIGHTS.names()
+
+
 def expanded(name: str) -> list[str]:
     groups = members()
     if name == "all":
         return [member for group in groups.values() for member in group]
-    if name == "weights" or name in WEIGHTS.names():
+    if is_of_weights(name):
         raise UsageError(
             f"`metric={name!r}` needs no run: say `weights_only=True`.", idle=["metric"]
         )

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attncli.errors import InputError
 from attncli.limits import require_memory
-from attncli.stored.held import HeldArrays, as_array, is_in_full, named_arrays
+from attncli.stored.held import HeldArrays, as_array, named_arrays, refuse_not_in_full
 
 BROKEN = (RuntimeError, ValueError, EOFError, OSError, KeyError, IndexError, TypeError, AttributeError, AssertionError)  # fmt: skip
 """What torch raises on a file that is none of its own or cut off."""
@@ -53,6 +53,5 @@ def plain(path: Path, name: str, value: Any) -> Any:
     """A dense tensor all of whose numbers are in the file."""
     if not isinstance(value, Tensor):
         raise InputError(f"{path}: {name} is no tensor: save it by {RECIPE}.")
-    if not is_in_full(value):
-        raise InputError(f"{path}: {name} is not stored in full: save it by .contiguous().")
+    refuse_not_in_full(value, f"{path}: {name}")
     return as_array(value, f"{path}: {name}")

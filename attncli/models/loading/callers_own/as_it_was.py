@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attncli.models.loading.surroundings import ordinary_tensors
+
 PutBack = Callable[[], None]
 
 MAPPINGS = (dict, OrderedDict, defaultdict)
@@ -23,8 +25,12 @@ SEQUENCES = (list, deque)
 
 @contextmanager
 def as_it_was(model: nn.Module) -> Iterator[None]:
-    """Attributes, mode, hooks, parts, buffers and configurations of every module are the same afterwards."""
+    """Attributes, mode, hooks, parts, buffers and configurations of every module, and torch's random state, are the same afterwards."""
     with ExitStack() as undone:
+        undone.enter_context(torch.random.fork_rng(cuda_devices(model)))
+        undone.enter_context(
+            ordinary_tensors(model)
+        )  # those of inference mode do not tell that they were written to
         for put_back in reversed([*notes_of(model)]):
             undone.callback(put_back)
         yield
@@ -42,6 +48,16 @@ def notes_of(model: nn.Module) -> Iterator[PutBack]:
     ]
     for tensor in {id(each): each for each in tensors if each is not None}.values():
         yield partial(write_back, tensor, tensor._version, tensor.detach().clone())
+
+
+def cuda_devices(model: nn.Module) -> list[int]:
+    """Whose random states a forward pass could move."""
+    return sorted({t.device.index or 0 for t in tensors_of(model) if t.device.type == "cuda"})
+
+
+def tensors_of(model: nn.Module) -> Iterator[Tensor]:
+    yield from model.parameters()
+    yield from model.buffers()
 
 
 def has_attributes(config: Any) -> bool:

@@ -17,10 +17,9 @@ from transformers import PreTrainedModel
 
 from attncli.errors import UsageError, with_article
 from attncli.models.files.whole_weights import state_sha256
-from attncli.models.loading.callers_own.as_it_was import as_it_was
+from attncli.models.loading.callers_own.as_it_was import as_it_was, tensors_of
 from attncli.models.loading.callers_own.unwrapped import unwrapped
 from attncli.models.loading.precision import dtype_name
-from attncli.models.loading.surroundings import ordinary_tensors
 from attncli.watching.stacks.held_modules import HeldModule, held
 
 
@@ -109,17 +108,10 @@ def refuse_parts(module: nn.Module) -> None:
         )
 
 
-def tensors_of(model: nn.Module) -> Iterator[torch.Tensor]:
-    yield from model.parameters()
-    yield from model.buffers()
-
-
 @contextmanager
 def left_as_it_was(model: nn.Module) -> Iterator[None]:
     """Whatever happens inside, the module and torch's random state are the same afterwards."""
     with ExitStack() as stack:
-        stack.enter_context(torch.random.fork_rng(cuda_devices(model)))
-        stack.enter_context(ordinary_tensors(model))
         stack.enter_context(as_it_was(model))
         for tensor in tensors_of(model):
             stack.callback(put_back, tensor, tensor.data, tensor.grad, tensor.requires_grad)
@@ -133,8 +125,3 @@ def put_back(
     tensor.data = data
     tensor.requires_grad_(asks)
     tensor.grad = grad
-
-
-def cuda_devices(model: nn.Module) -> list[int]:
-    """Whose random states a forward pass could move."""
-    return sorted({t.device.index or 0 for t in tensors_of(model) if t.device.type == "cuda"})

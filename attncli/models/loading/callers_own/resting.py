@@ -14,8 +14,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from attncli.errors import InputError
 from attncli.models.loading.callers_own.as_it_was import as_it_was
-from attncli.models.loading.callers_own.live import cuda_devices
-from attncli.models.loading.surroundings import ordinary_tensors, uncompiled, without_autocast
+from attncli.models.loading.surroundings import uncompiled, without_autocast
 from attncli.watching.stacks.held_modules import HeldModule
 
 KEPT = ("use_cache", "output_attentions", "output_hidden_states")
@@ -60,8 +59,6 @@ def refuse_endless_angles(model: PreTrainedModel) -> None:
 def resting(model: nn.Module) -> Iterator[None]:
     """Evaluation mode, no gradients, no autocast, no compiled code, no cache."""
     with ExitStack() as stack:
-        stack.enter_context(torch.random.fork_rng(cuda_devices(model)))
-        stack.enter_context(ordinary_tensors(model))
         stack.enter_context(as_it_was(model))
         for module in model.modules():
             module.training = False

@@ -45,7 +45,7 @@ def test_headline_answers_with_the_width_and_the_papers_bound() -> None:
     assert approximate(one).headline == (
         f"d = 2 is enough (cyclic, logits to {scale}); the paper's bound says {bound}."
     )
-    assert bound == "15 000"
+    assert bound == "15,000"
     three = solved()
     widest = max(one.chosen.fit.d for one in three.solved)
     assert approximate(three).headline.startswith(
@@ -233,4 +233,4 @@ def test_frontier_falls_with_the_width() -> None:
 
 
 def test_thousands() -> None:
-    assert [thousands(n) for n in (8, 97, 24_390, 9_565_409)] == ["8", "97", "24 000", "9 600 000"]
+    assert [thousands(n) for n in (8, 97, 24_390, 9_565_409)] == ["8", "97", "24,000", "9,600,000"]

@@ -82,7 +82,7 @@ def weights_hash(module: StoredModule) -> str:
 
 
 def headline(solution: Solution) -> str:
-    """`d = 8 is enough (…); the paper's bound says 24 000`."""
+    """`d = 8 is enough (…); the paper's bound says 24,000`."""
     short = missed(solution)
     bound = max(bound_of(one.target, solution.request) for one in solution.solved)
     says = f"the paper's bound says {thousands(bound)}"
@@ -113,9 +113,9 @@ def bound_of(target: csr_array, request: FitRequest) -> int:
 
 
 def thousands(value: int) -> str:
-    """Two significant digits, thousands apart: the bound's constants deserve no more."""
+    """Two significant digits: the bound's constants deserve no more."""
     digits = max(0, len(str(value)) - 2)
-    return f"{round(value, -digits):,}".replace(",", " ")
+    return f"{round(value, -digits):,}"
 
 
 def findings(solution: Solution) -> Iterator[Finding]:

@@ -180,7 +180,7 @@ def inspect_model(
     progress: bool | Callable[[int, int, str], None] | None = None,
     pictures: bool | None = False,
 ) -> Answer:
-    """What does each head and layer do: where it looks, how evenly, in which role, and is the model sick?"""
+    """What does each head and layer do: where it looks, how uniformly, in which role, and is the model sick?"""
 
 def paths(
     source: Any = None,

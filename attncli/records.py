@@ -143,7 +143,7 @@ class View:
     names: str = ""
     """Beside each place on the axis that goes down, show what stands under this key of its rows."""
     pair: tuple[str, ...] = ()
-    """Before the number, what stands under these two keys of the row, and behind it even attention's: `fox ← quick`."""
+    """Before the number, what stands under these two keys of the row, and behind it uniform attention's: `fox ← quick`."""
     measure: str = ""
     """What the numbers across are called on a plot's axis, where that is not the metric itself: `max(sink)`."""
 

@@ -1,4 +1,4 @@
-"""A GPT-2 whose heads do what they do by construction: previous, first, even, own, same token; and induction above.
+"""A GPT-2 whose heads do what they do by construction: previous, first, uniform, own, same token; and induction above.
 
 `python hand_built.py FOLDER` writes it there, for `attn inspect-model FOLDER --random-tokens 24`: a model of which is known what
 each head does.

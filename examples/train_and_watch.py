@@ -56,7 +56,7 @@ class Print(hf.TrainerCallback):
             left = logs.get("attn/max_logit/steps_left")
             print(
                 f"step {state.global_step:3}: max_logit {logs['attn/max_logit/worst']:6.2f} ({place}), "
-                f"least entropy {logs['attn/entropy_normalised/worst']:.3f} of even attention's"
+                f"least entropy {logs['attn/entropy_normalised/worst']:.3f} of uniform attention's"
                 + (f", {LIMIT:g} in {left:.0f} steps" if left else "")
             )
 

@@ -47,7 +47,7 @@ def compare(
 ) -> Report:
     """What moved between two reports or models, and is it more than noise?
 
-    Every number that both have, sorted by its change in spreads: of the differences, where both hold the same texts or
+    Every number that both have, sorted by its change in standard deviations: of the differences, where both hold the same texts or
     seeds, else of both reports. Rows that one of them lacks are said, and so is whether the weights are the same.
     Reports need no model.
     """

@@ -83,7 +83,7 @@ def inspect_model(
         Option(
             metavar="N",
             usual=True,
-            help="Which tokens: each head's N strongest query ← key pairs, beside even attention.",
+            help="Which tokens: each head's N strongest query ← key pairs, beside uniform attention.",
         ),
     ] = None,
     labels: Annotated[
@@ -134,9 +134,9 @@ def inspect_model(
     inputs: InputOptions,
     how: How,
 ) -> Report:
-    """What does each head and layer do: where it looks, how evenly, in which role, and is the model sick?
+    """What does each head and layer do: where it looks, how uniformly, in which role, and is the model sick?
 
-    Every number stands beside that of even attention over the same visible keys. Maps are looked at in strips while
+    Every number stands beside that of uniform attention over the same visible keys. Maps are looked at in strips while
     the model runs and are never kept, so length costs time and no memory.
     """
 

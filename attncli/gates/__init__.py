@@ -5,8 +5,8 @@ aggregate  := min | max | mean | any | all           (any, if not said: one matc
 op         := <  <=  >  >=  ==  !=
 
 change     := [aggregate(] metric [ '[' selector, … ']' ] [)] : limit           against a baseline, `--fail-on`
-limit      := [+|-] number [% | s]                   (a sign fails one direction only; s = in spreads: of the
-                                                     differences, where both reports hold the same texts or seeds)
+limit      := [+|-] number [% | s]                   (a sign fails one direction only; s = in standard deviations: of
+                                                     the differences, where both reports hold the same texts or seeds)
 
 selector   := axis=value | axis=first:last | value    (a bare number is a layer, a bare word a variant)
 

@@ -31,7 +31,7 @@ class Change(Selection):
     """`-` looks at falls alone, `+` at rises, nothing at both."""
     limit: float
     unit: str
-    """Nothing = the metric's own, `%` of the baseline's number, `s` spreads: of the differences where both reports hold
+    """Nothing = the metric's own, `%` of the baseline's number, `s` standard deviations: of the differences where both reports hold
     the same texts or seeds, else of both."""
 
     def size(self, pair: Pair) -> float:
@@ -50,12 +50,12 @@ class Change(Selection):
         return change
 
     def in_spreads(self, pair: Pair) -> float:
-        """Clear of noise is a question that numbers without a spread leave open, unless they are the same."""
+        """Clear of noise is a question that numbers without a standard deviation leave open, unless they are the same."""
         if pair.change == 0.0:
             return 0.0
         if pair.in_spreads is None:
             raise UsageError(
-                f"the gate '{self.text}' needs spreads, and {place(pair.row)} has none in both reports: "
+                f"the gate '{self.text}' needs standard deviations, and {place(pair.row)} has none in both reports: "
                 "measure several seeds or texts, or give a limit without s."
             )
         return pair.in_spreads
@@ -128,7 +128,7 @@ def decide_changes(
 ) -> list[Verdict]:
     """One verdict per change; `name` is what the sentences call the baseline.
 
-    `family_wise`: how often noise alone may fail any of the gates in spreads. A number then fails where it is beyond its
+    `family_wise`: how often noise alone may fail any of the gates in standard deviations. A number then fails where it is beyond its
     limit and its change is that unlikely, corrected for all the numbers that these gates look at.
     """
     pairs = side_by_side(baseline, report)

@@ -16,7 +16,7 @@ def log10_variance(state: Split) -> float:
     common, varying = (scaled(p.mantissa - p.mantissa.mean(), p.exponent) for p in state.parts)
     rest = plus(
         common, varying
-    )  # apart until here: an even common row takes no digits from what varies
+    )  # apart until here: a uniform common row takes no digits from what varies
     square = float(np.mean(rest.mantissa**2))
     if square == 0.0:
         return -math.inf

@@ -93,7 +93,7 @@ class ModelOptions(CheckpointOptions):
     ] = None
     device_map: Annotated[
         str | None,
-        model_option(metavar="auto", help="Spread over devices by accelerate (extra `big`)."),
+        model_option(metavar="auto", help="Distribute over devices with accelerate (extra `big`)."),
     ] = None
     tensor_parallel: Annotated[
         bool,

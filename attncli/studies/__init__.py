@@ -1,7 +1,7 @@
 """How each question is answered: source → observations → measures → Report. Nothing here prints.
 
 reports       reports about reports: what moved between two, one number over many
-nulls         what stands beside the numbers of heads: even attention, random weights, shuffled text
+nulls         what stands beside the numbers of heads: uniform attention, random weights, shuffled text
 statistics    means and spreads over seeds and texts
 over_texts    the loop over texts, divided over processes
 state_meters  metrics of states and of what blocks do to them, by name

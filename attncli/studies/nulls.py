@@ -2,5 +2,5 @@
 
 UNIFORM, RANDOM, SHUFFLED = "uniform", "random_init", "shuffled"
 
-NULLS = {UNIFORM: "even attention", RANDOM: "random weights", SHUFFLED: "shuffled text"}
+NULLS = {UNIFORM: "uniform attention", RANDOM: "random weights", SHUFFLED: "shuffled text"}
 """The keys under which nulls stand beside a number, in words."""

@@ -45,7 +45,7 @@ def test_the_default_fits_one_screen_and_says_what_the_heads_do(folder: Path) ->
     assert "6 uniform, 2 self" in lines[0]
     assert any(line.split() == ["0", "P█", "S█", "U█", "E█", "D▒", "U█"] for line in lines)
     assert any(line.split() == ["1", "I█", "E█", "U█", "U█", "U█", "U█"] for line in lines)
-    assert "even attention: " in outcome.out
+    assert "uniform attention: " in outcome.out
 
 
 def test_findings_count_what_their_nulls_would_show(folder: Path) -> None:
@@ -53,9 +53,9 @@ def test_findings_count_what_their_nulls_would_show(folder: Path) -> None:
     out = attn("inspect-model", str(folder), *IDS, "--with-random-init", "--with-shuffled-text").out
     (sinks,) = (line for line in out.splitlines() if line.split()[:1] == ["sinks"])
     assert sinks.endswith("; random weights: 0 heads; shuffled text: 1 head")
-    (even,) = (line for line in out.splitlines() if line.split()[:2] == ["even", "heads"])
+    (even,) = (line for line in out.splitlines() if line.split()[:2] == ["uniform", "heads"])
     assert even.endswith(
-        "; even attention: 1.0000; random weights: 12 heads; shuffled text: 7 heads"
+        "; uniform attention: 1.0000; random weights: 12 heads; shuffled text: 7 heads"
     )
 
 
@@ -82,7 +82,7 @@ def test_what_heads_write_is_the_same_beside_metrics_that_ask_for_the_maps_again
 def test_one_metric_is_a_grid_of_numbers_with_its_null(folder: Path) -> None:
     out = attn("inspect-model", str(folder), *IDS, "--metric", "sink").out
     lines = out.splitlines()
-    assert lines[2] == "sink; even attention: 0.1799"
+    assert lines[2] == "sink; uniform attention: 0.1799"
     assert lines[3].split() == ["layer", "0", "1", "2", "3", "4", "5"]
     assert lines[4].split()[2] == "1.000"
 

@@ -40,7 +40,7 @@ def test_a_collapsed_model_fails_the_gate_and_a_healthy_one_passes(
     assert gated.code == 1
     assert gated.out.splitlines()[-1].startswith(f"FAIL  {GATE}")
     compared = attn("compare", str(healthy), str(collapsed))
-    assert compared.out.startswith("other weights; ")
+    assert compared.out.startswith("the weights differ; ")
 
 
 @pytest.mark.slow

@@ -155,7 +155,7 @@ def test_attention_within_windows_has_no_one_map_to_save(tmp_path: Path) -> None
 def test_a_mask_that_is_not_the_maps_own_is_refused(
     visible: torch.Tensor, said: str, tmp_path: Path
 ) -> None:
-    """Else entropy were told as 1.5 times that of even attention."""
+    """Else entropy were told as 1.5 times that of uniform attention."""
     path = tmp_path / "maps.safetensors"
     held = {"layers.0.attention": torch.full((1, 5, 5), 0.2), "layers.0.visible": visible}
     save_file(held, path)

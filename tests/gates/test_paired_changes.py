@@ -81,7 +81,7 @@ def test_a_mean_over_heads_is_taken_on_each_text() -> None:
 
 def test_without_the_numbers_of_each_text_a_mean_has_no_spread() -> None:
     old = Report("heads", "", (Row("sink", 1.0, "1", spread=0.1, n=4),), {}, {})
-    with pytest.raises(UsageError, match="needs spreads"):
+    with pytest.raises(UsageError, match="needs standard deviations"):
         decided(Report("heads", "", (Row("sink", 1.5, "1", spread=0.1, n=4),), {}, {}), old, "mean(sink):2s")  # fmt: skip
     assert decided(old, old, "mean(sink):1")[0].failed is False
 
@@ -122,7 +122,7 @@ def test_a_family_spans_all_gates_and_one_side_is_half() -> None:
 def test_compare_asks_the_same(tmp_path: Path) -> None:
     old, new = report(BASE, BASE), report(SHIFTED, BASE)
     found = compare(old, new, ("a", "b"), 5, 0.05)
-    assert "1 of 2 numbers moved, 1 by more than 2 spreads" in found.headline
+    assert "1 of 2 numbers changed, 1 by more than 2 standard deviations" in found.headline
     (chance, same) = (row.value for row in found.rows if row.metric == "chance")
     assert chance is not None
     assert (chance < 0.05, same) == (True, 1.0)
@@ -139,7 +139,7 @@ def test_compare_asks_the_same(tmp_path: Path) -> None:
     idle = attn(
         "check", paths[1], "--baseline", paths[0], "--fail-on", "sink:5%", "--family-wise", ".05"
     )
-    assert (idle.code, "limits in spreads" in idle.err) == (2, True)
+    assert (idle.code, "limits in standard deviations" in idle.err) == (2, True)
 
 
 def test_a_check_of_a_file_is_corrected_too(

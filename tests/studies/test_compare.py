@@ -38,11 +38,14 @@ def test_changes_are_sorted_by_spreads_then_by_size() -> None:
     spreads = {row.head: row for row in found.rows if row.metric == "change_in_spreads"}
     assert spreads[0].value == pytest.approx(2 / math.sqrt(2))
     assert spreads[1].value == pytest.approx(1 / math.sqrt(0.02))
-    assert (spreads[2].value, spreads[2].note) == (None, "n/a: no spread in both reports")
-    assert (spreads[4].value, spreads[4].note) == (None, "the spreads are 0")
+    assert (spreads[2].value, spreads[2].note) == (
+        None,
+        "n/a: no standard deviation in both reports",
+    )
+    assert (spreads[4].value, spreads[4].note) == (None, "the standard deviations are 0")
     assert found.headline == (
-        "weights not hashed; 5 of 5 numbers moved, 2 by more than 2 spreads; "
-        "most sink, layer 0, head 4: 1 → 1.5 (+0.5)."
+        "no hash of the weights; 5 of 5 numbers changed, 2 by more than 2 standard deviations; "
+        "largest: sink, layer 0, head 4: 1 → 1.5 (+0.5)."
     )
     assert largest(compare(old, new, NAMES, top=2)) == [4, 1]
 
@@ -69,7 +72,7 @@ def test_a_null_on_one_side_is_a_loss_and_on_both_is_none() -> None:
 
 @pytest.mark.parametrize(
     ("hashes", "said"),
-    [(("a", "a"), "the same weights"), (("a", "b"), "other weights"), (("a", None), "weights not hashed")],
+    [(("a", "a"), "the same weights"), (("a", "b"), "the weights differ"), (("a", None), "no hash of the weights")],
 )  # fmt: skip
 def test_weights_are_told_by_their_hash(hashes: tuple[str, str | None], said: str) -> None:
     old, new = (made(sink(0, 1.0), source={"weight_sha256": one}) for one in hashes)
@@ -117,7 +120,7 @@ def test_models_are_measured_and_compared(tmp_path: Path) -> None:
         sizes = ("--layers", "2", "--tokens", "5", "--width", "8", "--heads", "2")
         assert attn("generate", "network", *sizes, "--seed", seed, "-o", path).code == 0
     by = ("--by", "rank-collapse --variants SAN")
-    assert attn("compare", *paths, *by).out.startswith("other weights; ")
+    assert attn("compare", *paths, *by).out.startswith("the weights differ; ")
     same = attn("compare", paths[0], paths[0], *by).out
     assert same.startswith("the same weights; every number")
     outcome = attn("compare", paths[0], "gone.safetensors", *by)
@@ -141,23 +144,23 @@ def test_changes_without_spreads_are_sorted_across_unlike_units() -> None:
     assert found.views[0].title == (
         "The 3 largest of 3 changes, against the largest number of each metric"
     )
-    assert "spreads" not in found.views[0].metrics[-1]
+    assert "change_in_spreads" not in found.views[0].metrics[-1]
     shares = {
         row.keys["measured"]: row.value for row in found.rows
         if row.metric == "relative_change" and row.keys.get("among")
     }  # fmt: skip
     assert shares == pytest.approx({"sink": -0.5, "log10_residual": -0.1, "max_activation": 40 / 2040})  # fmt: skip
     assert list(shares) == ["sink", "log10_residual", "max_activation"]
-    assert found.headline.endswith("most sink, layer 0: 0.8 → 0.4 (-0.4, -0.5 of the metric's largest).")  # fmt: skip
+    assert found.headline.endswith("largest: sink, layer 0: 0.8 → 0.4 (-0.4, -0.5 of the metric's largest).")  # fmt: skip
 
 
 def test_the_title_says_where_only_some_have_spreads() -> None:
     old, new = made(sink(0, 1.0, 0.1), sink(1, 1.0)), made(sink(0, 2.0, 0.1), sink(1, 5.0))
     (view,) = compare(old, new, NAMES, top=9).views
-    assert view.title.endswith("in spreads of both reports, then against the largest number of each metric")  # fmt: skip
+    assert view.title.endswith("in standard deviations of both reports, then against the largest number of each metric")  # fmt: skip
     assert view.metrics[-2:] == ("change_in_spreads", "relative_change")
     (view,) = compare(old, new, NAMES, top=1).views
-    assert view.title.endswith("changes, in spreads of both reports")
+    assert view.title.endswith("changes, in standard deviations of both reports")
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ def row(head: int, value: float | None, metric: str = "sink", **keys: str | floa
         ([row(0, 0.5), row(1, 0.25), row(2, None)], "sink from 0.25 in head 1.1 to 0.5 in head 1.0"),
         (
             [row(0, 0.5, uniform=0.1), row(1, 0.25, stack="decoder", kind="cross", uniform=0.1)],
-            "sink from 0.25 in head decoder cross 1.1 to 0.5 in head 1.0, even attention 0.1",
+            "sink from 0.25 in head decoder cross 1.1 to 0.5 in head 1.0, uniform attention 0.1",
         ),
         (
             [row(head, value, metric) for metric in "abc" for head, value in ((0, 1.0), (1, 2.0))],

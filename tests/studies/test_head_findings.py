@@ -12,7 +12,7 @@ EVEN = {"sink_max": 0.05, "head_contribution": 0.25, "induction": 0.03}
 
 
 def heads(metric: str, values: Sequence[float], **nulls: Sequence[float]) -> list[Row]:
-    """One metric of the heads of layer 0, with even attention and other nulls beside."""
+    """One metric of the heads of layer 0, with uniform attention and other nulls beside."""
     return [
         Row(metric, value, "1", layer=0, head=head, keys=beside(metric, head, nulls))
         for head, value in enumerate(values)
@@ -87,7 +87,7 @@ def test_sinks_are_named_strongest_first_and_told_from_those_elsewhere() -> None
     rows += heads("sink", [0.1, 0.5, 0.2, 0.1])
     assert told(rows)["sinks"] == (
         "2 of 4 heads put 0.3 and more of their weight on one token, 1 of them on token 0; strongest 0.3 (0.80), "
-        "0.1 (0.50); even attention: 0.05000; shuffled text: 3 heads"
+        "0.1 (0.50); uniform attention: 0.05000; shuffled text: 3 heads"
     )
 
 
@@ -108,7 +108,7 @@ def test_learned_sinks_have_the_mean_of_the_heads_that_have_one() -> None:
 
 def test_players_are_named_strongest_first() -> None:
     rows = heads("induction", [0.5, 0.9, 0.6, 0.7])
-    assert told(rows)["induction heads"].startswith("4: 0.1 (0.90), 0.3 (0.70), 0.2 (0.60) …; even")
+    assert told(rows)["induction heads"].startswith("4: 0.1 (0.90), 0.3 (0.70), 0.2 (0.60) …; uniform")
 
 
 def test_the_most_serious_comes_first() -> None:
@@ -132,7 +132,7 @@ ROLE_OF = {
     "positional": {"distance": (2.6, 10.0), "offset_share": (0.65, 0.2)},
     "mixed": {"sink_max": (0.55, 0.3), "induction": (0.36, 0.2)},
 }
-"""Numbers just past what the role asks for, and those of even attention."""
+"""Numbers just past what the role asks for, and those of uniform attention."""
 
 
 @pytest.mark.parametrize("role", ROLE_OF)

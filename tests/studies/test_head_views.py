@@ -46,5 +46,5 @@ def test_heads_come_in_the_order_of_their_number_and_states_after(
 def test_nulls_are_said_once_where_heads_agree_and_else_from_to() -> None:
     (sink, distance) = views(ROWS, choose(["sink", "distance"]), None, texts=3)
     over = ", mean ± standard deviation over 3 texts"
-    assert sink.title == f"sink{over}; even attention: 0.1000 … 0.3000"
-    assert distance.title == f"distance{over}; even attention: 5.000"
+    assert sink.title == f"sink{over}; uniform attention: 0.1000 … 0.3000"
+    assert distance.title == f"distance{over}; uniform attention: 5.000"

@@ -233,7 +233,7 @@ def test_heads_that_are_built_get_the_roles_they_were_built_for() -> None:
     for (metric, layer, head), value in scores.items():
         assert one(report, metric, layer, head).value == pytest.approx(value, abs=1e-9)
     about = [finding.about for finding in report.findings]
-    assert {"sinks", "even heads", "induction heads", "previous-token heads"} <= set(about)
+    assert {"sinks", "uniform heads", "induction heads", "previous-token heads"} <= set(about)
 
 
 def test_a_single_token_shows_no_role() -> None:

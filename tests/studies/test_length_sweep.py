@@ -1,4 +1,4 @@
-"""Heads against the length of the text: closed forms of even attention, a head that never disperses, lines by numpy."""
+"""Heads against the length of the text: closed forms of uniform attention, a head that never disperses, lines by numpy."""
 
 import json
 import math

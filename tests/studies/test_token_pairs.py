@@ -27,7 +27,7 @@ torch.set_num_threads(1)
 
 
 def slow(weights: np.ndarray, visible: np.ndarray, most: int) -> list[list[tuple[int, int]]]:
-    """(query, key) of every head by two loops: of each key the query furthest above even attention."""
+    """(query, key) of every head by two loops: of each key the query furthest above uniform attention."""
     found = []
     for head in weights:
         best: dict[int, tuple[float, int]] = {}

@@ -1,4 +1,4 @@
-"""Even attention over the keys that a query sees, measured from spans: as on the whole map, whatever the strips."""
+"""Uniform attention over the keys that a query sees, measured from spans: as on the whole map, whatever the strips."""
 
 import pytest
 import torch

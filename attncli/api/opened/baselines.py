@@ -35,7 +35,7 @@ class BaselineOptions:
         baseline_option(
             metavar="METRIC:LIMIT",
             help="Exit 1 if a number moved farther, as in 'log10_residual[SAN]:-0.5' (fell by more "
-            "than 0.5; + rises, no sign both), 'sink:5%' of the old one, or 'sink:2s' spreads, which "
+            "than 0.5; + rises, no sign both), 'sink:5%' of the old one, or 'sink:2s' standard deviations, which "
             "noise passes: of the differences where both hold the same texts or seeds, else of both "
             "runs. min(), max(), mean() aggregate. Repeatable.",
         ),
@@ -44,7 +44,7 @@ class BaselineOptions:
         float | None,
         baseline_option(
             metavar="SHARE",
-            help="How often noise alone may fail any of the gates in spreads, as in .05: each number must then also be "
+            help="How often noise alone may fail any of the gates in standard deviations, as in .05: each number must then also be "
             "that unlikely, corrected for how many there are (Student's t, Holm).",
         ),
     ] = None
@@ -67,7 +67,7 @@ class BaselineOptions:
         changes = [parse_change(text) for text in self.fail_on]
         if self.family_wise is not None and not any(change.unit == "s" for change in changes):
             raise UsageError(
-                "`family_wise` corrects limits in spreads, as in 'sink:2s', and no `fail_on` has one: leave it out.",
+                "`family_wise` corrects limits in standard deviations, as in 'sink:2s', and no `fail_on` has one: leave it out.",
                 idle=["family_wise"],
             )
         return changes

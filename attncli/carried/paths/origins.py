@@ -18,7 +18,7 @@ class Rolled(NamedTuple):
     attention: Tensor
     """[token]; A the mean of an attention's heads."""
     even: Tensor
-    """[token]; A even over the keys that each query sees."""
+    """[token]; A uniform over the keys that each query sees."""
 
 
 class Origin(NamedTuple):

@@ -146,7 +146,7 @@ def budgeted(asked: LineDemands, budget: float, variation: float) -> int:
 def spectral_width(asked: LineDemands, budget: float, variation: float) -> float:
     """⟨L, W⟩² / (‖W‖₂² ‖L‖_F²), which no d is below: logits up to the budget, no mask.
 
-    L is the logits with the keys' mean taken off, so its rank is at most d; W is even weights on every support minus even
+    L is the logits with the keys' mean taken off, so its rank is at most d; W is uniform weights on every support minus uniform
     weights off it; a row's ⟨L_i, W_i⟩ is at least its gap, and ‖L‖_F at most budget · n.
     """
     if asked.masked:

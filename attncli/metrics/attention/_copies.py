@@ -25,7 +25,7 @@ def after_the_same(rows: Rows, order: int) -> "Tensor":
 
 
 def distance_from_counts(rows: Rows, order: int) -> "Tensor":
-    """[batch, head, query]: total variation between a row and even attention to the keys that the estimator counts."""
+    """[batch, head, query]: total variation between a row and uniform attention to the keys that the estimator counts."""
     counted = after_the_same(rows, order).to(rows.weights.dtype)
     many = counted.sum(dim=-1, keepdim=True)
     own = rows.weights / rows.sums[..., None]

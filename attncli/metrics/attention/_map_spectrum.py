@@ -27,7 +27,7 @@ SEED = 0
 
 
 class Spectrum:
-    """The singular values of every map of a layer, and of the same maps without their even part 11^T / n."""
+    """The singular values of every map of a layer, and of the same maps without their uniform part 11^T / n."""
 
     def __init__(self, rows: Rows) -> None:
         import torch

@@ -20,7 +20,7 @@ def distance_from(rows: Rows, kernel: "Tensor") -> "Tensor":
 def bounded(rows: Rows) -> "Tensor":
     """[batch, head, query, key]: the logits less their row mean, scaled down where that is beyond -1 and 1.
 
-    Not up: what is nearly even would become what it is not.
+    Not up: what is nearly uniform would become what it is not.
     """
     largest = rows.logits.abs().amax(dim=-1, keepdim=True)
     return rows.logits / largest.clamp_min(1.0)

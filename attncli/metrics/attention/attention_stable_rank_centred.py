@@ -13,9 +13,9 @@ TINY = 1e-300
 
 @measure("1", of="spectrum", group="spectra")
 def attention_stable_rank_centred(spectrum: Spectrum) -> "Tensor":
-    """‖A - 11^T/n‖_F² / s1(A - 11^T/n)²: the same once even attention is taken off.
+    """‖A - 11^T/n‖_F² / s1(A - 11^T/n)²: the same once uniform attention is taken off.
 
-    0 where nothing is left. A gap of the spectrum that is only the even part's goes away ("Mind the Gap", 2024).
+    0 where nothing is left. A gap of the spectrum that is only the uniform part's goes away ("Mind the Gap", 2024).
     """
     assert spectrum.values is not None
     largest, square = spectrum.centred()

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
 
 @measure("keys")
 def effective_support(rows: Rows) -> "Tensor":
-    """Mean of e^{H_i}: how many keys an even row of the same entropy would have.
+    """Mean of e^{H_i}: how many keys a uniform row of the same entropy would have.
 
-    1: one key each; n_i: even. Uniform causal attention over 64 tokens has 32.5.
+    1: one key each; n_i: uniform. Uniform causal attention over 64 tokens has 32.5.
     """
     return rows.entropy.exp()

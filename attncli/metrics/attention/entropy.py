@@ -11,6 +11,6 @@ if TYPE_CHECKING:
 def entropy(rows: Rows) -> "Tensor":
     """Mean over queries of H_i = -Σ_j A_ij ln A_ij.
 
-    0: every query looks at one key; ln n_i where query i spreads evenly over the n_i keys that it sees.
+    0: every query looks at one key; ln n_i where query i attends uniformly to the n_i keys that it sees.
     """
     return rows.entropy

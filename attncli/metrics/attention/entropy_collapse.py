@@ -14,7 +14,7 @@ COLLAPSED = 0.1
 def entropy_collapse(rows: Rows) -> "Tensor":
     """Share of the queries whose entropy is below 0.1 nat.
 
-    1: every query looks at one key (entropy collapse, arXiv 2303.06296). Even causal attention has 1 / n, for the first
+    1: every query looks at one key (entropy collapse, arXiv 2303.06296). Uniform causal attention has 1 / n, for the first
     query sees itself alone.
     """
     return (rows.entropy < COLLAPSED).to(rows.weights.dtype)

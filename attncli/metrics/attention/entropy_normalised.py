@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 def entropy_normalised(rows: Rows) -> "Tensor":
     """Mean of H_i / ln n_i over the queries that see n_i > 1 keys.
 
-    0: one key each; 1: even over all visible keys. Never divided by ln n, which would make every causal head look sharp.
+    0: one key each; 1: uniform over all visible keys. Never divided by ln n, which would make every causal head look sharp.
     """
     alone = rows.seen < 2
     result = rows.entropy / rows.seen.clamp_min(2).log()

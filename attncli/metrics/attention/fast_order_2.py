@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 def fast_order_2(rows: Rows) -> "Tensor":
     """Mean total variation between a row and that of FAST's kernel 1 + s + s²/2, s as in `fast_order_1`.
 
-    Its largest weight is at most 5 times its least, so it stays near even attention; `linearisability` is without the scale.
+    Its largest weight is at most 5 times its least, so it stays near uniform attention; `linearisability` is without the scale.
     """
     scaled = bounded(rows)
     return distance_from(rows, 1.0 + scaled + scaled.square() / 2.0)

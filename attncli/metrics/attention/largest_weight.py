@@ -11,6 +11,6 @@ if TYPE_CHECKING:
 def largest_weight(rows: Rows) -> "Tensor":
     """Mean over queries of max_j A_ij.
 
-    1: each looks at one key; 1/n_i: even. With bounded logits it must fall as 1/n on long texts (dispersion).
+    1: each looks at one key; 1/n_i: uniform. With bounded logits it must fall as 1/n on long texts (dispersion).
     """
     return rows.weights.amax(dim=-1)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 def logit_spread(rows: Rows) -> "Tensor":
     """Mean over queries of the standard deviation of the logits, over the visible keys.
 
-    0: even attention. Up to about 1 a polynomial kernel can stand in for the softmax.
+    0: uniform attention. Up to about 1 a polynomial kernel can stand in for the softmax.
     """
     size: Tensor = rows.logits.norm(dim=-1)
     return size / rows.seen.sqrt()

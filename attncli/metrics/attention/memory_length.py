@@ -14,7 +14,7 @@ MOST = 0.9 - 1e-9
 def memory_length(offsets: Offsets) -> "Tensor":
     """Least r with 0.9 of all weight on keys that are at most r tokens away: how far a head remembers.
 
-    0: at the token itself. Even causal attention over n tokens comes near 0.59 n.
+    0: at the token itself. Uniform causal attention over n tokens comes near 0.59 n.
     """
     back = offsets.weights[..., offsets.zero :]
     ahead = offsets.weights[..., : offsets.zero].flip(-1)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 @measure("1", group="copying", needs=("same tokens", "made text"), text="markov")
 def ngram_1(rows: Rows) -> "Tensor":
-    """Mean total variation between a row and even attention to all keys so far: the in-context unigram estimator, on Markov text.
+    """Mean total variation between a row and uniform attention to all keys so far: the in-context unigram estimator, on Markov text.
 
     0: by its values the head counts what has followed so far, as statistical induction heads do (Edelman et al. 2024).
     """

@@ -11,6 +11,6 @@ if TYPE_CHECKING:
 def participation(rows: Rows) -> "Tensor":
     """Mean of 1 / Σ_j A_ij²: the number of keys that share a row, by its squares.
 
-    1: one key each; n_i: even. Less moved by many tiny weights than effective_support.
+    1: one key each; n_i: uniform. Less moved by many tiny weights than effective_support.
     """
     return 1.0 / rows.squares

@@ -11,6 +11,6 @@ if TYPE_CHECKING:
 def received_mass_min(columns: Columns) -> "Tensor":
     """Smallest column sum: what the least attended token receives from all queries.
 
-    1 for every token: attention is shared out evenly; 0: some token reaches nobody.
+    1 for every token: attention is uniform; 0: some token reaches nobody.
     """
     return columns.least()

@@ -79,7 +79,7 @@ def require_room(wanted: RankHeads) -> None:
 
 
 def measured(questions: Sequence[SphereQuestions], given: Sequence[np.ndarray]) -> Measured:
-    """Of every seed: the error, its share of even attention's, and how often the answer is nearest to the right token."""
+    """Of every seed: the error, its share of uniform attention's, and how often the answer is nearest to the right token."""
     found: dict[str, list[float]] = {"error": [], "error_share": [], "right_choices": []}
     for each, answer in zip(questions, given, strict=True):
         error = squared(answer - each.nearest)
@@ -121,13 +121,13 @@ def views(wanted: RankHeads) -> Iterator[View]:
     for product in wanted.products:
         title = f"H · r = {product}{over}"
         yield View(title, "rank", tuple(RANK_HEAD_METRICS), where={"heads_times_rank": product})
-    title = f"Error as a share of even attention's{over}"
+    title = f"Error as a share of uniform attention's{over}"
     yield View(title, "rank", ("error_share",), across="heads_times_rank")
     yield View("In words", "H · r", (), findings="answer")
 
 
 def in_words(wanted: RankHeads, found: Mapping[tuple[int, int], Measured], product: int) -> str:
-    """`35 ± 1 % of even attention's error with 8 heads of rank 1, …`"""
+    """`35 ± 1 % of uniform attention's error with 8 heads of rank 1, …`"""
     parts = [
         f"{share(found[own, rank]['error_share'])} with {heads(product // rank)} of rank {rank}"
         for own, rank in wanted.layers()
@@ -152,7 +152,7 @@ def headline(wanted: RankHeads, found: Mapping[tuple[int, int], Measured]) -> st
         f"at H · r = {product} {in_words(wanted, found, product)}" for product in wanted.products
     ]
     return (
-        f"The nearest of {counted(wanted.tokens, 'token')} in {wanted.dimension} dimensions, error as a share of even attention's: "
+        f"The nearest of {counted(wanted.tokens, 'token')} in {wanted.dimension} dimensions, error as a share of uniform attention's: "
         + "; ".join(told)
         + "."
     )

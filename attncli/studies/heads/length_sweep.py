@@ -32,9 +32,9 @@ LOGARITHMIC = "nats"
 """The unit of what is a logarithm already, so that it is not taken of it once more."""
 DEFAULT = ("largest_weight", "entropy")
 NEAR = 0.9
-"""A head whose slope is at least this part of even attention's disperses as fast as that."""
+"""A head whose slope is at least this part of uniform attention's disperses as fast as that."""
 STILL = 0.05
-"""Where even attention moves by less, nothing is said of dispersion."""
+"""Where uniform attention moves by less, nothing is said of dispersion."""
 
 
 def length_sweep(
@@ -90,7 +90,7 @@ def slope_definition(name: str) -> Definition:
 
 
 def slope_rows(rows: Sequence[Row], lengths: Sequence[int]) -> Iterator[Row]:
-    """Of each head and metric: the mean over the texts of their slopes, the lines' standard error, even attention's slope."""
+    """Of each head and metric: the mean over the texts of their slopes, the lines' standard error, uniform attention's slope."""
     groups: dict[tuple[Scalar | None, ...], list[Row]] = {}
     for row in rows:
         place = {key: v for key, v in row.coordinates.items() if key != TOKENS}
@@ -148,7 +148,7 @@ def findings(lines: Sequence[Row], metrics: Sequence[str]) -> Iterator[Finding]:
 
 
 def in_words(metric: str, rows: Sequence[Row]) -> str:
-    """The middle head, the two ends, and how many do as even attention does."""
+    """The middle head, the two ends, and how many do as uniform attention does."""
     ordered = sorted(rows, key=lambda row: float(row.value or 0.0))
     low, middle, high = (ordered[place] for place in (0, len(ordered) // 2, -1))
     how = "moves with ln n by" if nature(metric).unit == LOGARITHMIC else "goes as n to the"
@@ -158,7 +158,7 @@ def in_words(metric: str, rows: Sequence[Row]) -> str:
         return text
     as_fast = sum(float(row.value or 0.0) / float(row.keys[UNIFORM]) >= NEAR for row in even)
     null = f"{float(even[0].keys[UNIFORM]):.2f}"
-    return f"{text}; even attention: {null}, {as_fast} of {counted(len(even), 'head')} disperse as fast"
+    return f"{text}; uniform attention: {null}, {as_fast} of {counted(len(even), 'head')} disperse as fast"
 
 
 def told(row: Row) -> str:

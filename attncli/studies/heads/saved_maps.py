@@ -156,7 +156,7 @@ def odd_maps(file: MapFile) -> Iterator[str]:
         most = max(file.slightly_ahead.values())
         yield (
             f"queries of {len(file.slightly_ahead)} {of} look ahead, by at most {most:.2g} of a row: all keys count as "
-            "visible, and even attention is that of no mask; set such weights to 0 if there was one."
+            "visible, and uniform attention is that of no mask; set such weights to 0 if there was one."
         )
 
 

@@ -126,7 +126,7 @@ def estimated(back: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 class RolledOut(NamedTuple):
-    """The last token's row of the product of ½Ā + ½I, of the model's maps and of even ones; empty where there is none."""
+    """The last token's row of the product of ½Ā + ½I, of the model's maps and of uniform ones; empty where there is none."""
 
     attention: list[float]
     even: list[float]

@@ -21,7 +21,7 @@ BFLOAT16 = 2.0**-8
 METRICS: Mapping[str, Definition] = {
     SENSITIVITY: Definition("1", "‖∂y_n/∂x_i‖_F: how far the last token's state after the last block moves with token i's before the first; `error`: its standard error, where it is from directions at random."),
     SHARE: Definition("1", "sensitivity over its sum over all tokens."),
-    PATHS: Definition("1", "The last token's row of the product of ½Ā + ½I over the layers, Ā the mean of a layer's heads: the weight of all paths of attention from token i; `uniform`: of even attention."),
+    PATHS: Definition("1", "The last token's row of the product of ½Ā + ½I over the layers, Ā the mean of a layer's heads: the weight of all paths of attention from token i; `uniform`: of uniform attention."),
     DISTANCE: Definition("1", "‖y_n(x) - y_n(x, x_n)‖ / ‖y_n(x)‖: what repeating the last of `length` tokens changes in the last state; `floor`: half a step of the model's type, below which it sees no change."),
     SLOPE: Definition("1", "Exponent e of repeat_distance ~ n^e, least squares in logarithms."),
 }  # fmt: skip
@@ -118,7 +118,7 @@ def headline(found: Sequence[Sensed], words: Sequence[str], blocks: int) -> str:
             float(np.mean([ranked_alike(one.norms, each) for one, each in pairs]))
             for pairs in ([(one, one.paths) for one in found], [(one, one.even) for one in found])
         )
-        said += f"; rank correlation with the sum over paths {own:.2f}, with that of even attention {even:.2f}"
+        said += f"; rank correlation with the sum over paths {own:.2f}, with that of uniform attention {even:.2f}"
     return f"{said}{repeats_in_words(found)}."
 
 

@@ -1,4 +1,4 @@
-"""What moved between two reports: in spreads of both, or against the metric's own size where there are none."""
+"""What moved between two reports: in standard deviations of both, or against the metric's own size where there are none."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +9,7 @@ from attncli.records import Definition, Finding, Report, Row, Scalar, View
 from attncli.reports import Pair, side_by_side
 
 CLEAR = 2.0
-"""Spreads beyond which a change is called clear of noise."""
+"""Standard deviations beyond which a change is called clear of noise."""
 NAMED = 3
 """Missing rows that a warning names; the rest are counted."""
 
@@ -21,7 +21,7 @@ METRICS = {
         "spreads",
         "(new - old) / s: where both reports hold the same texts or seeds, s is the standard deviation of the differences, "
         "else √(s_old² + s_new²) of the two reports' own.",
-        "change / spread",
+        "change / SD",
     ),
     "chance": Definition(
         "1",
@@ -35,9 +35,12 @@ METRICS = {
     ),
 }
 SHOWN = {"among": "largest"}
-IN_SPREADS, RELATIVE = "in spreads of both reports", "against the largest number of each metric"
+IN_SPREADS, RELATIVE = (
+    "in standard deviations of both reports",
+    "against the largest number of each metric",
+)
 
-PAIRED = "in spreads of the differences, as both hold the same texts or seeds"
+PAIRED = "in standard deviations of the differences, as both hold the same texts or seeds"
 CHANCE = "chance"
 """The metric that is only there where it is asked for."""
 
@@ -146,7 +149,11 @@ def rows_of(pair: Pair, names: tuple[str, str], scales: Scales, shown: bool) -> 
     share, missed = relative(pair, scales), note
     spreads = pair.in_spreads
     if spreads is None or math.isinf(spreads):
-        note = note or "n/a: no spread in both reports" if spreads is None else "the spreads are 0"
+        note = (
+            note or "n/a: no standard deviation in both reports"
+            if spreads is None
+            else "the standard deviations are 0"
+        )
         spreads = None
     for metric, own, value, why in (
         ("old", unit, pair.old.value if pair.old else None, missed),
@@ -163,7 +170,11 @@ def chance_rows(
 ) -> Iterator[Row]:
     """How likely the change is by noise alone, where that was asked."""
     if chances is not None:
-        why = why_not(pair, names) if pair.change is None else "n/a: no spread in both reports"
+        why = (
+            why_not(pair, names)
+            if pair.change is None
+            else "n/a: no standard deviation in both reports"
+        )
         yield row_about(pair, CHANCE, "1", chances.get(id(pair)), why, shown)
 
 
@@ -199,8 +210,8 @@ def weights(old: Report, new: Report) -> str:
     """By the hash of the weights that were read, not by what the files are called."""
     hashes = [weight_hash(report) for report in (old, new)]
     if None in hashes:
-        return "weights not hashed"
-    return "the same weights" if hashes[0] == hashes[1] else "other weights"
+        return "no hash of the weights"
+    return "the same weights" if hashes[0] == hashes[1] else "the weights differ"
 
 
 def weight_hash(report: Report) -> str | None:
@@ -217,9 +228,11 @@ def summary(pairs: Sequence[Pair], moved: Sequence[Pair], clear: int, scales: Sc
         return f"every number that both reports have is equal ({both})."
     spread = any(pair.noise is not None for pair in pairs)
     count = (
-        f"{clear} by more than {CLEAR:g} spreads" if spread else "no spreads to hold them against"
+        f"{clear} by more than {CLEAR:g} standard deviations"
+        if spread
+        else "without standard deviations to compare them with"
     )
-    return f"{len(moved)} of {both} numbers moved, {count}; most {most(moved[0], scales)}."
+    return f"{len(moved)} of {both} numbers changed, {count}; largest: {most(moved[0], scales)}."
 
 
 def most(pair: Pair, scales: Scales) -> str:
@@ -227,7 +240,11 @@ def most(pair: Pair, scales: Scales) -> str:
     assert pair.old is not None
     assert pair.new is not None
     spreads, share = pair.in_spreads, relative(pair, scales)
-    tail = f", {spreads:+.2g} spreads" if spreads is not None and math.isfinite(spreads) else ""
+    tail = (
+        f", {spreads:+.2g} standard deviations"
+        if spreads is not None and math.isfinite(spreads)
+        else ""
+    )
     if spreads is None and share is not None:
         tail = f", {share:+.2g} of the metric's largest"
     return (

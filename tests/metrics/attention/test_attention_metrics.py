@@ -319,7 +319,7 @@ def test_contributions_are_the_norms_of_what_heads_write(name: str, order: int) 
 
 
 def test_lazy_maps_have_rank_one_and_only_some_of_them_a_single_column() -> None:
-    """A sink is one column; even attention is rank one without any; a permutation needs 90 % of its columns."""
+    """A sink is one column; uniform attention is rank one without any; a permutation needs 90 % of its columns."""
     sink = torch.zeros(20, 20)
     sink[:, 3] = 1.0
     even, moved = torch.full((20, 20), 1 / 20), torch.eye(20).roll(1, 0)

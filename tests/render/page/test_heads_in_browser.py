@@ -45,7 +45,7 @@ def test_pointing_at_a_cell_shows_its_number_and_its_nulls(opened: Opened) -> No
     page = opened.page(html(of_heads()), "#metric=sink")
     cell(page, "2.1").hover()
     tip = page.inner_text("#tip")
-    for wanted in ("Head 2.1", f"{share(2, 1, 0):.4g}", "even attention", "0.2500", "random weights", f"{share(1, 2, 0):.4g}"):  # fmt: skip
+    for wanted in ("Head 2.1", f"{share(2, 1, 0):.4g}", "uniform attention", "0.2500", "random weights", f"{share(1, 2, 0):.4g}"):  # fmt: skip
         assert wanted in tip
     page.keyboard.press("Escape")
     assert page.locator("#tip").is_hidden()

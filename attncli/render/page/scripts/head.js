@@ -27,7 +27,7 @@ function mapOfHead(report, at) {
   return [make("p", { class: "hint" }, "Its map is not in this page: run the command with ", make("code", {}, how), " and -o report.html to see it.")];
 }
 
-/** Pairs that the study has measured, beside what even attention would give. */
+/** Pairs that the study has measured, beside what uniform attention would give. */
 function pairsOfHead(report, cube, at) {
   if (!report.columns.has("rank") || !report.columns.has("query")) return [];
   const rows = finerRows(report, cube, at).filter((row) => cellOf(report, "query", row) !== null);
@@ -39,7 +39,7 @@ function pairsOfHead(report, cube, at) {
     figure(cellOf(report, "value", row)),
     figure(cellOf(report, "uniform", row)),
   ]);
-  return [make("div", { class: "pairs wide", tabindex: "0" }, plainTable("Its strongest pairs, each key once", ["query ← key", "positions", "weight", "even attention"], lines))];
+  return [make("div", { class: "pairs wide", tabindex: "0" }, plainTable("Its strongest pairs, each key once", ["query ← key", "positions", "weight", "uniform attention"], lines))];
 }
 
 function finerRows(report, cube, at) {

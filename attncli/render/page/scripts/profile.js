@@ -1,4 +1,4 @@
-// Weight by offset: bars for the head, ticks for even attention.
+// Weight by offset: bars for the head, ticks for uniform attention.
 
 const PROFILE = { width: 340, height: 110, left: 8, bottom: 18, top: 8 };
 
@@ -17,12 +17,12 @@ function profile(metric, points) {
       known.length <= 20 ? drawn("text", { x: x + step / 2, y: height - 5, class: "tick" }, String(offset)) : null,
     ];
   });
-  const words = `${metric}: weight by offset, 0 is the token itself; the line is even attention`;
+  const words = `${metric}: weight by offset, 0 is the token itself; the line is uniform attention`;
   const svg = drawn("svg", { viewBox: `0 0 ${width} ${height}`, class: "profile", role: "img", "aria-label": words }, bars);
   tipOver(svg, "[data-index]", (bar) => {
     const [offset, value, even] = known[bar.dataset.index];
-    return [tipTitle(`${metric} at offset ${offset}`), tipLines([["weight", figure(value)], ["even attention", figure(even)]])];
+    return [tipTitle(`${metric} at offset ${offset}`), tipLines([["weight", figure(value)], ["uniform attention", figure(even)]])];
   });
   const lines = known.map(([offset, value, even]) => [String(offset), figure(value), figure(even)]);
-  return make("figure", {}, make("figcaption", {}, words), svg, tableBelow(plainTable(words, ["offset", "weight", "even attention"], lines)));
+  return make("figure", {}, make("figcaption", {}, words), svg, tableBelow(plainTable(words, ["offset", "weight", "uniform attention"], lines)));
 }

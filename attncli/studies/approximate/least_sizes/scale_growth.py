@@ -20,7 +20,7 @@ from attncli.studies.statistics import summary_row
 SCALE_METRICS = {
     "logit_scale": FIT_METRICS["logit_scale"],
     "scale_exponent": Definition(
-        "1", "e of logit scale ∝ n^e, by least squares in logarithms; the spread is its standard error."
+        "1", "e of logit scale ∝ n^e, by least squares in logarithms; `spread` is its standard error."
     ),
     "permutation_exponent": Definition(
         "1", "2 / (d - 1): the law for one key a row on evenly spread keys (our own derivation)."

@@ -26,8 +26,8 @@ GROWTH_METRICS = {name: FIT_METRICS[name] for name in ("d_min", "logit_scale", "
         "features",
         "What a law says at n = 1: the constant, a of a + b ln n, c of c n^e; with slope or exponent it is the whole law.",
     ),
-    "slope": Definition("features", "b of d = a + b ln n; the spread is its standard error."),
-    "exponent": Definition("1", "e of d = c n^e; the spread is its standard error."),
+    "slope": Definition("features", "b of d = a + b ln n; `spread` is its standard error."),
+    "exponent": Definition("1", "e of d = c n^e; `spread` is its standard error."),
 }
 
 Make = Callable[[str, int, np.random.Generator], csr_array]

@@ -28,7 +28,7 @@ METRICS: Mapping[str, Definition] = {
     ROLLOUT: Definition(
         "1",
         "The token's row of the product of ½Ā + ½I over the layers, Ā the mean of a layer's heads; `uniform`: the same "
-        "of even attention over the visible keys.",
+        "of uniform attention over the visible keys.",
     ),
     LIFT: Definition("1", "rollout / its `uniform`: 1 where attention says nothing."),
     COMPLETENESS: Definition(
@@ -59,7 +59,7 @@ ALL_LISTED, LISTED = 40, 24
 NAMED = 4
 """Tokens in the headline."""
 WORTH_TELLING = 1.2
-"""Of the largest lift: what is nearer to 1 is even attention."""
+"""Of the largest lift: what is nearer to 1 is uniform attention."""
 
 MARK, LARGE = "mark", "large"
 """The key of the rows in the table where not all are, and what stands under it."""
@@ -73,7 +73,7 @@ class Attributed(NamedTuple):
     """Of every token."""
     rollout: list[float]
     even: list[float]
-    """Rollout of even attention."""
+    """Rollout of uniform attention."""
     of_constants: float
     completeness: float
     relevance: tuple[float, ...] = ()
@@ -193,7 +193,9 @@ def headline(chosen: ChosenToken, rows: Sequence[Row], blocks: int) -> str:
     if (lift.value or 0.0) < WORTH_TELLING:
         return f"{said}."
     where = chosen.called(int(lift.keys["position"]))
-    return f"{said}; rollout is furthest above even attention at {where}, {lift.value:.2g} times."
+    return (
+        f"{said}; rollout is furthest above uniform attention at {where}, {lift.value:.2g} times."
+    )
 
 
 def views(chosen: ChosenToken, rows: Sequence[Row], texts: int) -> Iterator[View]:

@@ -18,7 +18,7 @@ IDLE = 0.1
 """A head that writes less than this part of an equal share is called idle."""
 SOUGHT = {
     "sink_max": "sinks",
-    "entropy_normalised": "even heads",
+    "entropy_normalised": "uniform heads",
     "head_contribution": "idle heads",
     "max_activation": "massive activations",
     "token_cosine_gap": "collapsed states",
@@ -161,7 +161,7 @@ def names(found: Sequence[PlayedHead]) -> tuple[str, ...]:
 
 
 def nulls_in_words(found: Sequence[PlayedHead], heads: Sequence[PlayedHead], role: Role) -> str:
-    """The number of even attention beside the strongest head, and how many heads show the same for nothing."""
+    """The number of uniform attention beside the strongest head, and how many heads show the same for nothing."""
     even = found[0].even.get(role.evidence)
     words = [] if even is None else [f"; {NULLS[UNIFORM]}: {number(even)}"]
     for null in NULLS:
@@ -207,9 +207,9 @@ def evenly(heads: Sequence[PlayedHead]) -> Iterator[Weighed]:
         yield Weighed(
             10.0 + 50.0 * len(found) / known,
             Finding(
-                "even heads",
-                f"{count(found, known)} spread over nearly all that they see: entropy / ln n_i at least "
-                f"{EVEN.threshold}; most even {named(found, metric)}{nulls_in_words(found, heads, EVEN)}",
+                "uniform heads",
+                f"{count(found, known)} are nearly uniform (normalised entropy ≥ {EVEN.threshold}); "
+                f"most uniform {named(found, metric)}{nulls_in_words(found, heads, EVEN)}",
                 metric,
                 names(found),
             ),

@@ -23,7 +23,7 @@ class PlayedHead:
 
     @property
     def even(self) -> Mapping[str, float]:
-        """The numbers of even attention."""
+        """The numbers of uniform attention."""
         return self.nulls[UNIFORM]
 
     @property

@@ -100,7 +100,7 @@ def in_roles(heads: Sequence[PlayedHead], what: str = "head") -> str:
 
 
 def distances(own: Sequence[PlayedHead], softmax: Sequence[PlayedHead]) -> str:
-    """How far back they look, beside softmax heads and even attention."""
+    """How far back they look, beside softmax heads and uniform attention."""
     metric = "memory_length" if any("memory_length" in head.numbers for head in own) else "distance"
     values = [head.numbers[metric] for head in own if metric in head.numbers]
     if not values:
@@ -108,6 +108,6 @@ def distances(own: Sequence[PlayedHead], softmax: Sequence[PlayedHead]) -> str:
     others = [head.numbers[metric] for head in softmax if metric in head.numbers]
     even = [head.even[metric] for head in own if metric in head.even]
     beside = f"softmax heads: {number(median(others))}; " if others else ""
-    beside += f"even attention: {number(median(even))}" if even else ""
+    beside += f"uniform attention: {number(median(even))}" if even else ""
     what = metric.replace("_", " ")
     return f"; median {what} {number(median(values))} tokens ({beside})"

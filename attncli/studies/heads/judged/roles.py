@@ -26,10 +26,10 @@ class Role:
     threshold: float
     """From which value on."""
     beats_even: bool = True
-    """Whether even attention must be well below: on short texts it has much of everything too."""
+    """Whether uniform attention must be well below: on short texts it has much of everything too."""
 
     def is_clear(self, value: float, even: float | None) -> bool:
-        """At the threshold, and twice as much as even attention or half of what it leaves."""
+        """At the threshold, and twice as much as uniform attention or half of what it leaves."""
         if even is None or not self.beats_even:
             return value >= self.threshold
         return value > even and value >= max(self.threshold, min(2.0 * even, (1.0 + even) / 2.0))
@@ -48,7 +48,7 @@ MIXED = Role("mixed", "·", "", 0.0)
 ROLES = (PREVIOUS, INDUCTION, DUPLICATE, OWN, SINK, UNIFORM, LOCAL, POSITIONAL)
 """In the order in which they are asked for: what a head does with a token says more than how spread out it is.
 
-An induction head sinks on text that repeats nothing, and an even head looks by position alone.
+An induction head sinks on text that repeats nothing, and a uniform head looks by position alone.
 """
 
 MEASURED = (
@@ -75,7 +75,7 @@ class Played:
 
 
 def role_of(numbers: Mapping[str, float], even: Mapping[str, float]) -> Played | None:
-    """From a head's numbers and those of even attention; None where nothing is known of it."""
+    """From a head's numbers and those of uniform attention; None where nothing is known of it."""
     known = {**numbers, **nearness(numbers, even)}
     asked = [role for role in ROLES if role.evidence in known]
     if not asked:
@@ -88,7 +88,7 @@ def role_of(numbers: Mapping[str, float], even: Mapping[str, float]) -> Played |
 
 
 def nearness(numbers: Mapping[str, float], even: Mapping[str, float]) -> dict[str, float]:
-    """1 - distance / distance of even attention."""
+    """1 - distance / distance of uniform attention."""
     if "distance" not in numbers or not even.get("distance"):
         return {}
     return {"nearness": 1.0 - numbers["distance"] / even["distance"]}

@@ -68,7 +68,7 @@ class Seen:
 
     heads: dict[Site, Values] = field(default_factory=dict)
     nulls: dict[Site, Values] = field(default_factory=dict)
-    """The same of even attention over the same visible keys."""
+    """The same of uniform attention over the same visible keys."""
     short: dict[Site, Tensor] = field(default_factory=dict)
     """[head]: by how much of themselves the singular values may be too small."""
     pairs: dict[Site, HeadPairs] = field(default_factory=dict)
@@ -196,7 +196,7 @@ class Observer:
 
 
 def without(silent: Tensor, name: str, value: Tensor | str) -> Tensor | str:
-    """A metric of maps has no number where there is no map: what no query looks at is neither near nor even."""
+    """A metric of maps has no number where there is no map: what no query looks at is neither near nor uniform."""
     if isinstance(value, str) or not on_maps(name):
         return value
     return value.masked_fill(silent.to(value.device)[(..., *(None,) * (value.dim() - 1))], math.nan)

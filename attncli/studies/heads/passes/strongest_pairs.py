@@ -1,6 +1,6 @@
 """The strongest query → key pairs of each head, kept while its maps go past in strips.
 
-A pair is as strong as its weight lies above what even attention over the same visible keys would give it: by weight
+A pair is as strong as its weight lies above what uniform attention over the same visible keys would give it: by weight
 alone the first token of a causal text, which sees nothing but itself, would lead every head's list. Each key is named
 once, with the query that looks at it most: a sink would fill the list otherwise.
 """
@@ -19,7 +19,7 @@ class HeadPairs(NamedTuple):
     weights: Tensor
     """[head, rank]"""
     even: Tensor
-    """The same of even attention; infinite where no query sees the key."""
+    """The same of uniform attention; infinite where no query sees the key."""
     queries: Tensor
     keys: Tensor
     shape: tuple[int, int, int]
@@ -27,7 +27,7 @@ class HeadPairs(NamedTuple):
 
 
 class StrongestQueries:
-    """Of every head and key the query that lies furthest above even attention; what is held grows with keys alone."""
+    """Of every head and key the query that lies furthest above uniform attention; what is held grows with keys alone."""
 
     def __init__(self, strip: Strip) -> None:
         windows, heads = strip.weights.shape[:2]

@@ -1,4 +1,4 @@
-"""What attention that spreads evenly over the visible keys would measure: the null beside every number of a head."""
+"""What uniform attention over the visible keys would measure: the null beside every number of a head."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -13,7 +13,7 @@ from attncli.records import NOT_APPLICABLE
 from attncli.watching import Strip
 
 ELEMENTS = 2**18
-"""Of a strip of the even map: it stays in the processor's cache."""
+"""Of a strip of the uniform map: it stays in the processor's cache."""
 
 SCATTERED = NOT_APPLICABLE + "the visible keys of a query do not lie side by side"
 
@@ -45,7 +45,7 @@ class Spans:
 
 
 class UniformNull:
-    """Even maps are measured once for all attentions that see the same keys."""
+    """Uniform maps are measured once for all attentions that see the same keys."""
 
     def __init__(self) -> None:
         self.known: dict[Any, Values] = {}

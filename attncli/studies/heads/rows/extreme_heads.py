@@ -10,7 +10,7 @@ TOLD = 2
 
 
 def extremes_in_words(rows: Sequence[Row]) -> str:
-    """`rest_share from 0.0022 in head 0.3 to 0.55 in head 4.5, even attention 0.0042`; empty without such rows."""
+    """`rest_share from 0.0022 in head 0.3 to 0.55 in head 4.5, uniform attention 0.0042`; empty without such rows."""
     metrics = dict.fromkeys(row.metric for row in rows)
     told = (range_in_words(metric, rows) for metric in metrics)
     return "; ".join(list(filter(None, told))[:TOLD])
@@ -24,7 +24,7 @@ def range_in_words(metric: str, rows: Sequence[Row]) -> str:
     if least == most:
         return f"{metric} {least:.2g} in every head"
     even = {null for row in rows if row.metric == metric and isinstance(null := row.keys.get(UNIFORM), float)}  # fmt: skip
-    beside = f", even attention {even.pop():.2g}" if len(even) == 1 else ""
+    beside = f", uniform attention {even.pop():.2g}" if len(even) == 1 else ""
     return f"{metric} from {least:.2g} in head {low} to {most:.2g} in head {high}{beside}"
 
 

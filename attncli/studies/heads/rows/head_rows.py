@@ -219,7 +219,7 @@ def over_all(metric: str, found: "list[Tensor] | str") -> "Tensor | None":
 
 
 def pick(value: "Tensor | None", head: int, place: int | None) -> float | None:
-    """One head's number; even attention has one head, which stands for all."""
+    """One head's number; uniform attention has one head, which stands for all."""
     if value is None:
         return None
     own = value[head if len(value) > 1 else 0]

@@ -81,7 +81,7 @@ def ranked(
 def pair_views(rows: Sequence[Row], places: Sequence[Mapping[str, Scalar]]) -> Iterator[View]:
     """Heads side by side where they are few, else one below the other."""
     heads = {(row.layer, row.head) for row in rows if row.metric == PAIR and row.head is not None}
-    title = "strongest query ← key pairs, each key once: weight (even attention)"
+    title = "strongest query ← key pairs, each key once: weight (uniform attention)"
     few = len(heads) <= FEW
     down, across = ("rank", "layer.head") if few else ("layer.head", "rank")
     for where in places:
@@ -91,7 +91,7 @@ def pair_views(rows: Sequence[Row], places: Sequence[Mapping[str, Scalar]]) -> I
 
 
 def strongest_in_words(rows: Sequence[Row]) -> str:
-    """Of all heads the pair that lies furthest above even attention; empty where there is none."""
+    """Of all heads the pair that lies furthest above uniform attention; empty where there is none."""
     pairs = [row for row in rows if row.metric == PAIR and row.value is not None]
     if not pairs:
         return ""
@@ -99,6 +99,6 @@ def strongest_in_words(rows: Sequence[Row]) -> str:
     query = top.keys.get(QUERY_TOKEN, f"token {top.keys['query']}")
     key = top.keys.get(KEY_TOKEN, f"token {top.keys['key']}")
     return (
-        f"strongest pair '{query} ← {key}' in head {head_in_words(top)}: {top.value:.2g}, even attention "
+        f"strongest pair '{query} ← {key}' in head {head_in_words(top)}: {top.value:.2g}, uniform attention "
         f"{float(top.keys[UNIFORM]):.2g}"
     )

@@ -108,7 +108,9 @@ def test_learned_sinks_have_the_mean_of_the_heads_that_have_one() -> None:
 
 def test_players_are_named_strongest_first() -> None:
     rows = heads("induction", [0.5, 0.9, 0.6, 0.7])
-    assert told(rows)["induction heads"].startswith("4: 0.1 (0.90), 0.3 (0.70), 0.2 (0.60) …; uniform")
+    assert told(rows)["induction heads"].startswith(
+        "4: 0.1 (0.90), 0.3 (0.70), 0.2 (0.60) …; uniform"
+    )
 
 
 def test_the_most_serious_comes_first() -> None:

@@ -20,6 +20,9 @@ Scalar = str | int | float
 ARITHMETIC, UNCERTAINTY = "arithmetic", "uncertainty"
 """Keys of how a number was computed, and of how far rounding may have moved it."""
 
+LOW, HIGH = "low", "high"
+"""Keys of the interval around an estimate."""
+
 FOUND_KEYS = frozenset(
     {
         *(ARITHMETIC, UNCERTAINTY),
@@ -27,13 +30,13 @@ FOUND_KEYS = frozenset(
         *("token", "feature", "over_median", "largest", "text"),
         *("role", "mark", "word"),
         *("query", "key", "query_token", "key_token"),
-        "error",
+        *("error", LOW, HIGH, "directions"),
         "floor",
     }
 )
-"""Keys that say what was found at a row's place, where all others say which place it is: the same number under even
-attention, with random weights or on shuffled text; where a maximum lies; a head's role and its letter; a token's word; the two
-tokens of a pair; the error of a slope; the step of a type; how it was computed."""
+"""Keys that say what was found at a row's place, where all others say which place it is: the same number under
+uniform attention, with random weights or on shuffled text; where a maximum lies; a head's role and its letter; a token's word; the two
+tokens of a pair; the error of an estimate, its interval and how many random directions it is from; the step of a type; how it was computed."""
 
 
 @dataclass(frozen=True, slots=True)

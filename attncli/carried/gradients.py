@@ -5,7 +5,7 @@ and each of these gives one direction of the output against all input positions.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -26,10 +26,19 @@ def directions(width: int, number: int, seed: int) -> Tensor:
     return found
 
 
+class PulledBack(NamedTuple):
+    """What orthonormal directions u of the last token's state y_n show of its derivatives."""
+
+    norms: Tensor
+    """[direction, token]: ‖u^T ∂y_n/∂x_i‖."""
+    width: int
+    """Of y_n."""
+
+
 def pulled_back(
     model: nn.Module, stack: Stack, inputs: Mapping[str, Any], number: int, seed: int
-) -> Tensor:
-    """[direction, token]: ‖u^T ∂y_n/∂x_i‖ for orthonormal directions u of the last token's state y_n."""
+) -> PulledBack:
+    """One forward pass, and a backward pass for each direction."""
     passage = Leaf(stack)
     try:
         with torch.enable_grad(), around_forwards(passage.blocks, passage.around):
@@ -40,7 +49,8 @@ def pulled_back(
         raise InputError(f"stack {stack.name} was not run to its end.")
     state = passage.end[0, -1]
     wanted = directions(len(state), number, seed).to(state)
-    return torch.stack([norms(state, passage.start, each, stack) for each in wanted])
+    found = torch.stack([norms(state, passage.start, each, stack) for each in wanted])
+    return PulledBack(found, len(state))
 
 
 def norms(state: Tensor, start: Tensor, direction: Tensor, stack: Stack) -> Tensor:

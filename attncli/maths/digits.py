@@ -24,6 +24,12 @@ def with_spread(value: float, spread: float) -> str:
     return f"{fixed(value, places)} ± {plain}"
 
 
+def with_interval(value: float, low: float, high: float) -> str:
+    """`0.48 [0.45, 0.51]`: never more digits than two of the interval's half."""
+    places = min(decimals(value, SIGNIFICANT), decimals((high - low) / 2.0, 2))
+    return f"{fixed(value, places)} [{fixed(low, places)}, {fixed(high, places)}]"
+
+
 def decimals(value: float, digits: int) -> int:
     """Places after the point that leave so many significant digits."""
     if value == 0.0:

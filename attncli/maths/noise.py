@@ -6,6 +6,7 @@ from collections.abc import Sequence
 TINY = 1e-300
 """Instead of a zero denominator in a continued fraction (Lentz)."""
 STEPS = 10_000
+HALVINGS = 60
 
 
 def spread(numbers: Sequence[float], mean: float) -> float | None:
@@ -22,6 +23,17 @@ def two_sided(t: float, freedom: float) -> float:
     if math.isinf(t):
         return 0.0
     return incomplete_beta(freedom / (freedom + t * t), freedom / 2, 0.5)
+
+
+def student_quantile(share: float, freedom: float) -> float:
+    """How far from 0 Student's t lies at most with this probability, to either side: `two_sided` turned round."""
+    low, high = 0.0, 1.0
+    while two_sided(high, freedom) > 1.0 - share:
+        high *= 2.0
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if two_sided(middle, freedom) > 1.0 - share else (low, middle)
+    return high
 
 
 def welch_freedom(first: tuple[float, int], second: tuple[float, int]) -> float:

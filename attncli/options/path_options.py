@@ -76,7 +76,7 @@ class PathOptions:
         bool,
         Option(
             "--sensitivity",
-            help="Of a model: how far the last token's state moves with each token, by gradients, beside the sum over paths; and "
+            help="How sensitive the last token's final state is to each input token (gradients), next to the sum over paths; and "
             "what repeating the last token changes.",
         ),
     ] = False
@@ -84,8 +84,8 @@ class PathOptions:
         int | None,
         Option(
             metavar="N",
-            help="Of the output that --sensitivity follows back; as many as the width: exact. [default: one for 16 tokens, "
-            "at most 8]",
+            help="Random directions of the output for --sensitivity, a backward pass each; as many as the width are exact. "
+            "[default: all where that is cheap, else 32]",
         ),
     ] = None
     stack: Annotated[

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from attncli.maths.digits import number, with_spread
-from attncli.records import UNCERTAINTY, Definition, Report, Row, Scalar, View
+from attncli.maths.digits import number, with_interval, with_spread
+from attncli.records import HIGH, LOW, UNCERTAINTY, Definition, Report, Row, Scalar, View
 
 NOTHING = "–"
 
@@ -94,6 +94,9 @@ def cell(row: Row | None) -> str:
         return NOTHING
     if row.spread is not None:
         return with_spread(row.value, row.spread)
+    low, high = row.keys.get(LOW), row.keys.get(HIGH)
+    if isinstance(low, float) and isinstance(high, float) and low < high:
+        return with_interval(row.value, low, high)
     shown, by = number(row.value), row.keys.get(UNCERTAINTY)
     return with_spread(row.value, by) if isinstance(by, float) and touches(shown, by) else shown
 

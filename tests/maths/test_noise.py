@@ -7,8 +7,9 @@ import mpmath
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
-from attncli.maths.noise import holm, spread, two_sided, welch_freedom
+from attncli.maths.noise import holm, spread, student_quantile, two_sided, welch_freedom
 
 
 @pytest.mark.parametrize("freedom", [1, 1.7, 2, 7, 30, 199, 1e4])
@@ -51,3 +52,9 @@ def test_holm_rejects_what_its_steps_reject(found: list[float]) -> None:
 def test_spread_is_the_standard_deviation(numbers: list[float]) -> None:
     mean = statistics.fmean(numbers)
     assert spread(numbers, mean) == pytest.approx(statistics.stdev(numbers), rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 7, 31.5, 400])
+@pytest.mark.parametrize("share", [0.5, 0.9, 0.95, 0.999])
+def test_quantiles_of_t_are_scipys(share: float, freedom: float) -> None:
+    assert student_quantile(share, freedom) == pytest.approx(stats.t.ppf((1 + share) / 2, freedom))

@@ -4,14 +4,17 @@ from collections.abc import Callable
 from functools import partial
 
 from attncli.api.asked.model_path_studies import opened
+from attncli.api.opened.loaded_models import PROBE_TOKENS
 from attncli.errors import UsageError
 from attncli.limits import gibibytes, require_memory
+from attncli.models.inputs.texts import ModelInput
 from attncli.models.loading.room_needed import most_heads, room_to_run
+from attncli.models.random.dummy_inputs import example_inputs
 from attncli.models.sources import Source
 from attncli.options.model_options import InputOptions, ModelOptions
 from attncli.options.path_options import PathOptions
 from attncli.records import Report
-from attncli.studies.paths.sensitivity import SensitivityPlan, sensitivity
+from attncli.studies.paths.sensitivity import plan_sensitivity, sensitivity
 
 MEANS = 2
 """Maps that are held of every layer for the sum over paths, in float32."""
@@ -30,13 +33,15 @@ def sensitivity_study(
     if asked.directions is not None and asked.directions < 1:
         raise UsageError(f"`directions={asked.directions}`: it must be at least 1.")
     subject, texts = opened(source, model, inputs, tokens, seed, asked.stack)
-    plan = SensitivityPlan(asked.directions, seed)
     body, blocks = subject.body, len(subject.stack.calls)
+    short = ModelInput("", "", example_inputs(body, PROBE_TOKENS), PROBE_TOKENS)
+    plan = plan_sensitivity(subject, short, asked.directions, seed)
     longest = max(text.tokens for text in texts)
     heads = most_heads(body)
     needed = blocks * (room_to_run(body, longest, 0, heads) + 4 * MEANS * longest**2)
     what = f"gradients of {longest} tokens through {blocks} blocks"
     require_memory(needed, what, "cut the text with `tokens`")
     back = plan.number(longest)
-    say(f"{what}: about {gibibytes(needed)} at most, 1 forward and {back} backward passes a text")  # fmt: skip
+    exact = " (exact)" if back == plan.width else f" (of {plan.width}: estimates)"
+    say(f"{what}: about {gibibytes(needed)} at most, 1 forward and {back} backward passes a text{exact}")  # fmt: skip
     return partial(sensitivity, subject, texts, plan)

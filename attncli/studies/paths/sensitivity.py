@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,6 +21,13 @@ from attncli.records import Finding, Report
 from attncli.studies import Progress, no_progress
 from attncli.studies.model_runs import own_precision
 from attncli.studies.over_texts import counted, over_texts
+from attncli.studies.paths.direction_sampling import (
+    Estimate,
+    Sampled,
+    estimate_correlation,
+    estimate_norms,
+    estimate_shares,
+)
 from attncli.studies.paths.path_subject import PathSubject, plain_pass
 from attncli.studies.paths.sensitivity_rows import (
     METRICS,
@@ -37,8 +43,13 @@ from attncli.watching.strips.attention_sites import blocks_around
 
 SHORTEST = 4
 """Tokens of the shortest text whose last one is repeated."""
-EVERY, MOST = 16, 8
-"""One direction for each so many tokens, and at most so many: a backward pass costs two forward ones."""
+AFFORDED = 1e12
+"""Multiplications and additions up to which all directions are followed back: some ten seconds on a few cores."""
+FEW = 32
+"""Directions of larger models and longer texts: fewer, and the intervals around their means are too narrow too often."""
+LEAST_TOKENS = 16
+"""Shorter texts take as long, for the weights must be read."""
+SEEDS_APART = 1_000_003
 
 
 @dataclass(frozen=True)
@@ -46,11 +57,28 @@ class SensitivityPlan:
     """How many directions of the output are followed back."""
 
     directions: int | None
-    """None: by the length of the text."""
+    """None: as many as the output has features where that is cheap, else `FEW`."""
     seed: int
+    width: int
+    """Of the states."""
+    weights: int
+    """Of all blocks, for each time that they are run."""
 
     def number(self, tokens: int) -> int:
-        return self.directions or max(1, min(MOST, tokens // EVERY))
+        cost = 2.0 * self.weights * max(tokens, LEAST_TOKENS) * self.width
+        by_cost = self.width if cost <= AFFORDED else FEW
+        return min(self.directions or by_cost, self.width)
+
+
+def plan_sensitivity(
+    subject: PathSubject, short: ModelInput, directions: int | None, seed: int
+) -> SensitivityPlan:
+    """A short input tells how wide the states are."""
+    with own_precision(subject.body):
+        width = plain_pass(subject.body, subject, short)[0].shape[-1]
+    blocks = [call.module for call in subject.stack.calls]
+    weights = sum(each.numel() for block in blocks for each in block.parameters())
+    return SensitivityPlan(directions, seed, width, weights)
 
 
 def sensitivity(
@@ -67,9 +95,9 @@ def sensitivity(
 
     def work(place: int, text: ModelInput) -> Sensed:
         with own_precision(subject.body):
-            return sensed(subject, text, plan)
+            return sensed(subject, text, place, plan)
 
-    made_of = (Sensed, RepeatedOnce)
+    made_of = (Sensed, Sampled, Estimate, RepeatedOnce)
     identity = subject.checkpoint.identity
     found = over_texts(
         subject.body, texts, counted(work, texts, progress), identity, "sensitivity", made_of
@@ -77,7 +105,7 @@ def sensitivity(
     words = texts[0].labels if len(texts) == 1 else ()
     rows = (*position_rows(found, words), *repeat_rows(found))
     about = f"token {texts[0].tokens - 1}"
-    finding = Finding(about, headline(found, words, len(subject.stack.calls)))
+    finding = Finding(about, headline(found, words, rows, len(subject.stack.calls)))
     return Report(
         study="paths",
         headline=finding.text,
@@ -90,39 +118,30 @@ def sensitivity(
     )
 
 
-def sensed(subject: PathSubject, text: ModelInput, plan: SensitivityPlan) -> Sensed:
+def sensed(subject: PathSubject, text: ModelInput, place: int, plan: SensitivityPlan) -> Sensed:
     """Gradients, the sum over paths of the same pass, and the texts whose last token comes twice."""
-    back = pulled_back(subject.body, subject.stack, text.kwargs, plan.number(text.tokens), plan.seed)  # fmt: skip
+    number = plan.number(text.tokens)
+    seed = plan.seed + SEEDS_APART * place  # errors of several texts are independent
+    pulled = pulled_back(subject.body, subject.stack, text.kwargs, number, seed)
+    back, width = pulled.norms.numpy(), pulled.width
     if back.shape[1] != text.tokens:
         raise InputError(
             f"stack {subject.stack.name} takes in {back.shape[1]} states for {text.tokens} tokens: which token each is of is "
             "not understood."
         )
-    width = state_width(subject, text)
-    norms, errors = estimated(back.numpy(), width)
     rolled = rolled_out(subject, text)
-    repeated = [repeat(subject, text, length) for length in lengths(subject, text)]
-    return Sensed(norms.tolist(), errors.tolist(), rolled.attention, rolled.even, repeated, dtype_floor(subject))  # fmt: skip
-
-
-def state_width(subject: PathSubject, text: ModelInput) -> int:
-    return plain_pass(subject.body, subject, text)[0].shape[-1]
-
-
-def estimated(back: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """‖J_i‖_F and its standard error from ‖u^T J_i‖ of some orthonormal u; of all of them it is exact.
-
-    A direction at random has E ‖u^T J‖² = ‖J‖_F² / width. The error of one direction alone is not known.
-    """
-    number = len(back)
-    squares = width * back**2
-    norms: np.ndarray = np.sqrt(squares.mean(axis=0))
-    if number >= width:
-        return norms, np.zeros_like(norms)
-    if number == 1:
-        return norms, np.full_like(norms, np.nan)
-    of_mean = squares.std(axis=0, ddof=1) / np.sqrt(number)
-    return norms, of_mean / (2.0 * np.where(norms == 0.0, 1.0, norms))
+    pairs = (rolled.attention, rolled.even) if rolled.attention else ()
+    return Sensed(
+        estimate_norms(back, width),
+        estimate_shares(back, width),
+        len(back),
+        width,
+        rolled.attention,
+        rolled.even,
+        [estimate_correlation(back, width, each, seed) for each in pairs],
+        [repeat(subject, text, length) for length in lengths(subject, text)],
+        dtype_floor(subject),
+    )
 
 
 class RolledOut(NamedTuple):

@@ -6,10 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from attncli.errors import counted
 from attncli.maths.curves.slopes import slopes
 from attncli.maths.digits import number
-from attncli.records import NOT_APPLICABLE, Definition, Row, Scalar, View
+from attncli.maths.noise import spread
+from attncli.records import HIGH, LOW, NOT_APPLICABLE, Definition, Row, Scalar, View
 from attncli.studies.nulls import UNIFORM
+from attncli.studies.paths.direction_sampling import Estimate, Interval, Sampled, interval
 from attncli.studies.paths.path_words import percent
 from attncli.studies.statistics import averaged, summary_row
 
@@ -18,9 +21,10 @@ DISTANCE, SLOPE = "repeat_distance", "repeat_distance_slope"
 BFLOAT16 = 2.0**-8
 """Half the distance of two neighbouring numbers of bfloat16 near 1."""
 
+SAMPLING = "error: standard error where it is estimated from random directions (their number under directions); low, high: 95 % interval, over the directions or, of several texts, over texts."
 METRICS: Mapping[str, Definition] = {
-    SENSITIVITY: Definition("1", "‖∂y_n/∂x_i‖_F: how far the last token's state after the last block moves with token i's before the first; `error`: its standard error, where it is from directions at random."),
-    SHARE: Definition("1", "sensitivity over its sum over all tokens."),
+    SENSITIVITY: Definition("1", f"‖∂y_n/∂x_i‖_F: how far the last token's state after the last block moves with token i's before the first. {SAMPLING}"),
+    SHARE: Definition("1", f"sensitivity over its sum over all tokens. {SAMPLING}"),
     PATHS: Definition("1", "The last token's row of the product of ½Ā + ½I over the layers, Ā the mean of a layer's heads: the weight of all paths of attention from token i; `uniform`: of uniform attention."),
     DISTANCE: Definition("1", "‖y_n(x) - y_n(x, x_n)‖ / ‖y_n(x)‖: what repeating the last of `length` tokens changes in the last state; `floor`: half a step of the model's type, below which it sees no change."),
     SLOPE: Definition("1", "Exponent e of repeat_distance ~ n^e, least squares in logarithms."),
@@ -41,34 +45,32 @@ class RepeatedOnce(NamedTuple):
 class Sensed(NamedTuple):
     """What one text has shown."""
 
-    norms: list[float]
+    norms: Sampled
     """Of every token."""
-    errors: list[float]
-    """nan where it is not known."""
+    shares: Sampled
+    directions: int
+    width: int
+    """Of the state: as many directions are exact."""
     paths: list[float]
     even: list[float]
+    correlations: list[Estimate]
+    """Of the norms with `paths` and with `even`; empty where there are none."""
     repeated: list[RepeatedOnce]
     floor: float
 
-
-def shares(norms: Sequence[float]) -> list[float]:
-    whole = math.fsum(norms)
-    return [norm / whole if whole else 0.0 for norm in norms]
+    @property
+    def exact(self) -> bool:
+        return self.directions >= self.width
 
 
 def position_rows(found: Sequence[Sensed], words: Sequence[str]) -> Iterator[Row]:
     listed = in_table(found)
-    for place in range(len(found[0].norms)):
+    for place in range(len(found[0].norms.values)):
         keys: dict[str, Scalar] = {"position": place}
         keys |= {"word": words[place]} if place < len(words) else {}
         keys |= {MARK: LARGE} if place in listed else {}
-        errors = [one.errors[place] for one in found]
-        error = math.sqrt(math.fsum(each**2 for each in errors)) / len(errors)
-        told: dict[str, Scalar] = {} if math.isnan(error) else {"error": error}
-        norms = [one.norms[place] for one in found]
-        yield summary_row(SENSITIVITY, "1", norms, "", keys={**keys, **told})
-        own = [shares(one.norms)[place] for one in found]
-        yield summary_row(SHARE, "1", own, "", keys=keys)
+        yield sampled_row(SENSITIVITY, found, [one.norms for one in found], place, keys)
+        yield sampled_row(SHARE, found, [one.shares for one in found], place, keys)
         if not all(one.paths for one in found):
             note = f"{NOT_APPLICABLE}the stack's blocks do not all mix tokens by square maps of attention"
             yield Row(PATHS, None, "1", note=note, keys=keys)
@@ -78,12 +80,38 @@ def position_rows(found: Sequence[Sensed], words: Sequence[str]) -> Iterator[Row
         yield summary_row(PATHS, "1", paths, "", keys={**keys, UNIFORM: even})
 
 
+def sampled_row(
+    metric: str,
+    found: Sequence[Sensed],
+    numbers: Sequence[Sampled],
+    place: int,
+    keys: Mapping[str, Scalar],
+) -> Row:
+    """The mean over texts, with its error by the directions and the interval."""
+    values = [each.values[place] for each in numbers]
+    error = math.sqrt(math.fsum(each.errors[place] ** 2 for each in numbers)) / len(numbers)
+    around = interval_of(values, error, found[0].directions)
+    sampling: dict[str, Scalar] = {} if found[0].exact else {"directions": found[0].directions}
+    sampling |= {} if math.isnan(error) else {"error": error}
+    sampling |= {LOW: around.low, HIGH: around.high} if math.isfinite(around.high) else {}
+    return summary_row(metric, "1", values, "", keys={**keys, **sampling})
+
+
+def interval_of(values: Sequence[float], error: float, directions: int) -> Interval:
+    """Of one text over its directions; of several over the texts, each with directions of its own."""
+    mean = math.fsum(values) / len(values)
+    by_texts = spread(values, mean)
+    if by_texts is None:
+        return interval(mean, error, directions - 1)
+    return interval(mean, by_texts / math.sqrt(len(values)), len(values) - 1)
+
+
 def in_table(found: Sequence[Sensed]) -> set[int]:
     """Empty where all are."""
     tokens = len(found[0].norms)
     if tokens <= ALL_LISTED:
         return set()
-    mean = np.mean([one.norms for one in found], axis=0)
+    mean = np.mean([one.norms.values for one in found], axis=0)
     return {*range(ENDS), *range(tokens - ENDS, tokens), *map(int, np.argsort(-mean)[:ENDS])}
 
 
@@ -107,36 +135,83 @@ def line_of(repeated: Sequence[RepeatedOnce]) -> tuple[float, float] | None:
     return float(found.slope[0]), float(found.error[0])
 
 
-def headline(found: Sequence[Sensed], words: Sequence[str], blocks: int) -> str:
-    """Of the mean over texts: which tokens are heard most and least, how that follows the paths, and repeats."""
-    mean = shares(np.mean([one.norms for one in found], axis=0).tolist())
-    order = sorted(range(len(mean)), key=lambda place: -mean[place])
-    told = [f"{percent(mean[place])} by {named(place, words)}" for place in (*order[:2], order[-1])]
-    said = f"Token {len(mean) - 1} after {blocks} blocks is moved most by two tokens: {told[0]}, {told[1]}; least, {told[2]}"
-    if all(one.paths for one in found):
-        own, even = (
-            float(np.mean([ranked_alike(one.norms, each) for one, each in pairs]))
-            for pairs in ([(one, one.paths) for one in found], [(one, one.even) for one in found])
-        )
-        said += f"; rank correlation with the sum over paths {own:.2f}, with that of uniform attention {even:.2f}"
-    return f"{said}{repeats_in_words(found)}."
+def headline(
+    found: Sequence[Sensed], words: Sequence[str], rows: Sequence[Row], blocks: int
+) -> str:
+    """Which tokens the last one is most sensitive to, as far as the intervals separate them; the paths; and repeats."""
+    shares = [row for row in rows if row.metric == SHARE]
+    said = f"After {counted(blocks, 'block')} token {len(shares) - 1} {most_sensitive(shares, words)}{sampling_in_words(found)}"
+    return f"{said}{correlations_in_words(found)}{repeats_in_words(found)}."
+
+
+def most_sensitive(shares: Sequence[Row], words: Sequence[str]) -> str:
+    """No order of tokens whose intervals overlap."""
+    if not all(HIGH in row.keys for row in shares):
+        return "is sensitive to all tokens in an order that one direction cannot tell, for it has no known error"
+    order = sorted(shares, key=lambda row: -(row.value or 0.0))
+    first = near_largest(order)
+    second = near_largest(order[1:]) if len(first) == 1 else []
+    said = ", then to ".join(one_of(group, words) for group in (first, second) if group)
+    least = near_least(order)
+    apart = len(least) == 1 and least[0] not in (*first, *second)
+    return f"is most sensitive to {said}" + (f"; least to {one_of(least, words)}" if apart else "")
+
+
+def near_largest(order: Sequence[Row]) -> list[Row]:
+    """The first, and all whose intervals reach its own."""
+    return [row for row in order if float(row.keys[HIGH]) >= float(order[0].keys[LOW])]
+
+
+def near_least(order: Sequence[Row]) -> list[Row]:
+    """The last, and all whose intervals reach its own."""
+    return [row for row in order if float(row.keys[LOW]) <= float(order[-1].keys[HIGH])]
+
+
+def one_of(rows: Sequence[Row], words: Sequence[str]) -> str:
+    """One token; or how many, and the first two of them."""
+    few = [f"{named(int(row.keys['position']), words)} ({share_in_words(row)})" for row in rows[:2]]
+    if len(rows) == 1:
+        return few[0]
+    more = ", …" if len(rows) > 2 else ""
+    return f"one of {counted(len(rows), 'token')} that cannot be ranked: {', '.join(few)}{more}"
+
+
+def share_in_words(row: Row) -> str:
+    low, high = float(row.keys[LOW]), float(row.keys[HIGH])
+    value = percent(row.value or 0.0)
+    return (
+        value if low == high else f"{value}, {percent(low).removesuffix(' %')} to {percent(high)}"
+    )
+
+
+def sampling_in_words(found: Sequence[Sensed]) -> str:
+    """What the intervals are over; nothing where there are none."""
+    if len(found) > 1:
+        return f" (95 % intervals over {counted(len(found), 'text')})"
+    one = found[0]
+    return "" if one.exact or one.directions < 2 else f" (95 % intervals: {one.directions} of {one.width} directions)"  # fmt: skip
+
+
+def correlations_in_words(found: Sequence[Sensed]) -> str:
+    if not all(one.correlations for one in found):
+        return ""
+    own, even = (estimate_in_words([one.correlations[which] for one in found]) for which in (0, 1))
+    return (
+        f"; rank correlation with the sum over paths {own}, with that of uniform attention {even}"
+    )
+
+
+def estimate_in_words(estimates: Sequence[Estimate]) -> str:
+    """`0.61 ± 0.05`: the mean and its standard error, over texts where there are several."""
+    values = [each.value for each in estimates]
+    mean = float(np.mean(values))
+    by_texts = spread(values, mean)
+    error = estimates[0].error if by_texts is None else by_texts / math.sqrt(len(values))
+    return f"{mean:.2f} ± {error:.2f}" if error > 0.0 else f"{mean:.2f}"
 
 
 def named(place: int, words: Sequence[str]) -> str:
     return f"token {place} {words[place]}".rstrip() if place < len(words) else f"token {place}"
-
-
-def ranked_alike(first: Sequence[float], second: Sequence[float]) -> float:
-    """Spearman's correlation; nan where one is the same everywhere."""
-    x, y = (ranks(values) for values in (first, second))
-    size = float(x.std() * y.std())
-    return float(((x - x.mean()) * (y - y.mean())).mean()) / size if size > 0.0 else math.nan
-
-
-def ranks(values: Sequence[float]) -> np.ndarray:
-    """Equal values share their mean rank."""
-    array = np.asarray(values)
-    return np.array([(array < v).sum() + ((array == v).sum() - 1) / 2.0 for v in array])
 
 
 def repeats_in_words(found: Sequence[Sensed]) -> str:

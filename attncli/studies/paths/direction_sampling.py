@@ -1,0 +1,114 @@
+"""Norms, shares and a rank correlation estimated from a few random directions of the output, with their errors.
+
+‖J_i‖_F² is width · E ‖u^T J_i‖² over random unit directions u. The directions of one run are orthonormal, k of a random
+basis of `width`, so that of all of them the norm is exact and errors of k carry the factor √(1 - k / width).
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attncli.maths.noise import student_quantile
+
+Array = NDArray[np.float64]
+
+CONFIDENCE = 0.95
+RESAMPLES = 200
+"""Of the directions, for the error of a rank correlation, which is not smooth enough for a jackknife."""
+
+
+class Sampled(NamedTuple):
+    """One number of every token, from the same directions."""
+
+    values: list[float]
+    errors: list[float]
+    """Standard errors; nan of a single direction, which cannot know its own."""
+
+
+class Estimate(NamedTuple):
+    """A single number and its standard error."""
+
+    value: float
+    error: float
+
+
+class Interval(NamedTuple):
+    """Where a positive number lies with `CONFIDENCE`."""
+
+    low: float
+    high: float
+
+
+def norms_of(back: Array, width: int) -> Array:
+    """‖J_i‖_F from ‖u^T J_i‖ [direction, token]."""
+    result: Array = np.sqrt(width * (back**2).mean(axis=0))
+    return result
+
+
+def shares_of(norms: Array) -> Array:
+    whole = math.fsum(norms)
+    result: Array = norms / whole if whole else np.zeros_like(norms)
+    return result
+
+
+def estimate_norms(back: Array, width: int) -> Sampled:
+    return sampled(back, width, lambda rows: norms_of(rows, width))
+
+
+def estimate_shares(back: Array, width: int) -> Sampled:
+    return sampled(back, width, lambda rows: shares_of(norms_of(rows, width)))
+
+
+def sampled(back: Array, width: int, of: Callable[[Array], Array]) -> Sampled:
+    """The numbers of all directions, and the jackknife's error: from what leaving each one out changes."""
+    values = of(back)
+    k = len(back)
+    if k >= width:
+        return Sampled(values.tolist(), [0.0] * len(values))
+    if k == 1:
+        return Sampled(values.tolist(), [math.nan] * len(values))
+    without = np.stack([of(np.delete(back, left_out, axis=0)) for left_out in range(k)])
+    square = (k - 1) / k * ((without - without.mean(axis=0)) ** 2).sum(axis=0)
+    return Sampled(values.tolist(), np.sqrt(left(k, width) * square).tolist())
+
+
+def left(k: int, width: int) -> float:
+    """What k of so many orthonormal directions leave of a variance."""
+    return max(0.0, 1.0 - k / width)
+
+
+def estimate_correlation(back: Array, width: int, other: Sequence[float], seed: int) -> Estimate:
+    """Spearman's correlation of the norms with another number of every token; its error by resampling directions."""
+    value = rank_correlation(norms_of(back, width).tolist(), other)
+    k = len(back)
+    if k >= width or k == 1:
+        return Estimate(value, 0.0 if k >= width else math.nan)
+    drawn = np.random.default_rng(seed).integers(0, k, (RESAMPLES, k))
+    found = [rank_correlation(norms_of(back[rows], width).tolist(), other) for rows in drawn]
+    return Estimate(value, float(np.std(found)) * math.sqrt(left(k, width)))
+
+
+def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
+    """Spearman's; nan where one is the same everywhere."""
+    x, y = (ranks(values) for values in (first, second))
+    size = float(x.std() * y.std())
+    return float(((x - x.mean()) * (y - y.mean())).mean()) / size if size > 0.0 else math.nan
+
+
+def ranks(values: Sequence[float]) -> Array:
+    """Equal values share their mean rank."""
+    array = np.asarray(values)
+    return np.array([(array < v).sum() + ((array == v).sum() - 1) / 2.0 for v in array])
+
+
+def interval(value: float, error: float, freedom: int) -> Interval:
+    """Student's t on the logarithm, where sums of few squares are nearly symmetric; 0 … ∞ where the error is unknown."""
+    if error == 0.0:
+        return Interval(value, value)
+    if math.isnan(error) or freedom < 1 or value <= 0.0:
+        return Interval(0.0, math.inf)
+    factor = math.exp(min(student_quantile(CONFIDENCE, freedom) * error / value, 700.0))
+    return Interval(value / factor, value * factor)

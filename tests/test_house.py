@@ -417,7 +417,7 @@ READS_WORDS = {
     "cli/arguments.py": "what typer lacks, before it reads the line",
     "cli/main.py": "--debug, which says how errors of the parser itself are shown",
     "cli/completing.py": "where bash breaks a word",
-    "cli/config/foreign_code.py": "switches that run foreign code, however deep in command lines within values",
+    "cli/config/typed_alone.py": "options that count on the command line alone, however deep in command lines within values",
     "api/sweep.py": "the words of a saved report, perhaps of another version",
 }
 """Files that may look for dashes in the words of a command line, and why the parser cannot tell them."""

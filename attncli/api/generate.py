@@ -6,12 +6,19 @@ from typing import Annotated
 from attncli.api.question import How, question
 from attncli.errors import UsageError
 from attncli.options.completion import complete_map
-from attncli.options.declared import Option
+from attncli.options.declared import WRITES, Option
 from attncli.options.shared import NetworkOptions, SwitchOptions, checked_seed
 
 Seed = Annotated[int, Option(help="Random seed. [default: 0]")]
 Target = Annotated[
-    Path, Option("--output", "-o", metavar="FILE", help="The safetensors file to write.")
+    Path,
+    Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        typed_alone=WRITES,
+        help="The safetensors file to write.",
+    ),
 ]
 
 

@@ -8,7 +8,7 @@ from attncli.api.question import MEASURING, How, question
 from attncli.api.rehearsal import before_the_work
 from attncli.errors import UsageError
 from attncli.options.completion import complete_source, completion, head_metrics
-from attncli.options.declared import Argument, Option
+from attncli.options.declared import WRITES, Argument, Option
 from attncli.options.head_options import GROUPS, HeadOptions
 from attncli.options.model_options import InputOptions, ModelOptions
 from attncli.options.shared import separated
@@ -75,6 +75,7 @@ def inspect_model(
         Option(
             metavar="FILE.safetensors",
             usual=True,
+            typed_alone=WRITES,
             help="The first text's maps of the heads that --layers and --heads leave.",
         ),
     ] = None,

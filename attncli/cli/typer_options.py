@@ -25,22 +25,32 @@ def grouped(command: Callable[..., int]) -> Callable[..., int]:
 def with_options(
     command: Callable[..., int], declared: Iterable[inspect.Parameter]
 ) -> Callable[..., int]:
-    """The command under the signature that typer reads; `usual` are the options that its short help shows."""
+    """The command under the signature that typer reads.
+
+    `usual` are the options that its short help shows, `typed_alone` what those do that count on the command line alone.
+    """
+    declared = list(declared)
     parameters = [for_typer(parameter) for parameter in declared]
+    options = {each.name: one for each in declared for one in declared_options(each)}
     found: Any = command
-    found.__signature__ = inspect.Signature([parameter for parameter, _ in parameters])
-    found.__annotations__ = {parameter.name: parameter.annotation for parameter, _ in parameters}
-    found.usual = frozenset(parameter.name for parameter, usual in parameters if usual)
+    found.__signature__ = inspect.Signature(parameters)
+    found.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    found.usual = frozenset(name for name, one in options.items() if one.usual)
+    found.typed_alone = {name: one.typed_alone for name, one in options.items() if one.typed_alone}
     return command
 
 
-def for_typer(parameter: inspect.Parameter) -> tuple[inspect.Parameter, bool]:
-    """The same parameter with typer's own words beside its type, and whether it is a usual one."""
+def declared_options(parameter: inspect.Parameter) -> list[Option]:
+    """What stands beside the parameter's type, where it is an option."""
+    return [one for one in get_args(parameter.annotation)[1:] if isinstance(one, Option)]
+
+
+def for_typer(parameter: inspect.Parameter) -> inspect.Parameter:
+    """The same parameter with typer's own words beside its type."""
     if get_origin(parameter.annotation) is not Annotated:
-        return parameter, False
+        return parameter
     kind, *said = get_args(parameter.annotation)
-    usual = any(isinstance(one, Option) and one.usual for one in said)
-    return parameter.replace(annotation=Annotated[kind, *map(in_typers_words, said)]), usual
+    return parameter.replace(annotation=Annotated[kind, *map(in_typers_words, said)])
 
 
 def in_typers_words(said: Any) -> Any:

@@ -12,6 +12,12 @@ from typing import Any
 
 Complete = Callable[[str], list[str]]
 
+RUNS_CODE = "lets a checkpoint run code"
+RUNS_JOBS = "hands command lines to other programs and machines"
+WRITES = "writes files"
+DELETES = "deletes files"
+"""What an option does that only whoever types it may decide."""
+
 
 @dataclass(frozen=True, slots=True, init=False)
 class Option:
@@ -27,6 +33,8 @@ class Option:
     """The heading that help shows it under."""
     usual: bool
     """Whether most runs may want it: `--help` of a command of many options shows these alone, `--help-all` every one."""
+    typed_alone: str | None
+    """What it does (RUNS_CODE, WRITES …) where it counts on the command line alone, set by no file and no environment."""
     in_words: Callable[[Any], Any] | None
     """What only Python has, such as a matrix or a list of numbers, as the text or texts that mean it."""
 
@@ -38,6 +46,7 @@ class Option:
         complete: Complete | None = None,
         panel: str | None = None,
         usual: bool = False,
+        typed_alone: str | None = None,
         in_words: Callable[[Any], Any] | None = None,
     ) -> None:
         said = {
@@ -47,6 +56,7 @@ class Option:
             "complete": complete,
             "panel": panel,
             "usual": usual,
+            "typed_alone": typed_alone,
             "in_words": in_words,
         }
         for name, value in said.items():

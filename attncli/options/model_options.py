@@ -10,7 +10,7 @@ from attncli.models.sources import WORDS
 from attncli.models.sources import Source as Named
 from attncli.networks.variants import Switches, with_mlp_norm, without_norms
 from attncli.options.completion import complete_source
-from attncli.options.declared import Argument, Option, rows_of_numbers
+from attncli.options.declared import RUNS_CODE, Argument, Option, rows_of_numbers
 from attncli.options.shared import NetworkOptions, RunOptions, checked_seed, variant_option
 from attncli.options.values import INPUT
 from attncli.processes.launch import launch
@@ -48,10 +48,20 @@ class CheckpointOptions:
         model_option("--allow-missing", help="Weights that the files lack are drawn from --seed."),
     ] = False
     allow_pickle: Annotated[
-        bool, model_option("--allow-pickle", help="Read .bin files too, not only safetensors.")
+        bool,
+        model_option(
+            "--allow-pickle",
+            typed_alone=RUNS_CODE,
+            help="Read .bin files too, not only safetensors.",
+        ),
     ] = False
     trust_remote_code: Annotated[
-        bool, model_option("--trust-remote-code", help="Run code that the checkpoint brings.")
+        bool,
+        model_option(
+            "--trust-remote-code",
+            typed_alone=RUNS_CODE,
+            help="Run code that the checkpoint brings.",
+        ),
     ] = False
 
     def given(self) -> list[str]:

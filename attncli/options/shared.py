@@ -18,7 +18,7 @@ from attncli.networks.variants import (
     with_outlier_removed,
 )
 from attncli.options.completion import complete_format, completion
-from attncli.options.declared import Option
+from attncli.options.declared import WRITES, Option
 
 DEFAULT_SEEDS = 5
 MOST_SEEDS = 100_000
@@ -223,7 +223,12 @@ class OutputOptions:
     output: Annotated[
         Path | None,
         output_option(
-            "--output", "-o", metavar="FILE", usual=True, help="Write there, whole or not at all."
+            "--output",
+            "-o",
+            metavar="FILE",
+            usual=True,
+            typed_alone=WRITES,
+            help="Write there, whole or not at all.",
         ),
     ] = None
     fail_if: Annotated[
@@ -239,6 +244,7 @@ class OutputOptions:
         output_option(
             metavar="[FILE.pdf|svg|png]",
             usual=True,
+            typed_alone=WRITES,
             help="Draw the curves in the terminal, or to a file.",
         ),
     ] = None

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Annotated
 
 from attncli.options.completion import completion
-from attncli.options.declared import Option
+from attncli.options.declared import DELETES, RUNS_JOBS, WRITES, Option
 from attncli.registry import Registry
 
 DEFAULT_FOLDER = "attn-sweep"
@@ -41,6 +41,7 @@ class ItemOptions:
         item_option(
             metavar="FOLDER",
             usual=True,
+            typed_alone=WRITES,
             help=f"One report per item; kept. A folder, or an address of fsspec such as s3://bucket/sweep. [default: {DEFAULT_FOLDER}]",
         ),
     ] = DEFAULT_FOLDER
@@ -72,6 +73,7 @@ class EngineOptions:
         engine_option(
             metavar="local[:N]|submitit|dask|ray|torchrun",
             usual=True,
+            typed_alone=RUNS_JOBS,
             complete=completion(Registry("engine", "attncli.processes.engines").names),
             help="What runs the items: `attn list engines`. [default: local:1, under torchrun its processes]",
         ),
@@ -80,6 +82,7 @@ class EngineOptions:
         list[str],
         engine_option(
             metavar="NAME=VALUE,…",
+            typed_alone=RUNS_JOBS,
             help="Of the engine, such as partition=gpu,timeout_min=60 of submitit. Repeatable.",
         ),
     ] = field(default_factory=list)
@@ -87,6 +90,7 @@ class EngineOptions:
         bool,
         engine_option(
             "--evict",
+            typed_alone=DELETES,
             help="Remove each model that was downloaded for this from the hub's cache once its report is there.",
         ),
     ] = False

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from attncli.errors import UsageError, it_or_them, parameter, said_of
 from attncli.limits import whole_number
-from attncli.options.declared import Option
+from attncli.options.declared import WRITES, Option
 from attncli.options.shared import separated
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ class KeptTraining:
         Path | None,
         task_option(
             metavar="DIR",
+            typed_alone=WRITES,
             help="Keep trainings there; the same command goes on from what is there.",
         ),
     ] = None

@@ -222,9 +222,9 @@ def test_gates_of_the_command_line_count_beside_those_of_the_check(config: Path)
     ("line", "stands"),
     [
         ("rank-collapse --text --fail-if gpt2", True),
-        ("rank-collapse --plot", True),
+        ("rank-collapse --exact", True),
         ("rank-collapse --fail-iff", True),
-        ("rank-collapse --plot --fail-if 'order > 9'", False),
+        ("rank-collapse --exact --fail-if 'order > 9'", False),
         ("rank-collapse --fail-if='order > 9'", False),
         ("inspect-model gpt2", False),
     ],

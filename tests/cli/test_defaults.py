@@ -69,7 +69,6 @@ SAMPLES: Mapping[str, Any] = {
     "metric": "stable_rank",
     "sweep": "tokens=4:8",
     "task": "circle",
-    "save_training": "kept",
     "variants": "SAN",
     "revision": "main",
     "dtype": "float64",
@@ -89,8 +88,6 @@ SAMPLES: Mapping[str, Any] = {
     "attention": "sinkhorn",
     "activation": "gelu",
     "format": "json",
-    "output": "out.json",
-    "plot": "curves.png",
     "path": PATH,
     "by": "head",
     "steps": "mlp",
@@ -100,7 +97,6 @@ SAMPLES: Mapping[str, Any] = {
     "ranks": "1",
     "heads_times_rank": "8",
     "paths_per_sum": "5",
-    "save_maps": "kept.safetensors",
     "attribute": "0",
     "sort": "sink",
     "module": "./bert:0.0",
@@ -123,8 +119,6 @@ OWN_SAMPLES: Mapping[tuple[str, str], Any] = {
     ("approximate", "task"): "rank-heads",
 }
 
-TYPED_ALONE = ("trust_remote_code", "allow_pickle")
-"""Code of others: no defaults."""
 GATES = ("fail_if",)
 """What must never be left out."""
 
@@ -146,8 +140,11 @@ def sample(command: str, option: Any) -> Any:
 
 def defaults_of(command: str) -> list[tuple[str, Any]]:
     """Every option of a command as the file spells it, with a value."""
-    options = [one for one in commands_by_name()[command].params if one.param_type_name == "option"]
-    names = [one for one in options if one.name not in ("help", *TYPED_ALONE, *GATES)]
+    found = commands_by_name()[command]
+    options = [one for one in found.params if one.param_type_name == "option"]
+    names = [
+        one for one in options if one.name not in ("help", *found.callback.typed_alone, *GATES)
+    ]
     return [(one.opts[0].removeprefix("--"), sample(command, one)) for one in names]
 
 

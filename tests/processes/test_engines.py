@@ -71,6 +71,26 @@ def nets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["comment=a\ntouch was-run\n#"],
+        ["comment=a\r"],
+        ["partition=a", "a\x1b=b"],
+        ["a=b\u2028c"],
+        {"comment": "a\nb"},
+    ],
+    ids=repr,
+)
+def test_engine_options_are_one_line(options: Any) -> None:
+    """Slurm's script has a line for each, and runs what stands on a line of its own."""
+    for engine in ("submitit:slurm", "submitit:local", "dask", "ray", "local"):
+        with pytest.raises(UsageError, match="holds a newline or another control character"):
+            attncli.sweep("rank-collapse", "random:bert", engine=engine, engine_options=options)
+    with pytest.raises(UsageError, match="control character"):
+        opened("dask:tcp://host\n:1", [])
+
+
 def sweep(engine: str, folder: Path, **more: str) -> Process:
     env = environment(**more)
     env["PYTHONPATH"] = f"{folder / 'site'}{os.pathsep}{env['PYTHONPATH']}"

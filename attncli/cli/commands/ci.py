@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from attncli.cli.typer_options import grouped
 from attncli.errors import AttnError, UsageError, unknown_name
 from attncli.options.completion import completion
-from attncli.options.declared import Argument, Option
+from attncli.options.declared import WRITES, Argument, Option
 from attncli.options.shared import OutputOptions
 from attncli.records import Definition, Report, Row, View
 
@@ -53,6 +53,7 @@ def ci(
         Path | None,
         Option(
             metavar="FOLDER",
+            typed_alone=WRITES,
             help="Keep the reports there, as CHECK.json; never over a baseline, beside which it is CHECK.new.json.",
         ),
     ] = None,
@@ -60,6 +61,7 @@ def ci(
         bool,
         Option(
             "--accept",
+            typed_alone=WRITES,
             help="Show what moved, then make the reports the baselines: of all checks that have one, or of those named.",
         ),
     ] = False,

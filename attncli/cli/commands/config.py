@@ -43,7 +43,7 @@ def show(
 
     The command line goes before ATTN_COMMAND_OPTION of the environment, which goes before the file: --config FILE, or
     [tool.attn] in the pyproject.toml of this folder. Tables are commands, keys their options; [checks.NAME] are what
-    `attn ci` runs. What does not apply to a run is left out of it: after a command line stands what becomes of each.
+    `attn ci` runs. Options that run code, write or delete count on the command line alone. What does not apply to a run is left out of it: after a command line stands what becomes of each.
     """
     from attncli.cli.config.named_checks import checks_of
     from attncli.cli.config.settings import current_file, settings

@@ -7,7 +7,7 @@ from attncli.cli.catalogue import ENDINGS, LISTS, MANNERS, SMALL, entries
 from attncli.cli.typer_options import grouped
 from attncli.errors import UsageError, unknown_name
 from attncli.options.completion import completion
-from attncli.options.declared import Argument, Option
+from attncli.options.declared import WRITES, Argument, Option
 
 SCHEMA = "schema"
 """A document of its own: shown only when asked for."""
@@ -48,7 +48,13 @@ def list_things(
     ] = None,
     output: Annotated[
         Path | None,
-        Option("--output", "-o", metavar="FILE", help="Write there, whole or not at all."),
+        Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            typed_alone=WRITES,
+            help="Write there, whole or not at all.",
+        ),
     ] = None,
 ) -> int:
     """What there is, one line each, from the code's own docstrings."""

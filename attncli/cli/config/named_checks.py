@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from attncli.cli.config.config_file import ConfigFile
-from attncli.cli.config.foreign_code import refuse
 from attncli.cli.config.settings import CHECKS
+from attncli.cli.config.typed_alone import refuse
 from attncli.errors import UsageError, unknown_name
 
 FAMILY = "family-wise"

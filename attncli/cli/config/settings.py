@@ -13,7 +13,7 @@ import typer
 
 from attncli.cli.arguments import PARSER_WORDS
 from attncli.cli.config.config_file import ConfigFile, config_file
-from attncli.cli.config.foreign_code import refuse_setting
+from attncli.cli.config.typed_alone import refuse_setting
 from attncli.cli.root import Path, leaves
 from attncli.errors import UsageError, unknown_name
 

@@ -31,6 +31,7 @@ Engine = Callable[[Iterable[Job], int], Outcomes]
 
 def opened(text: str, options: Sequence[str]) -> Engine:
     """The engine that `local:4` or `dask:tcp://host:8786` names."""
+    require_one_line("engine", text)
     name, _, where = text.partition(":")
     engine: Engine = ENGINES[name](where, parsed(options))
     return engine
@@ -39,6 +40,8 @@ def opened(text: str, options: Sequence[str]) -> Engine:
 def parsed(texts: Sequence[str]) -> dict[str, str | int | float]:
     """`partition=a,timeout_min=60`, repeatable."""
     found: dict[str, str | int | float] = {}
+    for text in texts:
+        require_one_line("engine_options", text)
     for part in (part.strip() for text in texts for part in text.split(",")):
         name, equals, value = part.partition("=")
         if not (name and equals and value):
@@ -47,6 +50,12 @@ def parsed(texts: Sequence[str]) -> dict[str, str | int | float]:
             raise UsageError(f"`engine_options` gives {name} twice: leave one out.")
         found[name] = number_or_text(value)
     return found
+
+
+def require_one_line(option: str, text: str) -> None:
+    """A scheduler puts these words into a script, where a line of its own would be run."""
+    if not text.isprintable():
+        raise UsageError(f"`{option}={text!r}` holds a newline or another control character: leave it out.")  # fmt: skip
 
 
 def number_or_text(value: str) -> str | int | float:

@@ -1,0 +1,73 @@
+"""Options that count on the command line alone: what runs code, writes or deletes is for whoever types it to decide.
+
+A configuration file comes with the folder that one works in, such as a repository that was just cloned, and the
+environment may come with it too; neither may decide it for the user. `typed_alone`, where an option is declared, says
+which options these are.
+"""
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any
+
+from attncli.cli.root import leaves, root
+from attncli.errors import UsageError
+
+
+@cache
+def effects() -> Mapping[str, str]:
+    """What each such option does, by all its spellings: `--output`, `-o`."""
+    return {
+        flag: why
+        for _, command in leaves(root(), ())
+        for name, why in command.callback.typed_alone.items()
+        for option in command.params
+        if option.name == name
+        for flag in option.opts
+    }
+
+
+def refuse_setting(option: str, value: Any, where: str) -> None:
+    """An option that is set elsewhere, or one whose value is a command line."""
+    refuse([option], where)
+    for text in value if isinstance(value, list) else [value]:
+        if isinstance(text, str):
+            refuse(command_line(text), where)
+
+
+def refuse(words: Iterable[str], where: str, advice: str = "give it there") -> None:
+    """The words of a command line that nobody has typed."""
+    for word in words:
+        for flag in flags_of(word):
+            if flag in effects():
+                raise UsageError(
+                    f"{where}: {flag} {effects()[flag]}, so it counts on the command line alone: {advice}."
+                )
+        refuse(command_line(word.partition("=")[2] if is_long(word) else word), where, advice)
+
+
+def flags_of(word: str) -> Iterator[str]:
+    """`--output=x` is --output; `-qox` may be -q and -o."""
+    if is_long(word):
+        yield word.partition("=")[0]
+    elif word.startswith("-"):
+        yield from (f"-{letter}" for letter in word[1:])
+
+
+def is_long(word: str) -> bool:
+    return word.startswith("--")
+
+
+def command_line(text: str) -> list[str]:
+    """The words of a command line that stands inside a value, as in --by 'inspect-model --metric sink'; of other texts none."""
+    try:
+        words = shlex.split(text)
+    except ValueError:  # whoever reads it as a command line refuses it, too
+        return []
+    begins = words[1:2] if words[:1] == ["attn"] else words[:1]
+    return words if len(words) > 1 and set(begins) & commands() else []
+
+
+@cache
+def commands() -> set[str]:
+    return {path[0] for path, _ in leaves(root(), ())}

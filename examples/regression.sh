@@ -2,7 +2,7 @@
 # Holds a new report against the last accepted one; each exit code of attn asks for something else.
 # usage: regression.sh NEW.json ACCEPTED.json
 set -u
-attn check "$1" --baseline "$2" --fail-on 'log10_residual:-2s' >/dev/null
+attn check "$1" --baseline "$2" --fail-on 'log10_residual:-p.05' >/dev/null
 code=$?
 case $code in
   0) echo "no regression" ;;

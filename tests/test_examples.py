@@ -216,7 +216,7 @@ def test_the_workflow_from_an_empty_repository(tmp_path: Path, environment: dict
     checkpoint(ours.folder, 3.0)
     ours.push()
     code, said = ours.job("check")
-    assert (code, "log10_residual[layer=-1]%3A-2s" in said) == (1, True)
+    assert (code, "log10_residual[layer=-1]%3A-p.05" in said) == (1, True)
     assert ours.job("accept", CHECKS="")[0] == 0
     assert ours.git("status", "--porcelain") == ""
     assert ours.git("log", "-1", "--format=%s", "origin/main") == "Accept the reports of all checks as baselines\n"  # fmt: skip

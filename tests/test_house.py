@@ -372,11 +372,12 @@ def test_refused_options_are_listed_by_their_parameters() -> None:
 ALWAYS_SEVERAL = {
     "api/opened/chosen_patterns.py",
     "cli/commands/ci.py",
+    "gates/selection.py",
     "render/plots/labels.py",
     "studies/heads/kept/kept_maps.py",
     "watching/stacks/named_module.py",
 }
-"""Files that count what is none or several where they say so, or speak of numbers of checks."""
+"""Files that count what is none or several where they say so, or speak of numbers of checks, and of `1 of 1 values`."""
 
 
 @pytest.mark.slow

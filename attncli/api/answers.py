@@ -46,7 +46,8 @@ class Answer(Report):
         """The report with these gates decided, as `--fail-if` takes them: `report.check("mean(sink) > 0.5").passed`.
 
         `baseline`: an earlier report, or its file, and `fail_on` how far numbers may have moved from it, as `attn check` has
-        them: `report.check(baseline="main.json", fail_on="sink:2s")`. `family_wise`: how often noise alone may fail any.
+        them: `report.check(baseline="main.json", fail_on="sink:p.05")`. `family_wise`: how often noise alone may fail any of
+        several.
         """
         for text in conditions:
             if not isinstance(text, str):

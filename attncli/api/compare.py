@@ -40,16 +40,17 @@ def compare(
         float | None,
         Option(
             metavar="SHARE",
-            help="Call a change clear of noise only where it is that unlikely among all numbers, as in .05 (Student's t, Holm).",
+            help="Count the changes that noise alone makes no more often than that among all numbers, as in .05 (Student's t, "
+            "Holm), and show how likely each is.",
         ),
     ] = None,
     how: How,
 ) -> Report:
     """What moved between two reports or models, and is it more than noise?
 
-    Every number that both have, sorted by its change in standard deviations: of the differences, where both hold the same texts or
-    seeds, else of both reports. Rows that one of them lacks are said, and so is whether the weights are the same.
-    Reports need no model.
+    Every number that both have, sorted by its change in standard deviations: of the differences, where both hold the same
+    texts or seeds, else of both reports. `family_wise` asks which changes are more than noise. Names the rows that one report
+    lacks, and says whether the weights are the same. Reports need no model.
     """
     from attncli.gates import require_share
     from attncli.studies.reports.differences import compare as study

@@ -5,16 +5,18 @@ aggregate  := min | max | mean | any | all           (any, if not said: one matc
 op         := <  <=  >  >=  ==  !=
 
 change     := [aggregate(] metric [ '[' selector, … ']' ] [)] : limit           against a baseline, `--fail-on`
-limit      := [+|-] number [% | s]                   (a sign fails one direction only; s = in standard deviations: of
-                                                     the differences, where both reports hold the same texts or seeds)
+limit      := [+|-] ( p share | number [% | s] )     (a sign fails one direction only; p: how often noise alone may fail
+                                                     the gate, whatever the number of its values; s: standard deviations,
+                                                     of the differences where both reports hold the same texts or seeds)
 
 selector   := axis=value | axis=first:last | value    (a bare number is a layer, a bare word a variant)
 
 log10_residual[variant=SAN+skip, layer=-1] < -3       layers count from the end when negative
 mean(order[SAN, layer=5:12]) > 2.5                     both ends included
 log10_residual:-0.5                                    fails where one fell by more than 0.5
-sink[head=3]:2s                                        fails where the change is clear of the noise
-mean(entropy):-2s                                      the mean over all rows of each text, compared text by text
+sink:p.05                                              fails where noise alone moves none of them as far, but in 1 of 20 runs
+mean(entropy):-p.05                                    the mean over all rows of each text, compared text by text
+sink[head=3]:2s                                        fails where one text's change is 2 standard deviations on average
 """
 
 from attncli.gates.changes import Change, decide_changes, parse_change, require_share

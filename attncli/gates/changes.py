@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 from attncli.errors import NoBaseline, UsageError
@@ -14,9 +15,16 @@ from attncli.records import Report, Row, Verdict
 from attncli.reports import Pair, aggregated, side_by_side
 
 GRAMMAR = re.compile(
-    SUBJECT + r":\s*+(?P<sign>[+-]?)(?P<number>[\d.]++(?:e[+-]?\d++)?)\s*+(?P<unit>[%s]?)\s*+"
+    SUBJECT
+    + r":\s*+(?P<sign>[+-]?)(?:p\s*+(?P<share>[\d.]++(?:e[+-]?\d++)?)"
+    + r"|(?P<number>[\d.]++(?:e[+-]?\d++)?)\s*+(?P<unit>[%s]?))\s*+"
 )
-EXAMPLES = "'log10_residual:-0.5', 'sink:5%', 'sink:2s' or 'mean(sink):-2s'"
+EXAMPLES = "'sink:p.05', 'log10_residual:-0.5', 'sink:5%', 'sink:2s' or 'mean(sink):-p.05'"
+CHANCE = "p"
+"""The unit of limits by chance."""
+REACHED = 0.003
+"""How often noise alone may reach a limit in standard deviations before the verdict says so: 2 of them are reached as often by
+one number of fewer than 5 texts, and by some of many numbers of more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +39,17 @@ class Change(Selection):
     """`-` looks at falls alone, `+` at rises, nothing at both."""
     limit: float
     unit: str
-    """Nothing = the metric's own, `%` of the baseline's number, `s` standard deviations: of the differences where both reports hold
-    the same texts or seeds, else of both."""
+    """Nothing = the metric's own, `%` of the baseline's number, `s` standard deviations: of the differences where both
+    reports hold the same texts or seeds, else of both; `p`: how often noise alone may fail the gate."""
+
+    @property
+    def asks_noise(self) -> bool:
+        return self.unit in ("s", CHANCE)
 
     def size(self, pair: Pair) -> float:
-        """The pair's change in this unit, positive in the direction that fails."""
+        """The pair's change in this unit, positive in the direction that fails; by chance the least likely is the largest."""
+        if self.unit == CHANCE:
+            return -self.chance(pair)
         change = self.measured(pair)
         return {"-": -change, "+": change, "": abs(change)}[self.sign]
 
@@ -50,15 +64,19 @@ class Change(Selection):
         return change
 
     def in_spreads(self, pair: Pair) -> float:
-        """Clear of noise is a question that numbers without a standard deviation leave open, unless they are the same."""
+        """Numbers without a standard deviation leave the question open, unless they are the same."""
         if pair.change == 0.0:
             return 0.0
         if pair.in_spreads is None:
-            raise UsageError(
-                f"the gate '{self.text}' needs standard deviations, and {place(pair.row)} has none in both reports: "
-                "measure several seeds or texts, or give a limit without s."
-            )
+            raise self.refusal(pair)
         return pair.in_spreads
+
+    def refusal(self, pair: Pair) -> UsageError:
+        """Of a number that nobody knows the noise of."""
+        return UsageError(
+            f"the gate '{self.text}' needs standard deviations, and {place(pair.row)} has none in both reports: "
+            "measure several texts or seeds, or give another limit, such as 5%."
+        )
 
     def chance(self, pair: Pair) -> float:
         """How often noise alone goes as far in the direction that fails."""
@@ -67,15 +85,22 @@ class Change(Selection):
         toward, chance = self.in_spreads(pair), pair.chance
         if chance is None:
             raise UsageError(
-                f"the gate '{self.text}' is to be corrected for many questions, and of {place(pair.row)} it is not "
-                "known over how many seeds or texts it was measured: save both reports again."
+                f"the gate '{self.text}' asks how likely a change is by noise alone, and of {place(pair.row)} it is not "
+                "known over how many texts or seeds it was measured: save both reports again."
             )
         if not self.sign:
             return chance
         return chance / 2 if (toward > 0) == (self.sign == "+") else 1.0 - chance / 2
 
+    def reached(self, pair: Pair) -> float:
+        """How often noise alone goes as far as a limit in standard deviations."""
+        if pair.change == 0.0 or not pair.noise:
+            return 0.0
+        chance = pair.chance_of(self.limit * pair.noise) or 0.0
+        return chance / 2 if self.sign else chance
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class Question:
     """A change and the numbers that it is asked of."""
 
@@ -86,9 +111,28 @@ class Question:
     gone: str = ""
     """What is said of a number that got lost; nothing else is asked then."""
 
-    @property
-    def about_noise(self) -> bool:
-        return self.change.unit == "s"
+    @cached_property
+    def chances(self) -> list[float]:
+        """How often noise alone moves any of these numbers as far as each of them has moved (Holm)."""
+        return holm([self.change.chance(pair) for pair in self.pairs])
+
+    def beyond(self) -> list[Pair]:
+        """Those that moved too far."""
+        change = self.change
+        if change.unit == CHANCE:
+            found = zip(self.pairs, self.chances, strict=True)
+            return [pair for pair, chance in found if chance <= change.limit]
+        return [pair for pair in self.pairs if change.size(pair) > change.limit]
+
+    def farthest(self) -> int:
+        """The place of the one that moved farthest in the direction that fails."""
+        return max(range(len(self.pairs)), key=lambda place: self.change.size(self.pairs[place]))
+
+    def reached(self) -> float:
+        """At most how often noise alone takes any of these numbers as far as a limit in standard deviations."""
+        if self.change.unit != "s":
+            return 0.0
+        return min(1.0, math.fsum(map(self.change.reached, self.pairs)))
 
 
 def require_share(family_wise: float | None) -> None:
@@ -98,16 +142,15 @@ def require_share(family_wise: float | None) -> None:
 
 def parse_change(text: str) -> Change:
     match = GRAMMAR.fullmatch(text)
-    try:
-        limit = float(match["number"]) if match else math.nan
-    except ValueError:
-        limit = math.nan
+    limit = limit_in(match["share"] or match["number"]) if match else math.nan
     opened = bool(match and match["aggregate"])
     named = match["aggregate"] if match else None
     if match is None or not math.isfinite(limit) or opened != bool(match["close"]):
         raise UsageError(f"cannot read the change '{text}': write it like {EXAMPLES}.")
     if named not in (None, *AGGREGATES):
         raise UsageError(f"cannot read the change '{text}': {named}() makes no number; take min(), max() or mean().")  # fmt: skip
+    if match["share"] and not 0.0 < limit < 1.0:
+        raise UsageError(f"cannot read the change '{text}': a chance is between 0 and 1, as in 'sink:p.05'.")  # fmt: skip
     return Change(
         text=text.strip(),
         metric=match["metric"],
@@ -115,8 +158,15 @@ def parse_change(text: str) -> Change:
         aggregate=named or "",
         sign=match["sign"],
         limit=limit,
-        unit=match["unit"],
+        unit=CHANCE if match["share"] else match["unit"],
     )
+
+
+def limit_in(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
 
 
 def decide_changes(
@@ -128,8 +178,8 @@ def decide_changes(
 ) -> list[Verdict]:
     """One verdict per change; `name` is what the sentences call the baseline.
 
-    `family_wise`: how often noise alone may fail any of the gates in standard deviations. A number then fails where it is beyond its
-    limit and its change is that unlikely, corrected for all the numbers that these gates look at.
+    `family_wise`: how often noise alone may fail any of the gates by chance or in standard deviations. A number then fails
+    where it is beyond its limit and its change is that unlikely, corrected for all the numbers that these gates look at.
     """
     pairs = side_by_side(baseline, report)
     questions = [question(change, pairs, report, baseline, name) for change in changes]
@@ -161,11 +211,11 @@ def question(
 
 def by_noise_alone(
     questions: Sequence[Question], family_wise: float | None
-) -> set[tuple[int, int]]:
-    """Identities of changes with their pairs that may be noise, all questions taken together."""
-    asked = [(one.change, pair) for one in questions if one.about_noise for pair in one.pairs]
+) -> set[tuple[int, int]] | None:
+    """Identities of changes with their pairs that may be noise, all questions taken together; None where nobody asks."""
     if family_wise is None:
-        return set()
+        return None
+    asked = [(one.change, pair) for one in questions if one.change.asks_noise for pair in one.pairs]
     chances = holm([change.chance(pair) for change, pair in asked])
     return {
         (id(change), id(pair))
@@ -198,27 +248,49 @@ def missing(pair: Pair, name: str) -> str:
     return f"no number to test: {place(pair.row)} it is in {name} alone"
 
 
-def judged(asked: Question, noise: set[tuple[int, int]]) -> Verdict:
+def judged(asked: Question, noise: set[tuple[int, int]] | None) -> Verdict:
     """How many moved too far, and the one that moved farthest in the direction that fails."""
     change, pairs = asked.change, asked.pairs
     if asked.gone:
         return Verdict(change.text, True, asked.gone)
-    sizes = [change.size(pair) for pair in pairs]
-    far = [pair for pair, size in zip(pairs, sizes, strict=True) if size > change.limit]
-    past = sum((id(change), id(pair)) not in noise for pair in far)
-    farthest = pairs[max(range(len(pairs)), key=sizes.__getitem__)]
-    text = f"{past} of {counted(pairs)}; {place(farthest.row)} {moved(farthest, change)}"
+    far = asked.beyond()
+    past = sum((id(change), id(pair)) not in (noise or ()) for pair in far)
+    limit = "noise" if change.unit == CHANCE else "the limit"
+    text = f"{past} of {counted(pairs)} beyond {limit}; {'farthest' if far else 'closest'}: {farthest(asked)}"
     if past < len(far):
-        text += f"; {len(far) - past} beyond the limit may be noise"
+        text += f"; {len(far) - past} more beyond {limit} may be noise among all gates"
     if asked.fresh:
         text += f"; {asked.fresh} not in the baseline"
-    return Verdict(change.text, past > 0, text)
+    return Verdict(change.text, past > 0, text + (by_noise(asked) if noise is None else ""))
 
 
-def moved(pair: Pair, change: Change) -> str:
-    """`-7.6 → -8.4 (-0.8)`, and in the gate's unit."""
+def farthest(asked: Question) -> str:
+    """`SAN, layer 12: -7.6 → -8.4 (-0.8)`, and in the gate's unit."""
+    pair = asked.pairs[asked.farthest()]
     assert pair.old is not None
     assert pair.new is not None
-    spreads = " s, paired" if pair.differences else " s"
-    unit = {"s": spreads}.get(change.unit, change.unit)
-    return f"{pair.old.value:.6g} → {pair.new.value:.6g} ({change.measured(pair):+.3g}{unit})"
+    return f"{place(pair.row)} {pair.old.value:.6g} → {pair.new.value:.6g} ({how_far(pair, asked)})"
+
+
+def how_far(pair: Pair, asked: Question) -> str:
+    change, size = asked.change, f"{asked.change.measured(pair):+.3g}"
+    paired = ", paired" * bool(pair.differences) + f", n = {number_of_texts(pair)}"
+    if change.unit == CHANCE:
+        among = f" among {counted(asked.pairs)}" if len(asked.pairs) > 1 else ""
+        return f"{size}, p = {asked.chances[asked.farthest()]:.2g}{among}{paired}"
+    return f"{size} standard deviations{paired}" if change.unit == "s" else size + change.unit
+
+
+def by_noise(asked: Question) -> str:
+    """What a limit in standard deviations does not ask: how often noise alone is as large."""
+    chance = asked.reached()
+    if chance < REACHED:
+        return ""
+    texts = number_of_texts(asked.pairs[asked.farthest()])
+    among = f"chance up to {chance:.1g} among {counted(asked.pairs)}"
+    return f"; noise alone can reach {asked.change.limit:g} standard deviations at n = {texts} ({among})"
+
+
+def number_of_texts(pair: Pair) -> str:
+    """Or of seeds: `8`, or `8 and 12` where the reports do not hold the same ones."""
+    return " and ".join(map(str, pair.counts))

@@ -80,19 +80,16 @@ def verdict(condition: Condition, rows: Sequence[Row]) -> Verdict:
     values = [row.value for row in numbers if row.value is not None]
     if condition.aggregate in AGGREGATES:
         value = AGGREGATES[condition.aggregate](values)
-        return decided(condition, condition.holds(value), f"{value:.6g} over {counted(values)}")
+        text = f"{condition.aggregate} of {counted(values)}: {value:.6g}"
+        return Verdict(condition.text, condition.holds(value), text)
     holding = [row for row in numbers if row.value is not None and condition.holds(row.value)]
     failed = len(holding) == len(numbers) if condition.aggregate == "all" else bool(holding)
-    return decided(condition, failed, evidence(condition, numbers, holding))
-
-
-def decided(condition: Condition, holds: bool, number: str) -> Verdict:
-    """A condition that holds fails. Beside a passed one stands that it does not hold, or it reads as if it did."""
-    return Verdict(condition.text, holds, number if holds else f"does not hold: {number}")
+    return Verdict(condition.text, failed, evidence(condition, numbers, holding))
 
 
 def evidence(condition: Condition, rows: Sequence[Row], holding: Sequence[Row]) -> str:
-    """How many rows meet the condition, and the one nearest to or farthest past the threshold."""
+    """For how many rows the condition holds, and the one nearest to or farthest past the threshold."""
     reverse = condition.op in (">", ">=")
     extreme = sorted(holding or rows, key=lambda row: row.value or 0.0, reverse=reverse)[0]
-    return f"{len(holding)} of {counted(rows)}; {place(extreme)} {extreme.value:.6g}"
+    count = f"holds for {len(holding) or 'none'} of {counted(rows)}"
+    return f"{count}{':' if holding else '; closest:'} {place(extreme)} {extreme.value:.6g}"

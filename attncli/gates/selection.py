@@ -142,7 +142,8 @@ def lost(row: Row) -> str:
 
 
 def counted(things: Sequence[object]) -> str:
-    return f"{len(things)} value{'s' if len(things) != 1 else ''}"
+    """As in `1 of 1 values`."""
+    return f"{len(things)} values"
 
 
 def place(row: Row) -> str:

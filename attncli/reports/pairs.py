@@ -75,20 +75,46 @@ class Pair:
         return math.fsum(self.differences) / len(self.differences)
 
     @property
-    def chance(self) -> float | None:
-        """How often noise alone moves the mean this far or farther, by Student's t; None where no spread is known."""
-        if self.change is None or self.noise is None:
+    def counts(self) -> tuple[int, ...]:
+        """How many texts or seeds there are: the same ones in both reports, or how many each has."""
+        if self.differences:
+            return (len(self.differences),)
+        return tuple(row.n for row in (self.old, self.new) if row is not None)
+
+    @property
+    def error(self) -> float | None:
+        """The standard error of the mean change, and no less than rounding, which more texts do not average away."""
+        if self.noise is None or min(self.counts) < 2:
             return None
         assert self.old is not None
         assert self.new is not None
+        least = ROUNDING * max(abs(mean_of(self.old)), abs(mean_of(self.new)))
         if self.differences:
-            count = len(self.differences)
-            return two_sided((self.in_spreads or 0.0) * math.sqrt(count), count - 1)
-        first, second = ((row.spread or 0.0, row.n) for row in (self.old, self.new))
-        if min(first[1], second[1]) < 2:
+            deviation = spread(self.differences, math.fsum(self.differences) / self.counts[0])
+            return max((deviation or 0.0) / math.sqrt(self.counts[0]), least)
+        parts = ((row.spread or 0.0) / math.sqrt(row.n) for row in (self.old, self.new))
+        return max(math.hypot(*parts), least)
+
+    @property
+    def chance(self) -> float | None:
+        """How often noise alone moves the mean this far or farther; None where no spread is known."""
+        if self.change is None or self.old is None or self.new is None:
             return None
-        error = math.hypot(*(s / math.sqrt(n) for s, n in (first, second)))
-        return two_sided(over(self.change, error) or 0.0, welch_freedom(first, second))
+        return self.chance_of(mean_of(self.new) - mean_of(self.old))
+
+    def chance_of(self, change: float) -> float | None:
+        """How often noise alone moves the mean by so much or more, by Student's t: of paired numbers, or Welch's."""
+        error = self.error
+        if error is None or self.old is None or self.new is None:
+            return None
+        first, second = ((row.spread or 0.0, row.n) for row in (self.old, self.new))
+        freedom = self.counts[0] - 1 if self.differences else welch_freedom(first, second)
+        return two_sided(over(change, error) or 0.0, freedom)
+
+
+def mean_of(row: Row) -> float:
+    """Of a metric whose largest number counts the mean too, for that is what Student's t is about."""
+    return math.fsum(row.each) / len(row.each) if row.each else row.value or 0.0
 
 
 def over(change: float | None, noise: float | None) -> float | None:

@@ -40,7 +40,7 @@ def test_a_collapsed_model_fails_the_gate_and_a_healthy_one_passes(
     assert gated.code == 1
     assert gated.out.splitlines()[-1].startswith(f"FAIL  {GATE}")
     compared = attn("compare", str(healthy), str(collapsed))
-    assert compared.out.startswith("the weights differ; ")
+    assert compared.out.startswith("The weights differ. ")
 
 
 @pytest.mark.slow
@@ -51,7 +51,7 @@ def test_reports_on_other_texts_still_speak_of_the_same_heads(tmp_path: Path) ->
     for path, ids in zip(paths, ("1,5,9,13,2,7", "4,4,8,1,3,10"), strict=True):
         assert attn("inspect-model", folder, "--token-ids", ids, "-q", "-o", path).code == 0
     compared = attn("compare", *paths)
-    assert compared.out.startswith("the same weights; ")
+    assert compared.out.startswith("The weights are the same. ")
     assert "alone" not in compared.err
     shown = attn("check", paths[0], "--fail-if", "sink[layer=-1] > 2")
-    assert "0 of 2 values; layer 1, head " in shown.out
+    assert "holds for none of 2 values; closest: layer 1, head " in shown.out

@@ -80,9 +80,11 @@ def test_the_number_that_decided_is_shown() -> None:
     old = report(number(-7.6, 0.2), number(1.0, 0.5, layer=1))
     new = report(number(-8.4, 0.2), number(1.25, 0.5, layer=1), number(3.0, layer=2))
     assert verdict("order:-0.5", old, new).text == (
-        "1 of 2 values; SAN, layer 0: -7.6 → -8.4 (-0.8); 1 not in the baseline"
+        "1 of 2 values beyond the limit; farthest: SAN, layer 0: -7.6 → -8.4 (-0.8); 1 not in the baseline"
     )
-    assert verdict("order[0]:2s", old, new).text.endswith("(-2.83 s)")
+    assert verdict("order[0]:2s", old, new).text.endswith(
+        "(-2.83 standard deviations, n = 1 and 1)"
+    )
     assert verdict("order[1]:5%", old, new).text.endswith("1 → 1.25 (+25%)")
 
 
@@ -118,7 +120,7 @@ def test_nothing_to_compare_with_is_neither_a_regression_nor_a_typing_error() ->
 
 
 @pytest.mark.parametrize(
-    "text", ["order", "order:", "order:x", "order:2ss", "order:--2", ":2", "order:1.2.3", "order:nan", "order[:2"]
+    "text", ["order", "order:", "order:x", "order:2ss", "order:--2", ":2", "order:1.2.3", "order:nan", "order[:2", "order:p", "order:p.05%", "order:ps"]
 )  # fmt: skip
 def test_what_is_no_change_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(UsageError, match=r"log10_residual:-0\.5"):
@@ -133,7 +135,9 @@ def test_what_was_found_is_no_coordinate() -> None:
         return report(row)
 
     verdict_text = verdict("sink:0.25", found("S", 0.75), found("P", 0.25)).text
-    assert verdict_text == "1 of 1 value; layer 0, head 0: 0.75 → 0.25 (-0.5)"
+    assert verdict_text == (
+        "1 of 1 values beyond the limit; farthest: layer 0, head 0: 0.75 → 0.25 (-0.5)"
+    )
 
 
 quarters = st.integers(-8, 8).map(lambda quarter: quarter / 4)
@@ -238,3 +242,9 @@ def test_what_python_cannot_hold_a_report_against_is_named(
     with pytest.raises(attncli.AttnError) as caught:
         report.check(**given)
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["order:p0", "order:p1", "order:-p5", "order:p1e9"])
+def test_a_chance_lies_between_0_and_1(text: str) -> None:
+    with pytest.raises(UsageError, match="a chance is between 0 and 1"):
+        parse_change(text)

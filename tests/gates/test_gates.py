@@ -216,7 +216,7 @@ def test_the_end_is_that_of_the_rows_alike() -> None:
         for layer in range(depth + 1)
     ]
     (verdict,) = decide(report(*rows), [parse("order[layer=-1] > 1")])
-    assert verdict.text.startswith("2 of 2 values")
+    assert verdict.text.startswith("holds for 2 of 2 values: ")
 
 
 @pytest.mark.parametrize("key", sorted(FOUND_KEYS))
@@ -224,7 +224,7 @@ def test_the_end_does_not_depend_on_what_was_found(key: str) -> None:
     """A null or a role that stands beside a number tells no rows apart."""
     rows = [Row("order", 1.0, "1", None, layer, 0, keys={key: f"{layer}"}) for layer in (0, 1)]
     (verdict,) = decide(report(*rows), [parse("order[layer=-1] > 0")])
-    assert verdict.text == "1 of 1 value; layer 1, head 0: 1"
+    assert verdict.text == "holds for 1 of 1 values: layer 1, head 0: 1"
 
 
 def test_the_verdict_shows_the_number_that_decided() -> None:
@@ -238,11 +238,11 @@ def test_the_verdict_shows_the_number_that_decided() -> None:
     ]
     texts = [verdict.text for verdict in decide(made, map(parse, conditions))]
     assert texts == [
-        "2 of 4 values; SAN, layer 3: 3",
-        "does not hold: 0 of 4 values; SAN, layer 3: 3",
-        "1.5 over 4 values",
-        "1 of 2 values; layer 0, head 0: 0",
-        "1 of 1 value; SAN+skip, layer 2, tokens 64, init-scale 2.5, pattern a: 2",
+        "holds for 2 of 4 values: SAN, layer 3: 3",
+        "holds for none of 4 values; closest: SAN, layer 3: 3",
+        "mean of 4 values: 1.5",
+        "holds for 1 of 2 values: layer 0, head 0: 0",
+        "holds for 1 of 1 values: SAN+skip, layer 2, tokens 64, init-scale 2.5, pattern a: 2",
     ]
 
 

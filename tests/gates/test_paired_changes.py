@@ -45,7 +45,7 @@ def test_a_shift_that_texts_hide_is_seen_text_by_text() -> None:
     differences = list(SHIFTED - BASE)
     wanted = statistics.mean(differences) / statistics.stdev(differences)
     assert verdict.failed
-    assert f"({wanted:+.3g} s, paired)" in verdict.text
+    assert f"({wanted:+.3g} standard deviations, paired, n = 8)" in verdict.text
     others = report(SHIFTED, texts=tuple("ijklmnop"))
     (verdict,) = decided(others, old, "sink:2s")
     assert (verdict.failed, "paired" in verdict.text) == (False, False)
@@ -74,7 +74,7 @@ def test_a_mean_over_heads_is_taken_on_each_text() -> None:
     old, new = report(BASE, BASE), report(BASE + wiggle, BASE - wiggle + 0.01)
     each, mean, maximum = decided(new, old, "sink:2s", "mean(sink):+2s", "max(sink):9")
     assert (each.failed, mean.failed, maximum.failed) == (False, True, False)
-    assert mean.text.startswith("1 of 1 value; ")
+    assert mean.text.startswith("1 of 1 values ")
     (fallen,) = decided(new, old, "mean(sink):-2s")
     assert not fallen.failed
 
@@ -116,13 +116,16 @@ def test_a_family_spans_all_gates_and_one_side_is_half() -> None:
     assert [verdict.failed for verdict in both] == [True, False]
     strict = decided(new, old, "sink[head=0]:2s", share=1e-9)
     assert not strict[0].failed
-    assert strict[0].text.endswith("1 beyond the limit may be noise")
+    assert strict[0].text.endswith("1 more beyond the limit may be noise among all gates")
 
 
 def test_compare_asks_the_same(tmp_path: Path) -> None:
     old, new = report(BASE, BASE), report(SHIFTED, BASE)
     found = compare(old, new, ("a", "b"), 5, 0.05)
-    assert "1 of 2 numbers changed, 1 by more than 2 standard deviations" in found.headline
+    assert (
+        "1 of 2 numbers changed, 1 by more than noise (p ≤ 0.05 among 2 numbers); "
+        in found.headline
+    )
     (chance, same) = (row.value for row in found.rows if row.metric == "chance")
     assert chance is not None
     assert (chance < 0.05, same) == (True, 1.0)
@@ -139,7 +142,7 @@ def test_compare_asks_the_same(tmp_path: Path) -> None:
     idle = attn(
         "check", paths[1], "--baseline", paths[0], "--fail-on", "sink:5%", "--family-wise", ".05"
     )
-    assert (idle.code, "limits in standard deviations" in idle.err) == (2, True)
+    assert (idle.code, "limits by chance or in standard deviations" in idle.err) == (2, True)
 
 
 def test_a_check_of_a_file_is_corrected_too(

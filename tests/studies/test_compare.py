@@ -44,7 +44,7 @@ def test_changes_are_sorted_by_spreads_then_by_size() -> None:
     )
     assert (spreads[4].value, spreads[4].note) == (None, "the standard deviations are 0")
     assert found.headline == (
-        "no hash of the weights; 5 of 5 numbers changed, 2 by more than 2 standard deviations; "
+        "No hash of the weights. 5 of 5 numbers changed, 2 by more than 2 standard deviations; "
         "largest: sink, layer 0, head 4: 1 → 1.5 (+0.5)."
     )
     assert largest(compare(old, new, NAMES, top=2)) == [4, 1]
@@ -52,7 +52,7 @@ def test_changes_are_sorted_by_spreads_then_by_size() -> None:
 
 def test_what_one_report_lacks_is_said() -> None:
     found = compare(made(*(sink(head, 1.0) for head in range(5))), made(sink(4, 1.0)), NAMES, 9)
-    assert found.headline.endswith("every number that both reports have is equal (1).")
+    assert found.headline.endswith("Every number that both reports have is equal (1).")
     assert found.warnings == (
         "in a.json alone: sink, layer 0, head 0; sink, layer 0, head 1; "
         "sink, layer 0, head 2 and 1 more",
@@ -72,11 +72,11 @@ def test_a_null_on_one_side_is_a_loss_and_on_both_is_none() -> None:
 
 @pytest.mark.parametrize(
     ("hashes", "said"),
-    [(("a", "a"), "the same weights"), (("a", "b"), "the weights differ"), (("a", None), "no hash of the weights")],
+    [(("a", "a"), "The weights are the same"), (("a", "b"), "The weights differ"), (("a", None), "No hash of the weights")],
 )  # fmt: skip
 def test_weights_are_told_by_their_hash(hashes: tuple[str, str | None], said: str) -> None:
     old, new = (made(sink(0, 1.0), source={"weight_sha256": one}) for one in hashes)
-    assert compare(old, new, NAMES, 9).headline.startswith(f"{said}; ")
+    assert compare(old, new, NAMES, 9).headline.startswith(f"{said}. ")
 
 
 def test_other_inputs_and_meanings_are_warned_of() -> None:
@@ -120,9 +120,9 @@ def test_models_are_measured_and_compared(tmp_path: Path) -> None:
         sizes = ("--layers", "2", "--tokens", "5", "--width", "8", "--heads", "2")
         assert attn("generate", "network", *sizes, "--seed", seed, "-o", path).code == 0
     by = ("--by", "rank-collapse --variants SAN")
-    assert attn("compare", *paths, *by).out.startswith("the weights differ; ")
+    assert attn("compare", *paths, *by).out.startswith("The weights differ. ")
     same = attn("compare", paths[0], paths[0], *by).out
-    assert same.startswith("the same weights; every number")
+    assert same.startswith("The weights are the same. Every number")
     outcome = attn("compare", paths[0], "gone.safetensors", *by)
     assert (outcome.code, "there is no file gone.safetensors" in outcome.err) == (3, True)
     outcome = attn("compare", *paths, "--by", "approximate")
@@ -142,7 +142,7 @@ def test_changes_without_spreads_are_sorted_across_unlike_units() -> None:
 
     found = compare(one_text(0.8, -1.0, 2000.0), one_text(0.4, -6.0, 2040.0), NAMES, top=9)
     assert found.views[0].title == (
-        "The 3 largest of 3 changes, against the largest number of each metric"
+        "The 3 largest of 3 changes, relative to the largest number of each metric"
     )
     assert "change_in_spreads" not in found.views[0].metrics[-1]
     shares = {
@@ -157,10 +157,10 @@ def test_changes_without_spreads_are_sorted_across_unlike_units() -> None:
 def test_the_title_says_where_only_some_have_spreads() -> None:
     old, new = made(sink(0, 1.0, 0.1), sink(1, 1.0)), made(sink(0, 2.0, 0.1), sink(1, 5.0))
     (view,) = compare(old, new, NAMES, top=9).views
-    assert view.title.endswith("in standard deviations of both reports, then against the largest number of each metric")  # fmt: skip
+    assert view.title.endswith("by standard deviations of both reports, then relative to the largest number of each metric")  # fmt: skip
     assert view.metrics[-2:] == ("change_in_spreads", "relative_change")
     (view,) = compare(old, new, NAMES, top=1).views
-    assert view.title.endswith("changes, in standard deviations of both reports")
+    assert view.title.endswith("changes, by standard deviations of both reports")
 
 
 @pytest.mark.slow

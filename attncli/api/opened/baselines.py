@@ -34,18 +34,18 @@ class BaselineOptions:
         list[str],
         baseline_option(
             metavar="METRIC:LIMIT",
-            help="Exit 1 if a number moved farther, as in 'log10_residual[SAN]:-0.5' (fell by more "
-            "than 0.5; + rises, no sign both), 'sink:5%' of the old one, or 'sink:2s' standard deviations, which "
-            "noise passes: of the differences where both hold the same texts or seeds, else of both "
-            "runs. min(), max(), mean() aggregate. Repeatable.",
+            help="Exit 1 if a number changed by more than noise explains, as in 'sink:p.05': over the texts or seeds of both "
+            "reports (Student's t, paired where they are the same), in 5 % of runs a false alarm, for all its values together. "
+            "Or by more than a size: 'log10_residual[SAN]:-0.5' (fell by more than 0.5; + rises, no sign both), 'sink:5%' of "
+            "the old number, 'sink:2s' standard deviations. min(), max(), mean() aggregate. Repeatable.",
         ),
     ] = field(default_factory=list)
     family_wise: Annotated[
         float | None,
         baseline_option(
             metavar="SHARE",
-            help="How often noise alone may fail any of the gates in standard deviations, as in .05: each number must then also be "
-            "that unlikely, corrected for how many there are (Student's t, Holm).",
+            help="How often noise alone may fail any of several gates with p or s, as in .05: each number must then also be "
+            "that unlikely among the numbers of all of them (Student's t, Holm).",
         ),
     ] = None
 
@@ -56,18 +56,19 @@ class BaselineOptions:
         require_share(self.family_wise)
         if self.family_wise is not None and not self.fail_on:
             raise UsageError(
-                "`family_wise` corrects limits of `fail_on`: give one, such as 'sink:2s'.",
+                "`family_wise` corrects limits of `fail_on`: give one, such as 'sink:p.05'.",
                 idle=["family_wise"],
             )
         if bool(self.fail_on) != bool(self.baseline):
             raise UsageError(
                 "`baseline` and `fail_on` go together: give both, an earlier report and how far a number may be from it, such as "
-                "'sink:2s'."
+                "'sink:p.05'."
             )
         changes = [parse_change(text) for text in self.fail_on]
-        if self.family_wise is not None and not any(change.unit == "s" for change in changes):
+        if self.family_wise is not None and not any(change.asks_noise for change in changes):
             raise UsageError(
-                "`family_wise` corrects limits in standard deviations, as in 'sink:2s', and no `fail_on` has one: leave it out.",
+                "`family_wise` corrects limits by chance or in standard deviations, as in 'sink:p.05' and 'sink:2s', and no "
+                "`fail_on` has one: leave it out.",
                 idle=["family_wise"],
             )
         return changes

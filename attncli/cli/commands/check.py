@@ -9,8 +9,8 @@ from attncli.options.shared import OutputOptions
 
 EXAMPLES = """
 attn check report.json --fail-if 'log10_residual[transformer, layer=-1] < -3'
-attn check new.json --baseline main.json --fail-on 'log10_residual:-0.5'
-attn check new.json --baseline main.json --fail-on 'sink:2s' --format github
+attn check new.json --baseline main.json --fail-on 'sink:p.05'          changed by more than noise explains
+attn check new.json --baseline main.json --fail-on 'log10_residual:-0.5' --format github
 attn check report.json --format markdown                    the same report in another form
 attn rank-collapse --format json | attn check - --format junit -o gates.xml
 """

@@ -1,4 +1,4 @@
-"""What moved between two reports: in standard deviations of both, or against the metric's own size where there are none."""
+"""What changed between two reports: in standard deviations, or against the metric's own size where there are none."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,8 +8,8 @@ from attncli.maths.noise import holm
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
 from attncli.reports import Pair, side_by_side
 
-CLEAR = 2.0
-"""Standard deviations beyond which a change is called clear of noise."""
+LARGE = 2.0
+"""Standard deviations; the headline counts the changes beyond."""
 NAMED = 3
 """Missing rows that a warning names; the rest are counted."""
 
@@ -36,11 +36,12 @@ METRICS = {
 }
 SHOWN = {"among": "largest"}
 IN_SPREADS, RELATIVE = (
-    "in standard deviations of both reports",
-    "against the largest number of each metric",
+    "by standard deviations of both reports",
+    "relative to the largest number of each metric",
 )
 
-PAIRED = "in standard deviations of the differences, as both hold the same texts or seeds"
+PAIRED = "by standard deviations of the paired differences"
+NOT_KNOWN = "n/a: no standard deviation in both reports"
 CHANCE = "chance"
 """The metric that is only there where it is asked for."""
 
@@ -59,7 +60,7 @@ def compare(
 ) -> Report:
     """The pairs by size; the first `top` that differ at all are what the view shows.
 
-    `family_wise`: what is called clear of noise must be that unlikely among all the numbers, too.
+    `family_wise`: a change is called more than noise where it is that unlikely among all the numbers.
     """
     both = side_by_side(old, new)
     scales = scales_of(both)
@@ -77,11 +78,10 @@ def compare(
     )
     columns, order = columns_of(shown)
     columns = (*columns, CHANCE) if chances else columns
-    clear = sum(is_clear(pair, chances, family_wise) for pair in moved)
     title = f"The {len(shown)} largest of {counted(len(moved), 'change')}, {order}"
     return Report(
         study="compare",
-        headline=f"{weights(old, new)}; {summary(pairs, moved, clear, scales)}",
+        headline=f"{first_capital(weights(old, new))}. {summary(pairs, moved, scales, how_many(moved, chances, family_wise))}",
         rows=rows,
         metrics={name: each for name, each in METRICS.items() if chances or name != CHANCE},
         source={"old": identity(old, names[0]), "new": identity(new, names[1])},
@@ -92,18 +92,20 @@ def compare(
 
 
 def chances_of(pairs: Sequence[Pair]) -> Chances:
-    """How often noise alone goes as far, among all the numbers that have a spread."""
+    """How often noise alone goes as far, among all the numbers that have a standard deviation."""
     known = [(pair, pair.chance) for pair in pairs if pair.chance is not None]
     adjusted = holm([chance or 0.0 for _, chance in known])
     return {id(pair): chance for (pair, _), chance in zip(known, adjusted, strict=True)}
 
 
-def is_clear(pair: Pair, chances: Chances | None, family_wise: float | None) -> bool:
-    """Beyond noise in spreads and, where it is asked, among all numbers."""
-    beyond = abs(pair.in_spreads or 0.0) > CLEAR
-    if chances is None or family_wise is None:
-        return beyond
-    return beyond and chances.get(id(pair), 1.0) <= family_wise
+def how_many(moved: Sequence[Pair], chances: Chances | None, family_wise: float | None) -> str:
+    """Of the changes are large or, where that is asked, more than noise."""
+    if chances is not None and family_wise is not None:
+        beyond = sum(chances.get(id(pair), 1.0) <= family_wise for pair in moved)
+        return f"{beyond} by more than noise (p ≤ {family_wise:g} among {counted(len(chances), 'number')})"
+    if all(pair.noise is None for pair in moved):
+        return "with no standard deviations to compare with"
+    return f"{sum(abs(pair.in_spreads or 0.0) > LARGE for pair in moved)} by more than {LARGE:g} standard deviations"
 
 
 def scales_of(pairs: Sequence[Pair]) -> Scales:
@@ -124,7 +126,7 @@ def relative(pair: Pair, scales: Scales) -> float | None:
 
 
 def size(pair: Pair, scales: Scales) -> tuple[float, float]:
-    """In spreads; what has none comes after what has, against its metric's size; what has no change comes last."""
+    """In standard deviations; what has none comes after what has, against its metric's size; what has no change comes last."""
     share = relative(pair, scales)
     if share is None:
         return (-2.0, 0.0)
@@ -133,7 +135,7 @@ def size(pair: Pair, scales: Scales) -> tuple[float, float]:
 
 
 def columns_of(shown: Sequence[Pair]) -> tuple[tuple[str, ...], str]:
-    """What the table shows of changes, and in words by what they are sorted: spreads where there are some."""
+    """What the table shows of changes, and in words by what they are sorted: standard deviations where there are some."""
     spread = any(pair.in_spreads is not None for pair in shown)
     bare = any(pair.in_spreads is None for pair in shown)
     columns = ["old", "new", "change", *["change_in_spreads"] * spread, *["relative_change"] * bare]
@@ -149,11 +151,7 @@ def rows_of(pair: Pair, names: tuple[str, str], scales: Scales, shown: bool) -> 
     share, missed = relative(pair, scales), note
     spreads = pair.in_spreads
     if spreads is None or math.isinf(spreads):
-        note = (
-            note or "n/a: no standard deviation in both reports"
-            if spreads is None
-            else "the standard deviations are 0"
-        )
+        note = note or NOT_KNOWN if spreads is None else "the standard deviations are 0"
         spreads = None
     for metric, own, value, why in (
         ("old", unit, pair.old.value if pair.old else None, missed),
@@ -170,11 +168,7 @@ def chance_rows(
 ) -> Iterator[Row]:
     """How likely the change is by noise alone, where that was asked."""
     if chances is not None:
-        why = (
-            why_not(pair, names)
-            if pair.change is None
-            else "n/a: no standard deviation in both reports"
-        )
+        why = why_not(pair, names) if pair.change is None else NOT_KNOWN
         yield row_about(pair, CHANCE, "1", chances.get(id(pair)), why, shown)
 
 
@@ -211,7 +205,11 @@ def weights(old: Report, new: Report) -> str:
     hashes = [weight_hash(report) for report in (old, new)]
     if None in hashes:
         return "no hash of the weights"
-    return "the same weights" if hashes[0] == hashes[1] else "the weights differ"
+    return "the weights are the same" if hashes[0] == hashes[1] else "the weights differ"
+
+
+def first_capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def weight_hash(report: Report) -> str | None:
@@ -220,31 +218,23 @@ def weight_hash(report: Report) -> str | None:
     return str(found) if found else None
 
 
-def summary(pairs: Sequence[Pair], moved: Sequence[Pair], clear: int, scales: Scales) -> str:
+def summary(pairs: Sequence[Pair], moved: Sequence[Pair], scales: Scales, count: str) -> str:
     both = sum(pair.change is not None for pair in pairs)
     if not both:
-        return "no number is in both reports."
+        return "No number is in both reports."
     if not moved:
-        return f"every number that both reports have is equal ({both})."
-    spread = any(pair.noise is not None for pair in pairs)
-    count = (
-        f"{clear} by more than {CLEAR:g} standard deviations"
-        if spread
-        else "without standard deviations to compare them with"
-    )
-    return f"{len(moved)} of {both} numbers changed, {count}; largest: {most(moved[0], scales)}."
+        return f"Every number that both reports have is equal ({both})."
+    return f"{len(moved)} of {both} numbers changed, {count}; largest: {largest(moved[0], scales)}."
 
 
-def most(pair: Pair, scales: Scales) -> str:
+def largest(pair: Pair, scales: Scales) -> str:
     """The number with its change in the unit that it was found by."""
     assert pair.old is not None
     assert pair.new is not None
     spreads, share = pair.in_spreads, relative(pair, scales)
-    tail = (
-        f", {spreads:+.2g} standard deviations"
-        if spreads is not None and math.isfinite(spreads)
-        else ""
-    )
+    tail = ""
+    if spreads is not None and math.isfinite(spreads):
+        tail = f", {spreads:+.2g} standard deviations"
     if spreads is None and share is not None:
         tail = f", {share:+.2g} of the metric's largest"
     return (

@@ -66,6 +66,24 @@ def test_workflows_have_jobs_of_steps(path: Path) -> None:
         assert all(("run" in step) != ("uses" in step) for step in job["steps"])
 
 
+PINNED = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
+OURS = "OWNER/attn/.github/actions/attn@v1"
+
+
+def test_actions_of_others_are_pinned_by_commit() -> None:
+    """A tag can be moved; here, and in what others copy from here. One action is at one commit everywhere."""
+    texts = [*ROOT.glob(".github/**/*.yml"), *ROOT.glob("examples/*.yml"), *ROOT.glob("attncli/guides/*.md"), README]  # fmt: skip
+    found = {
+        used.strip()
+        for path in texts
+        for used in re.findall(r"^\s*(?:- )?uses: (.+)$", path.read_text(), re.MULTILINE)
+    }
+    assert OURS in found
+    loose = [one for one in found - {OURS} if not PINNED.fullmatch(one)]
+    assert not loose
+    assert len({one.partition("@")[0] for one in found}) == len(found) > 4
+
+
 def test_hooks_of_pre_commit_are_what_ci_runs() -> None:
     (ours,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
     ci = (ROOT / ".ci" / "run").read_text()

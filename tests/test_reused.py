@@ -21,7 +21,7 @@ SIZES = ("--layers", "2", "--tokens", "5", "--width", "8", "--heads", "2")
 def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """An `attn` on the PATH that is this package, and a folder with a network."""
     monkeypatch.chdir(tmp_path)
-    for name, call in (("attn", "-m attncli"), ("python", "")):
+    for name, call in (("attn", "-P -m attncli"), ("python", "")):
         program = tmp_path / "bin" / name
         program.parent.mkdir(exist_ok=True)
         program.write_text(f'#!/bin/sh\nexec "{sys.executable}" {call} "$@"\n')
@@ -48,6 +48,31 @@ def test_the_action_says_what_it_takes() -> None:
     assert "${{" not in "".join(step.get("run", "") for step in about["runs"]["steps"]), "no input becomes code"  # fmt: skip
 
 
+def step_named(name: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """A step as GitHub runs it."""
+    step = next(step for step in action()["runs"]["steps"] if step.get("name") == name)
+    shell = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
+    return subprocess.run(shell, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("cpu", ["true", "false"])
+def test_the_action_installs_what_was_tried(environment: dict[str, str], cpu: str) -> None:
+    """Each index for what is its own: a package that PyPI lacks is not looked for where anybody could put it."""
+    Path("bin/python").write_text('#!/bin/sh\necho "$@" >> installed\n')
+    inputs = {"GITHUB_ACTION_PATH": str(ACTION.parent), "EXTRAS": "plot,big", "CPU": cpu}
+    assert step_named("install", {**environment, **inputs}).returncode == 0
+    lines = [line.split() for line in Path("installed").read_text().splitlines()]
+    assert len(lines) == 1 + (cpu == "true")
+    for words in lines:
+        assert words[:4] == ["-I", "-m", "pip", "install"], "nothing of the checkout is imported"
+        constraints = Path(words[words.index("--constraint") + 1]).resolve()
+        assert constraints == ROOT / "constraints.txt"
+        assert "--extra-index-url" not in words
+    assert lines[-1][-1].endswith("[plot,big]")
+    assert "--index-url" not in lines[-1]
+    assert lines[0][-1] == "torch" or cpu == "false"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "code"),
@@ -57,13 +82,19 @@ def test_the_action_says_what_it_takes() -> None:
         ("rank-collapse net-1.safetensors --laers 3", 2),
         ("rank-collapse $(touch hacked)", 2),
         ("check none.json", 3),
+        ("rank-collapse net-1.safetensors --text 'an open quote", 2),
+        ("check none.json \\", 2),
+        ("", 2),
+        (" \n ", 2),
+        ("# ci", 2),
     ],
 )  # fmt: skip
 def test_the_action_ends_as_attn_ends(environment: dict[str, str], line: str, code: int) -> None:
-    step = next(step for step in action()["runs"]["steps"] if step.get("id") == "run")
-    shell = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
-    done = subprocess.run(shell, env={**environment, "LINE": line}, capture_output=True, text=True, check=False)  # fmt: skip
+    for name in ("shlex.py", "os.py", "numpy.py"):  # of the checkout, where the action runs
+        Path(name).write_text("open('hacked', 'w').close()\n")
+    done = step_named("attn", {**environment, "LINE": line})
     assert done.returncode == code, done.stderr
+    assert done.stderr.count("attn: ") == int(code > 1)
     assert Path("outputs").read_text() == f"exit-code={code}\n"
     assert not Path("hacked").exists()
     assert Path("a report.json").exists() == (code == 0)

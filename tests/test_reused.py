@@ -1,7 +1,10 @@
 """What other repositories take from this one: the composite action, the pre-commit hooks, the examples of sweeps."""
 
+import ast
+import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -128,3 +131,61 @@ def test_the_examples_of_sweeps_make_one_table(environment: dict[str, str]) -> N
     )  # fmt: skip
     assert "(2 of 2 items)" in " ".join(by_items.stdout.split())
     assert by_items.stdout.split() == by_engine.stdout.split()
+
+
+HOSTILE = (
+    "$(touch PWNED)",
+    "`touch PWNED`",
+    "'; touch PWNED; '",
+    "\ntouch PWNED\n",
+    "a\n'; touch PWNED; '",
+    "\u2028\udcff \\",
+)
+"""What a folder may be called; the last is one byte that no text has, among others."""
+
+
+@pytest.fixture
+def hostile(environment: dict[str, str]) -> list[str]:
+    names = [f"{text}-{number}.safetensors" for number, text in enumerate(HOSTILE)]
+    for name in names:
+        os.link("net-1.safetensors", f"net-{name}")
+    for number in (1, 2):
+        os.unlink(f"net-{number}.safetensors")
+    return names
+
+
+@pytest.mark.slow
+def test_a_name_is_no_command(environment: dict[str, str], hostile: list[str]) -> None:
+    """By xargs, two at a time, as the example has it: every item is measured, and nothing else is run."""
+    script = ROOT / "examples" / "sweep-items.sh"
+    done = subprocess.run([script, "items", "net-*"], env=environment, capture_output=True, text=True, check=True)  # fmt: skip
+    assert f"({len(hostile)} of {len(hostile)} items)" in " ".join(done.stdout.split())
+    assert "PWNED" not in os.listdir()
+
+
+@pytest.mark.parametrize("shell", ["bash", "sh", "dash", "ksh", "zsh", "busybox"])
+def test_every_shell_reads_one_word_for_each(environment: dict[str, str], hostile: list[str], shell: str) -> None:  # fmt: skip
+    """A line for each item; a shell that does not know $'…' reads another name, and runs nothing."""
+    if shutil.which(shell) is None:
+        pytest.skip(f"needs {shell}")
+    called = ["busybox", "sh"] if shell == "busybox" else [shell]
+    listed = attn("sweep", "rank-collapse", "--glob", "net-*", "--list-items").out.splitlines()
+    assert len(listed) == len(hostile)
+    Path("bin/attn").write_text(f"""#!/bin/sh\nexec "{sys.executable}" -c 'import sys; print(ascii(sys.argv[1:]))' "$@"\n""")  # fmt: skip
+    for line in listed:
+        done = subprocess.run([*called, "-c", line], env=environment, capture_output=True, text=True, check=True)  # fmt: skip
+        words = ast.literal_eval(done.stdout)
+        assert (words[0], len(words)) == ("rank-collapse", 6)
+        if shell == "bash":
+            assert Path(words[1]).exists()
+    assert "PWNED" not in os.listdir()
+
+
+def test_jsonl_is_a_line_for_each_item(environment: dict[str, str], hostile: list[str]) -> None:
+    """Whatever its reader takes for the end of a line; the words need no shell."""
+    words = ("sweep", "rank-collapse", "--glob", "net-*", "--list-items", "--format", "jsonl")
+    lines = attn(*words).out.splitlines()
+    assert len(lines) == len(hostile)
+    for item in map(json.loads, lines):
+        assert item["command"][2] == item["item"]
+        assert Path(item["item"]).exists()

@@ -105,5 +105,17 @@ def lines(plan: "SweepPlan", output: OutputOptions) -> Iterator[str]:
         report = plan.report_of(name)
         words = ["attn", *plan.line(name), "--format", "json", "-o", report]
         facts = {"item": name, "step": step, "report": report, "done": finished(report) is not None}
-        told = {**facts, "command": words, "line": shlex.join(words)}
-        yield json.dumps(told, ensure_ascii=False) if output.format else shlex.join(words)
+        line = " ".join(map(shell_word, words))
+        yield json.dumps({**facts, "command": words, "line": line}) if output.format else line
+
+
+def shell_word(word: str) -> str:
+    """The word as a shell reads it, on one line whatever it holds.
+
+    bash, zsh and ksh take bytes in $'…'; a shell that does not know it reads another name there, but no end of the quote.
+    """
+    if word.isprintable():
+        return shlex.quote(word)
+    plain = set(range(32, 127)) - set(b"'\\")
+    quoted = (chr(byte) if byte in plain else f"\\{byte:03o}" for byte in os.fsencode(word))
+    return f"$'{''.join(quoted)}'"

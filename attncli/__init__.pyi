@@ -26,7 +26,7 @@ def compare(
     progress: bool | Callable[[int, int, str], None] | None = None,
     pictures: bool | None = False,
 ) -> Answer:
-    """What moved between two reports or models, and is it more than noise?"""
+    """What changed between two reports or models, and is it more than noise?"""
 
 def rank_collapse(
     source: Any = None,
@@ -138,7 +138,7 @@ def approximate(
     progress: bool | Callable[[int, int, str], None] | None = None,
     pictures: bool | None = False,
 ) -> Answer:
-    """Can one fixed attention module produce these patterns by its inputs alone, how wide, at what logit scale?"""
+    """Can one attention module with fixed weights reproduce these patterns, at what head dimension and logit scale?"""
 
 def inspect_model(
     source: Any,

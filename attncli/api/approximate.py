@@ -45,7 +45,7 @@ def approximate(
         Option(
             metavar="MODEL:LAYER.HEAD",
             usual=True,
-            help="A trained head: the inputs that make it show the patterns, and what rounding leaves of them.",
+            help="The inputs that make a trained head show the patterns, after rounding.",
         ),
     ] = None,
     inputs: Annotated[
@@ -53,7 +53,10 @@ def approximate(
         Option(
             metavar="free|embeddings",
             complete=completion(lambda: [FREE, EMBEDDINGS]),
-            help="Of a head of layer 0: any vectors, or also those that the model's own tokens have. [default: free]",
+            help=(
+                "For a head of layer 0: try any vectors, or also the embeddings of the model's own tokens. [default: "
+                "free]"
+            ),
         ),
     ] = FREE,
     heads: Annotated[
@@ -61,8 +64,10 @@ def approximate(
         Option(
             metavar="MODEL",
             usual=True,
-            help="All heads of a model: how wide their own maps need a module to be, what they could show, how far the "
-            "input moves them.",
+            help=(
+                "All heads of a model: how narrow a module reproduces each one's own map, which patterns it could "
+                "show, how far the input moves it."
+            ),
         ),
     ] = None,
     sweep: Annotated[
@@ -70,7 +75,7 @@ def approximate(
         Option(
             metavar="length=FROM:TO",
             usual=True,
-            help="The smallest width against the length, and its law.",
+            help="Smallest width as a function of length, with its fitted law.",
         ),
     ] = None,
     frontier: Annotated[
@@ -78,7 +83,7 @@ def approximate(
         Option(
             metavar="FROM:TO",
             usual=True,
-            help="The smallest logit scale at these widths, per dtype.",
+            help="Smallest logit scale at each of these widths, per dtype.",
         ),
     ] = None,
     verify: Annotated[
@@ -90,8 +95,10 @@ def approximate(
         Option(
             "--decide",
             usual=True,
-            help="Is the width enough, or which is the least: yes with a verified module, no with a proof, else what is "
-            "known on both sides.",
+            help=(
+                "Is the width enough, or which is the smallest? Yes with a verified module, no with a proof, "
+                "otherwise bounds on both sides."
+            ),
         ),
     ] = False,
     timing: Annotated[
@@ -106,13 +113,13 @@ def approximate(
     run: DrawOptions,
     how: How,
 ) -> Report:
-    """Can one fixed attention module produce these patterns by its inputs alone, how wide, at what logit scale?
+    """Can one attention module with fixed weights reproduce these patterns, at what head dimension and logit scale?
 
-    After "On the expressive power of self-attention matrices": softmax(X W_Q W_K^T X^T) with W_Q, W_K fixed by the
-    width, only X knowing the pattern. Every fit is verified after rounding, by evaluating it again. With -o
-    FILE.safetensors the module is written there and the report goes to stdout.
+    After "On the expressive power of self-attention matrices": in softmax(X W_Q W_K^T X^T), W_Q and W_K depend on the
+    width alone, and only X on the pattern. Every fit is verified after rounding, by evaluating it again. With
+    -o FILE.safetensors the module is written there and the report goes to stdout.
 
-    With --task rank-heads layers of heads are trained here instead, to pick the token nearest to a query on the sphere, after
+    With --task rank-heads, attn instead trains layers of heads to pick the token nearest to a query on the sphere, after
     "On the benefits of rank in attention layers": at equal H · r, few heads of full rank against many of low rank.
     """
     from attncli.api.asked import fit_studies as runs

@@ -25,15 +25,15 @@ def compare(
     ],
     new: Annotated[
         str,
-        Argument(metavar="B", help="Another one; - is a report on stdin.", takes_reports=True),
+        Argument(metavar="B", help="Another one; - reads a report from stdin.", takes_reports=True),
     ],
-    top: Annotated[int, Option(metavar="N", help="Changes to show. [default: 20]")] = 20,
+    top: Annotated[int, Option(metavar="N", help="Number of changes to show. [default: 20]")] = 20,
     by: Annotated[
         str | None,
         Option(
             metavar="COMMAND",
             complete=completion(lambda: OF_MODELS),
-            help="A and B are models: what is run on each, as in 'inspect-model --metric sink'.",
+            help="A and B are models: the command to run on each, as in 'inspect-model --metric sink'.",
         ),
     ] = None,
     family_wise: Annotated[
@@ -46,11 +46,11 @@ def compare(
     ] = None,
     how: How,
 ) -> Report:
-    """What moved between two reports or models, and is it more than noise?
+    """What changed between two reports or models, and is it more than noise?
 
-    Every number that both have, sorted by its change in standard deviations: of the differences, where both hold the same
-    texts or seeds, else of both reports. `family_wise` asks which changes are more than noise. Names the rows that one report
-    lacks, and says whether the weights are the same. Reports need no model.
+    Lists every number that both have, sorted by its change in standard deviations: of the differences where both hold
+    the same texts or seeds, else of both reports. `family_wise` asks which changes are more than noise. Also lists rows
+    that only one report has, and says whether the weights are the same. Reports need no model.
     """
     from attncli.gates import require_share
     from attncli.studies.reports.differences import compare as study

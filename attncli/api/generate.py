@@ -17,7 +17,7 @@ Target = Annotated[
         "-o",
         metavar="FILE",
         typed_alone=WRITES,
-        help="The safetensors file to write.",
+        help="Safetensors file to write.",
     ),
 ]
 
@@ -62,11 +62,11 @@ def generate_maps(
         Option(
             metavar="NAME[:PARAMETERS]",
             complete=complete_map,
-            help="One layer of this kind, from `attn list maps`, as in iid:sigma=2 or window:8. Repeatable.",
+            help="Add one layer of this kind (see `attn list maps`), as in iid:sigma=2 or window:8. Repeatable.",
         ),
     ],
-    tokens: Annotated[int, Option(help="Queries and keys. [default: 64]")] = 64,
-    heads: Annotated[int, Option(help="Draws of each map. [default: 1]")] = 1,
+    tokens: Annotated[int, Option(help="Number of queries and keys. [default: 64]")] = 64,
+    heads: Annotated[int, Option(help="Number of draws of each map. [default: 1]")] = 1,
     seed: Seed = 0,
     how: How,
 ) -> Path:

@@ -30,7 +30,10 @@ def inspect_model(
         str,
         Argument(
             metavar="MODEL",
-            help="org/name[@revision], ./dir, random:ARCH[?layers=2], or maps: .npz, .npy, .safetensors, .pt.",
+            help=(
+                "A model: org/name[@revision] on the Hub, ./folder, random:ARCH[?layers=2]; or saved maps: .npz, "
+                ".npy, .safetensors, .pt."
+            ),
             complete=complete_source,
         ),
     ],
@@ -40,9 +43,10 @@ def inspect_model(
             metavar="NAME,…",
             complete=completion(lambda: [*GROUPS, *head_metrics()]),
             usual=True,
-            help="Metrics or groups: attention, spectra, roles, copying, lazy, sinks, gates, memory, states, all, or weights "
-            "with --weights-only. "
-            "[default: what tells the heads' roles]",
+            help=(
+                "Metrics, or groups: attention, spectra, roles, copying, lazy, sinks, gates, memory, states, all; "
+                "weights with --weights-only. [default: those that decide the heads' roles]"
+            ),
         ),
     ] = None,
     with_random_init: Annotated[
@@ -50,24 +54,26 @@ def inspect_model(
         Option(
             "--with-random-init",
             usual=True,
-            help="Beside each number that of the same model, untrained.",
+            help="Also report each number for the same architecture with random weights.",
         ),
     ] = False,
     with_shuffled_text: Annotated[
         bool,
         Option(
-            "--with-shuffled-text", help="Beside each number that of the same tokens, shuffled."
+            "--with-shuffled-text",
+            help="Also report each number for the same tokens in random order.",
         ),
     ] = False,
     tokens: Annotated[
-        int | None, Option(metavar="N", help="Longest text, or length of random ones.")
+        int | None,
+        Option(metavar="N", help="Maximum length of a text in tokens, or length of random ones."),
     ] = None,
     weights_only: Annotated[
         bool,
         Option(
             "--weights-only",
             usual=True,
-            help="No run and no input: spectra of each head's weights.",
+            help="Analyse weights only (spectra per head), without running the model.",
         ),
     ] = False,
     save_maps: Annotated[
@@ -76,7 +82,7 @@ def inspect_model(
             metavar="FILE.safetensors",
             usual=True,
             typed_alone=WRITES,
-            help="The first text's maps of the heads that --layers and --heads leave.",
+            help="Save the first text's maps of the selected --layers and --heads.",
         ),
     ] = None,
     pairs: Annotated[
@@ -84,52 +90,60 @@ def inspect_model(
         Option(
             metavar="N",
             usual=True,
-            help="Which tokens: each head's N strongest query ← key pairs, beside uniform attention.",
+            help="Each head's N strongest query ← key pairs, against uniform attention.",
         ),
     ] = None,
     labels: Annotated[
         Path | None,
         Option(
             metavar="FILE",
-            help="The tokens of saved maps: a line each, or a JSON list.",
+            help="Tokens of saved maps: one per line, or a JSON list.",
         ),
     ] = None,
     batch: Annotated[
         int | None,
-        Option(metavar="N", help="Which text of saved maps that hold several, from 0."),
+        Option(metavar="N", help="Which text of saved maps with several, counted from 0."),
     ] = None,
     attribute: Annotated[
         str | None,
         Option(
             metavar="TOKEN",
             usual=True,
-            help="Which input tokens this one's last state comes from: a position, negative from the end, or a piece "
-            "of the text. [table: the --top N by share]",
+            help=(
+                "Attribute TOKEN's final hidden state to the input tokens. TOKEN: a position (negative counts from "
+                "the end) or a piece of the text. [table: the --top N by share]"
+            ),
         ),
     ] = None,
     sweep: Annotated[
         str | None,
         Option(
             metavar="tokens=FROM:TO",
-            help="Dispersion: how largest_weight and entropy, or --metric, of each head move with the length of the text, "
-            "cut at doubling FROM … TO; of random tokens where no text is given.",
+            help=(
+                "Dispersion: how largest_weight and entropy, or --metric, of each head change with the length of the "
+                "text, doubling FROM … TO; on random tokens if no text is given."
+            ),
         ),
     ] = None,
     relevance: Annotated[
         str | None,
         Option(
             metavar="TARGET",
-            help="With --attribute, beside it: Chefer's relevance for a class, a token of the vocabulary, the top one, "
-            "or the state itself: CLASS, TOKEN, id, top, state.",
+            help=(
+                "With --attribute: also Chefer's relevance for a class, a token of the vocabulary, the top "
+                "prediction, or the state itself: CLASS, TOKEN, id, top, state."
+            ),
         ),
     ] = None,
     strip_memory: Annotated[
         int | None,
         Option(
-            metavar="MIB", help="At most, for the rows of maps in work at a time. [default: 64]"
+            metavar="MIB", help="Memory limit for the rows of maps in work at a time. [default: 64]"
         ),
     ] = None,
-    seed: Annotated[int, Option(help="Of random tokens, weights and shuffles. [default: 0]")] = 0,
+    seed: Annotated[
+        int, Option(help="Seed of random tokens, weights and shuffles. [default: 0]")
+    ] = 0,
     heads: HeadOptions,
     model: ModelOptions,
     inputs: InputOptions,
@@ -137,8 +151,8 @@ def inspect_model(
 ) -> Report:
     """What does each head and layer do: where it looks, how uniformly, in which role, and is the model sick?
 
-    Every number stands beside that of uniform attention over the same visible keys. Maps are looked at in strips while
-    the model runs and are never kept, so length costs time and no memory.
+    Every number comes with that of uniform attention over the same visible keys. Maps are measured in strips while the
+    model runs and are never stored, so longer texts cost time but no memory.
     """
 
     conditions = how.conditions

@@ -43,17 +43,17 @@ def measure(
         ),
     ] = None,
     labels: Annotated[
-        list[str] | None, Option(metavar="TOKEN,…", help="The tokens along both sides.")
+        list[str] | None, Option(metavar="TOKEN,…", help="The tokens along both axes.")
     ] = None,
     pairs: Annotated[
         int,
         Option(
             metavar="N",
-            help="How many of each head's strongest query ← key pairs are told. [default: none]",
+            help="How many of each head's strongest query ← key pairs to report. [default: none]",
         ),
     ] = 0,
     batch: Annotated[
-        int | None, Option(metavar="N", help="Which text, where there are several, from 0.")
+        int | None, Option(metavar="N", help="Which text, where there are several, counted from 0.")
     ] = None,
     how: How,
 ) -> Report:

@@ -44,14 +44,13 @@ def paths(
     """How much of the output travels through paths of each length, and what can short paths do alone?
 
     A self-attention network's output is a sum over paths that pick one head, or the skip, in each layer. With the
-    attention of the full pass frozen (in a trained model norm denominators, activation ratios and gates too), all paths
-    of one length are summed together, so the cost is one forward pass for each length, never one for each path. A
-    path's length is the number of heads that it goes through; a bias, and in a decoder what the encoder brings, begins
-    a path of length 0 where it stands. MLPs of a model are passed without being counted, or counted apart by --steps
-    mlp. That the terms add up to the output is checked every time.
+    attention of the full pass frozen (in a trained model also norm denominators, activation ratios and gates), all paths
+    of one length are summed together, so each length costs one forward pass. A path's length is the number of heads it
+    goes through; a bias, or the encoder's output in a decoder, starts a path of length 0 where it enters. A model's MLPs
+    are not counted, or counted separately with --steps mlp. Every run checks that the terms add up to the output.
 
-    With --task small networks of attention are trained here first, and what sums of a few random paths of one length do
-    alone is measured: of paths with the attention of the full pass, and of sub-networks run on their own.
+    With --task, attn first trains small attention networks, then measures what sums of a few random paths of one length
+    do alone: with the attention of the full pass, and as sub-networks run on their own.
     """
 
     conditions = how.conditions

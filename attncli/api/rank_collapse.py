@@ -60,23 +60,30 @@ def rank_collapse(
             metavar="NAME,…",
             complete=complete_depth_metric,
             usual=True,
-            help="Columns, from `attn list metrics`, or depth: what the blocks still do, or spike: a sink's token. [default: log10_residual]",
+            help=(
+                "Metrics to report (see `attn list metrics`), or a group: depth (what each further block "
+                "contributes), spike (the token with massive activations). [default: log10_residual]"
+            ),
         ),
     ] = None,
     sweep: Annotated[
         str | None,
         Option(
             metavar="NAME=FROM:TO",
-            help="Repeat over tokens, heads, width, layers or init-scale: doubling FROM … TO, "
-            "or FROM:TO:STEPS, or a list 1,2,4.",
+            help=(
+                "Repeat over a range of tokens, heads, width, layers or init-scale: FROM:TO (doubling), "
+                "FROM:TO:STEPS, or a list 1,2,4."
+            ),
         ),
     ] = None,
     arithmetic: Annotated[
         str | None,
         Option(
             metavar="|".join(ARITHMETICS),
-            help="Of a model: common row and residual carried apart, or plain numbers of which the lost digits are "
-            "measured. [default: auto, exact wherever there are rules]",
+            help=(
+                "How a model's residual is computed: exactly, with common vector and residual tracked separately, or "
+                "in plain numbers, with the lost digits measured. [default: auto, exact wherever there are rules]"
+            ),
         ),
     ] = None,
     exact: Annotated[bool, Option("--exact", help="Short for --arithmetic exact.")] = False,
@@ -85,14 +92,14 @@ def rank_collapse(
         Option(
             "--with-random-init",
             usual=True,
-            help="Beside a model the same architecture, random weights.",
+            help="Also run the same architecture with random weights.",
         ),
     ] = False,
     sub_blocks: Annotated[
         bool,
         Option(
             "--sub-blocks",
-            help="Also inside a model's blocks: the state after the attention of each.",
+            help="Also report the state after the attention of each block of a model.",
         ),
     ] = False,
     theorem: Annotated[
@@ -106,22 +113,27 @@ def rank_collapse(
         bool,
         Option(
             "--gates",
-            help="Of networks with --attention gated: what each head's gate does, as `inspect-model --metric gates` has it of "
-            "models.",
+            help=(
+                "What each head's gate does in networks with --attention gated; for models, `inspect-model --metric "
+                "gates`."
+            ),
         ),
     ] = False,
     gradients: Annotated[
         bool,
         Option(
             "--gradients",
-            help="Beside --sweep: how large the gradient of the last state by the values' weights is, of one head without skips.",
+            help=(
+                "With --sweep: size of the gradient of the last state with respect to the value weights, for one head "
+                "without skips."
+            ),
         ),
     ] = False,
     blocks: Annotated[
         int | None,
         Option(
             metavar="N",
-            help="For metrics that compare two states, such as angular_distance: so many blocks apart. [default: 1]",
+            help="Distance in blocks for metrics that compare two states, such as angular_distance. [default: 1]",
         ),
     ] = None,
     variants: VariantOptions,
@@ -138,11 +150,11 @@ def rank_collapse(
     """How fast does the residual to rank 1 decay over layers, what holds it up, and at which order?
 
     After "Attention is not all you need: pure attention loses rank doubly exponentially with depth": self-attention
-    without skips drives all tokens to one vector, cubing the distance in every layer. The network is computed with the
-    common row and the residual carried apart, so the curve goes on far below the smallest float.
+    without skips drives all tokens to one vector, cubing the distance in every layer. The common vector and the residual
+    are tracked separately, so the curve continues far below the smallest float.
 
-    With --task circle one layer is trained, for every width and seed, to move two points along a circle, and then
-    applied to its own output: in which runs do the points become one, and at which step?
+    With --task circle, attn trains one layer, for every width and seed, to move two points along a circle, and then
+    applies it to its own output: in which runs do the points become one, and at which step?
     """
 
     conditions = how.conditions

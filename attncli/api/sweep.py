@@ -60,7 +60,7 @@ def sweep(
     progress: bool | Progress | None = None,
     **options: Any,
 ) -> Answer:
-    """How does a number move over many models, such as the checkpoints of a training run?
+    """How does a number change over many models, such as the checkpoints of a training run?
 
     `attn.sweep("rank-collapse", ["./a", "./b"], engine="local:2", variants="SAN")`: the command or its function, the
     models, and the command's own options as keywords. Keywords alone count: no configuration file, no environment.

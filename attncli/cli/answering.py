@@ -34,7 +34,7 @@ class QuietOptions:
     """Of commands that write a file and no report."""
 
     quiet: Annotated[
-        bool, Option("--quiet", "-q", help="Nothing on stderr but errors.", panel="Output")
+        bool, Option("--quiet", "-q", help="Print nothing on stderr but errors.", panel="Output")
     ] = False
 
 
@@ -57,7 +57,7 @@ class ProcessOptions(OutputOptions):
         Option(
             metavar="N",
             panel="Output",
-            help="Divide a model's texts over N processes, started here; the report is that of one. [default: 1]",
+            help="Divide a model's texts among N processes started here; the report is that of one. [default: 1]",
         ),
     ] = None
 

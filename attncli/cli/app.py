@@ -59,14 +59,18 @@ def attn(
         typer.Option("--version", callback=show_version, is_eager=True, help="Show the version."),
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show a traceback on errors; may stand anywhere.")
+        bool,
+        typer.Option("--debug", help="Show a traceback on errors; allowed anywhere on the line."),
     ] = False,
     config: Annotated[
         str | None,
         typer.Option(
             metavar="FILE",
             show_default=False,
-            help="Options and checks from this file instead of pyproject.toml; may stand anywhere.",
+            help=(
+                "Read options and checks from FILE instead of attn.toml or pyproject.toml; allowed anywhere on the "
+                "line."
+            ),
         ),
     ] = None,
 ) -> None:

@@ -9,6 +9,7 @@ parser) and cannot keep an example on a line of its own.
 
 import copy
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -21,11 +22,14 @@ from typer.core import TyperCommand, TyperGroup
 from attncli.errors import UsageError
 
 NAMES_WIDTH = 34
-WIDEST = 110
+USUAL, WIDEST = 80, 110
+"""Columns: where neither a terminal nor COLUMNS says how many there are, and as many as can be read at ease."""
 MANY = 16
 """Options from which on the short help leaves some out."""
 FIRST_EXAMPLES = 5
 HELP_ALL = "--help-all"
+OPTION = re.compile(r""" (?=--?[a-z](?:[^'"]|'[^']*'|"[^"]*")*$)""")
+"""Where one begins that no quotes enclose."""
 
 
 class Helped:
@@ -61,7 +65,7 @@ def help_all_like(help_option: Any, hidden: bool) -> Any:
     """The same option under another name, which shows every option."""
     found = copy.copy(help_option)
     found.name, found.opts = "help_all", [HELP_ALL]
-    found.help, found.hidden = "Every option.", hidden
+    found.help, found.hidden = "Show every option and exit.", hidden
 
     def show(ctx: Any, parameter: Any, wanted: bool) -> None:
         if wanted and not ctx.resilient_parsing:
@@ -116,13 +120,30 @@ def lines(command: Any, ctx: Any, brief: bool) -> Iterator[str]:
     if command.epilog:
         examples = command.epilog.strip().splitlines()
         yield heading("Examples")
-        yield from (f"  {line}" for line in (examples[:FIRST_EXAMPLES] if brief else examples))
+        for line in examples[:FIRST_EXAMPLES] if brief else examples:
+            yield from folded_example(line, text_width())
         yield ""
     if isinstance(command, TyperGroup):
         yield from section("Commands", list(commands(command, ctx)))
     for title, records in grouped_options(command, ctx, brief).items():
         yield from section(title, records)
     yield from reading_on(command, ctx, brief)
+
+
+def folded_example(line: str, width: int) -> list[str]:
+    """As it is where it fits; else over several lines that a shell still takes as they are, broken before options."""
+    if len(line) + 2 <= width:
+        return [f"  {line}"]
+    typed, remark = map(str.strip, (line.partition("  ")[0], line.partition("  ")[2]))
+    if remark and len(typed) + len(remark) + 4 <= width:
+        return [f"  {typed}  {remark}"]
+    lines = [""]
+    for part in OPTION.split(typed):
+        if lines[-1] and len(lines[-1]) + len(part) + 5 > width:
+            lines.append("  ")
+        lines[-1] += f" {part}" if lines[-1].strip() else part
+    remarks = [f"    # {remark}"] if remark else []
+    return [f"  {line}" for line in " \\\n".join(lines).split("\n")] + remarks
 
 
 def reading_on(command: Any, ctx: Any, brief: bool) -> Iterator[str]:
@@ -186,7 +207,7 @@ def wrapped(text: str, indent: int = 0) -> list[str]:
 
 
 def text_width() -> int:
-    return max(60, min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns - 1))
+    return max(60, min(WIDEST, shutil.get_terminal_size((USUAL, 24)).columns - 1))
 
 
 def heading(text: str) -> str:

@@ -3,6 +3,7 @@
 import functools
 import inspect
 from collections.abc import Callable, Iterable
+from types import NoneType
 from typing import Annotated, Any, get_args, get_origin
 
 import typer
@@ -50,15 +51,22 @@ def for_typer(parameter: inspect.Parameter) -> inspect.Parameter:
     if get_origin(parameter.annotation) is not Annotated:
         return parameter
     kind, *said = get_args(parameter.annotation)
-    return parameter.replace(annotation=Annotated[kind, *map(in_typers_words, said)])
+    words = [in_typers_words(one, number_metavar(kind)) for one in said]
+    return parameter.replace(annotation=Annotated[kind, *words])
 
 
-def in_typers_words(said: Any) -> Any:
+def number_metavar(kind: Any) -> str | None:
+    """What help shows for the value of a number that has no word of its own; None for any other type."""
+    kinds = {each for each in get_args(kind) or (kind,) if each is not NoneType}
+    return {frozenset({int}): "N", frozenset({float}): "X"}.get(frozenset(kinds))
+
+
+def in_typers_words(said: Any, number: str | None) -> Any:
     if isinstance(said, Option):
         return typer.Option(
             *said.flags,
             help=said.help,
-            metavar=said.metavar,
+            metavar=said.metavar or number,
             autocompletion=said.complete or choices(said.metavar),
             rich_help_panel=said.panel,
             show_default=False,

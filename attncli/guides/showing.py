@@ -7,6 +7,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement
 from rich.padding import Padding
 from rich.text import Text
+from rich.theme import Theme
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -43,8 +44,16 @@ class ShownHeading(Heading):
         yield self.text
 
 
+CODE = "bold"
+"""rich's own style for code in a sentence has a black background, which on a light terminal puts words into boxes."""
+
+
 class Guide(Markdown):
     """Markdown as guides are written."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        with console.use_theme(Theme({"markdown.code": CODE})):
+            yield from super().__rich_console__(console, options)
 
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {
         **Markdown.elements,

@@ -40,16 +40,21 @@ class HeadOptions:
 
     layers: Annotated[
         list[str],
-        head_option(metavar="N,N-M,…", usual=True, help="Only the attention of these layers."),
+        head_option(
+            metavar="N,N-M,…", usual=True, help="Measure only the attention of these layers."
+        ),
     ] = field(default_factory=list)
     heads: Annotated[
         list[str],
         head_option(
-            metavar="N,N-M,L.H,…", usual=True, help="Only these heads; 5.1 is head 1 of layer 5."
+            metavar="N,N-M,L.H,…",
+            usual=True,
+            help="Measure only these heads; 5.1 is head 1 of layer 5.",
         ),
     ] = field(default_factory=list)
     top: Annotated[
-        int | None, head_option(metavar="N", usual=True, help="Only the first N heads by --sort.")
+        int | None,
+        head_option(metavar="N", usual=True, help="Show only the first N heads by --sort."),
     ] = None
     sort: Annotated[
         str | None,
@@ -57,7 +62,7 @@ class HeadOptions:
             metavar="METRIC[:rising]",
             complete=complete_order,
             usual=True,
-            help="A table of heads in the order of a metric. [with --top: the first --metric]",
+            help="Show a table of heads, sorted by METRIC. [with --top: the first --metric]",
         ),
     ] = None
 

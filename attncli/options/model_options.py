@@ -38,21 +38,26 @@ class CheckpointOptions:
     """Which files of a model are read, and what of them is believed: nothing is trusted unless it is said."""
 
     revision: Annotated[
-        str | None, model_option(metavar="NAME", help="Of a hub model; also org/name@revision.")
+        str | None,
+        model_option(
+            metavar="NAME", help="Revision of a Hub model; org/name@revision means the same."
+        ),
     ] = None
     offline: Annotated[
-        bool, model_option("--offline", help="Only what is in the cache already.")
+        bool, model_option("--offline", help="Use only files that are already in the cache.")
     ] = False
     allow_missing: Annotated[
         bool,
-        model_option("--allow-missing", help="Weights that the files lack are drawn from --seed."),
+        model_option(
+            "--allow-missing", help="Draw weights that the checkpoint lacks at random, from --seed."
+        ),
     ] = False
     allow_pickle: Annotated[
         bool,
         model_option(
             "--allow-pickle",
             typed_alone=RUNS_CODE,
-            help="Read .bin files too, not only safetensors.",
+            help="Also read .bin files (pickle), not only safetensors.",
         ),
     ] = False
     trust_remote_code: Annotated[
@@ -60,7 +65,7 @@ class CheckpointOptions:
         model_option(
             "--trust-remote-code",
             typed_alone=RUNS_CODE,
-            help="Run code that the checkpoint brings.",
+            help="Run Python code that comes with the checkpoint.",
         ),
     ] = False
 
@@ -99,15 +104,18 @@ class ModelOptions(CheckpointOptions):
         ),
     ] = None
     device: Annotated[
-        str | None, model_option(metavar="cpu|cuda[:N]|mps", help="[default: cpu]")
+        str | None,
+        model_option(metavar="cpu|cuda[:N]|mps", help="Device to run on. [default: cpu]"),
     ] = None
     device_map: Annotated[
         str | None,
-        model_option(metavar="auto", help="Distribute over devices with accelerate (extra `big`)."),
+        model_option(
+            metavar="auto", help="Distribute the model over devices with accelerate (extra `big`)."
+        ),
     ] = None
     tensor_parallel: Annotated[
         bool,
-        model_option("--tensor-parallel", help="Split over the processes, heads and all."),
+        model_option("--tensor-parallel", help="Split the model over torchrun's processes."),
     ] = False
 
     def to_load(self, seed: int) -> "LoadOptions":
@@ -172,11 +180,11 @@ class ModelSwitchOptions:
 
     no_norms: Annotated[
         bool,
-        variant_option("--no-norms", help="All variants of a model without its blocks' norms."),
+        variant_option("--no-norms", help="Remove the blocks' norms in every variant."),
     ] = False
     mlp_norm: Annotated[
         bool,
-        variant_option("--mlp-norm", help="Where the MLP is off, the norm after it stays."),
+        variant_option("--mlp-norm", help="Where the MLP is removed, keep the norm after it."),
     ] = False
 
     def applied(self, variants: Mapping[str, Switches]) -> Mapping[str, Switches]:
@@ -199,7 +207,9 @@ class InputOptions:
     text: Annotated[
         list[str],
         input_option(
-            metavar="TEXT", usual=True, help="Repeatable. [default: a text that ships with attn]"
+            metavar="TEXT",
+            usual=True,
+            help="Text to run on. Repeatable. [default: a text that ships with attn]",
         ),
     ] = field(default_factory=list)
     text_file: Annotated[
@@ -207,14 +217,17 @@ class InputOptions:
         input_option(
             metavar="FILE",
             usual=True,
-            help="Texts apart by blank lines, or .jsonl, .json, .csv, .tsv; - is stdin.",
+            help=("Texts split at blank lines, or .jsonl, .json, .csv, .tsv; - reads stdin."),
         ),
     ] = None
     token_ids: Annotated[
         list[str],
         input_option(
             metavar="ID,ID,…|@FILE",
-            help="Instead of a text, without a tokenizer. A file has JSON lists, or one text's ids in each line. Repeatable.",
+            help=(
+                "Token ids instead of a text; no tokenizer is needed. A file holds JSON lists, or the ids of one text "
+                "per line. Repeatable."
+            ),
             in_words=rows_of_numbers,
         ),
     ] = field(default_factory=list)
@@ -223,11 +236,11 @@ class InputOptions:
         input_option(
             metavar="N",
             usual=True,
-            help="N random ids, or a random image or sound where the model takes one.",
+            help="N random token ids, or a random image or sound where a model takes one.",
         ),
     ] = None
     samples: Annotated[
-        int | None, input_option(metavar="N", help="How many random texts or images. [default: 1]")
+        int | None, input_option(metavar="N", help="Number of random texts or images. [default: 1]")
     ] = None
 
     def given(self) -> list[str]:
@@ -254,8 +267,10 @@ Source = Annotated[
     str | None,
     Argument(
         metavar="SOURCE",
-        help="A model: org/name[@revision], ./dir, random:ARCH[?layers=2]; a network file of "
-        "`attn generate network`; nothing = the built-in synthetic default.",
+        help=(
+            "A model: org/name[@revision] on the Hub, ./folder, random:ARCH[?layers=2]; or a network file written "
+            "by `attn generate network`. [default: a built-in synthetic network]"
+        ),
         complete=complete_source,
     ),
 ]

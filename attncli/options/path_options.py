@@ -27,28 +27,36 @@ class PathOptions:
         Option(
             metavar="NAME,…",
             complete=complete_metric,
-            help="Of each length's term, from `attn list metrics`. [default: log10_residual,stable_rank]",
+            help="Metrics of each length's term (see `attn list metrics`). [default: log10_residual,stable_rank]",
         ),
     ] = None
     skip: Annotated[
-        bool, Option("--skip/--no-skip", help="Without skips all paths have the full length.")
+        bool,
+        Option(
+            "--skip/--no-skip",
+            help="With skip connections, or without: then every path has the full length.",
+        ),
     ] = True
     count: Annotated[
         bool,
-        Option("--count", help="Count paths only: of SOURCE's config, or --layers and --heads."),
+        Option(
+            "--count", help="Only count paths, from SOURCE's config or from --layers and --heads."
+        ),
     ] = False
     path: Annotated[
         list[str] | None,
         Option(
             metavar="N,N,…",
-            help="One path: for each layer a head from 1 on, or 0 = its skip. Repeatable.",
+            help="Measure one path: for each layer a head, counted from 1, or 0 for the skip. Repeatable.",
             in_words=rows_of_numbers,
         ),
     ] = None
     sample: Annotated[
         int | None,
         Option(
-            metavar="N", usual=True, help="N random paths of every length, and their quantiles."
+            metavar="N",
+            usual=True,
+            help="Sample N random paths of every length and report their quantiles.",
         ),
     ] = None
     by: Annotated[
@@ -56,8 +64,10 @@ class PathOptions:
         Option(
             metavar="head|steps",
             usual=True,
-            help="Share of the output through each head and each skip; or, of a model, by how many attentions and "
-            "how many MLPs.",
+            help=(
+                "Share of the output through each head and each skip, or (models only) by number of attention and MLP "
+                "steps."
+            ),
         ),
     ] = None
     steps: Annotated[
@@ -70,14 +80,18 @@ class PathOptions:
     ] = None
     loss: Annotated[
         bool,
-        Option("--loss", help="Of a next-token model when only paths up to a length are kept."),
+        Option(
+            "--loss", help="Loss of a next-token model when only paths up to each length are kept."
+        ),
     ] = False
     sensitivity: Annotated[
         bool,
         Option(
             "--sensitivity",
-            help="How sensitive the last token's final state is to each input token (gradients), next to the sum over paths; and "
-            "what repeating the last token changes.",
+            help=(
+                "How far the last token's state moves with each token (gradients), compared with the sum over paths; "
+                "and the effect of repeating the last token. Models only."
+            ),
         ),
     ] = False
     directions: Annotated[
@@ -91,7 +105,8 @@ class PathOptions:
     stack: Annotated[
         str | None,
         Option(
-            metavar="NAME", help="Of a model with several, such as decoder. [default: the first]"
+            metavar="NAME",
+            help="Which stack of a model with several, such as decoder. [default: the first]",
         ),
     ] = None
 

@@ -50,20 +50,23 @@ class PatternOptions:
             metavar="NAME[:PARAMETERS]|FILE",
             complete=complete_pattern,
             usual=True,
-            help="Of `attn list patterns`; a sum such as global:2+window:3; a matrix in a file (.npy .npz .mtx .csv "
-            ".safetensors); a head on the --text, as in ./model:0.3:top=4. Repeatable. "
-            f"[default: {DEFAULT_PATTERN}]",
+            help=(
+                "Target pattern (see `attn list patterns`); a sum such as global:2+window:3; a matrix in a file (.npy .npz .mtx .csv "
+                ".safetensors); or the map of a trained head on --text, as in ./model:0.3:top=4. Repeatable. "
+                f"[default: {DEFAULT_PATTERN}]"
+            ),
             in_words=matrices_by_name,
         ),
     ] = field(default_factory=list)
     length: Annotated[
         int | None,
         Option(
-            usual=True, help=f"Tokens. [default: {DEFAULT_LENGTH}, or the file's, or the text's]"
+            usual=True,
+            help=f"Number of tokens. [default: {DEFAULT_LENGTH}, or the length of the file or text]",
         ),
     ] = None
     causal: Annotated[
-        bool, Option("--causal", usual=True, help="Keys after the query are masked.")
+        bool, Option("--causal", usual=True, help="Hide the keys after each query.")
     ] = False
 
     @property
@@ -81,24 +84,33 @@ class SearchOptions:
             metavar="NAME[:PARAMETERS],…",
             complete=complete_method,
             usual=True,
-            help="auto, or of `attn list methods`. [default: auto]",
+            help="auto, or methods of `attn list methods`. [default: auto]",
         ),
     ] = field(default_factory=list)
     width: Annotated[
-        int | None, Option(usual=True, help="Query and key width d. [default: the smallest found]")
+        int | None,
+        Option(
+            usual=True, help="Head dimension d of queries and keys. [default: the smallest found]"
+        ),
     ] = None
     find_width: Annotated[
-        bool, Option("--find-width", help="Search the smallest width: the default without --width.")
+        bool,
+        Option(
+            "--find-width",
+            help="Search for the smallest width; this is the default without --width.",
+        ),
     ] = False
-    widest: Annotated[int, Option(help="Where a search gives up. [default: 512]")] = 512
+    widest: Annotated[int, Option(help="Largest width that a search tries. [default: 512]")] = 512
     allow_unmet: Annotated[
         bool,
         Option(
             "--allow-unmet",
-            help="Exit 0 although a pattern misses the request or its width was not found.",
+            help="Exit with 0 although a pattern misses the request or no width was found.",
         ),
     ] = False
-    effort: Annotated[int, Option(help="How long `learned` goes on, 1 … 4. [default: 2]")] = 2
+    effort: Annotated[
+        int, Option(help="How long `learned` searches, from 1 to 4. [default: 2]")
+    ] = 2
 
     @property
     def methods(self) -> list[str]:
@@ -123,13 +135,16 @@ class PrecisionOptions:
     """How exactly the rounded module must reproduce the pattern."""
 
     ratio_error: Annotated[
-        float, Option(help="ε2: in-row ratios within a factor 1 + ε2. [default: 0.2]")
+        float,
+        Option(
+            help="ε2: ratios of weights within a row are kept up to a factor 1 + ε2. [default: 0.2]"
+        ),
     ] = 0.2
     off_support: Annotated[
-        float, Option(help="ε1: weights off the support, against those on it. [default: 0.2]")
+        float, Option(help="ε1: weights off the support, relative to those on it. [default: 0.2]")
     ] = 0.2
     total_variation: Annotated[
-        float, Option(usual=True, help="Of the worst row. [default: 0.01]")
+        float, Option(usual=True, help="Total variation of the worst row. [default: 0.01]")
     ] = 0.01
     logit_budget: Annotated[
         float, Option(usual=True, help="Largest |logit| allowed. [default: none]")
@@ -139,7 +154,7 @@ class PrecisionOptions:
         Option(
             metavar="float64|float32|bfloat16",
             usual=True,
-            help="The module is rounded to it (a trained head: to each). [default: float32]",
+            help="Data type to round to (a trained head: each of them). [default: float32]",
         ),
     ] = "float32"
 
@@ -151,7 +166,10 @@ class DrawOptions(RunOptions):
     seeds: Annotated[
         int,
         Option(
-            help="Draws that a method may try until one meets the request; with --sweep, patterns to average over. [default: 2]"
+            help=(
+                "Draws that a method may try until one meets the request; with --sweep, patterns to average over. "
+                "[default: 2]"
+            )
         ),
     ] = 2
 

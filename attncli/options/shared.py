@@ -67,47 +67,49 @@ class NetworkOptions:
     """What the synthetic network is. `None` = not said, so that a network file can refuse what it fixes itself."""
 
     layers: Annotated[
-        int | None, network_option(usual=True, help=f"Blocks. {default('layers')}")
+        int | None, network_option(usual=True, help=f"Number of blocks. {default('layers')}")
     ] = None
     tokens: Annotated[
-        int | None, network_option(usual=True, help=f"Tokens. {default('tokens')}")
+        int | None, network_option(usual=True, help=f"Number of tokens. {default('tokens')}")
     ] = None
     width: Annotated[
-        int | None, network_option(usual=True, help=f"Features of a token. {default('width')}")
+        int | None, network_option(usual=True, help=f"Features per token. {default('width')}")
     ] = None
     heads: Annotated[
-        int | None, network_option(usual=True, help=f"Heads of a layer. {default('heads')}")
+        int | None, network_option(usual=True, help=f"Heads per layer. {default('heads')}")
     ] = None
     key_width: Annotated[
         int | None,
-        network_option(help="Query, key and value width of a head. [default: width/heads]"),
+        network_option(help="Width of queries, keys and values per head. [default: width/heads]"),
     ] = None
     mlp_width: Annotated[
-        int | None, network_option(help="Width inside the MLP. [default: 4 × width]")
+        int | None, network_option(help="Hidden width of the MLP. [default: 4 × width]")
     ] = None
     norm: Annotated[str | None, kind_option("norm", "Norm of every sub-block.")] = None
     norm_position: Annotated[
-        str | None, kind_option("norm_position", "Before a sub-block, or after its skip.")
+        str | None,
+        kind_option("norm_position", "Norm before the sub-block (pre), or after its skip (post)."),
     ] = None
-    mask: Annotated[str | None, kind_option("mask", "Keys a query sees.")] = None
+    mask: Annotated[str | None, kind_option("mask", "Attention mask.")] = None
     positions: Annotated[
-        str | None, kind_option("positions", "Learned bias per offset, or rotary.")
+        str | None,
+        kind_option("positions", "Position encoding: a learned bias per offset, or rotary."),
     ] = None
     attention: Annotated[
         str | None,
         kind_option(
             "attention",
-            "Gated multiplies heads by a sigmoid; sinkhorn normalises rows and columns.",
+            "gated multiplies each head's output by a sigmoid; sinkhorn normalises rows and columns.",
         ),
     ] = None
-    activation: Annotated[str | None, kind_option("activation", "Of the MLP.")] = None
+    activation: Annotated[str | None, kind_option("activation", "Activation of the MLP.")] = None
     biases: Annotated[
-        bool | None, network_option("--biases/--no-biases", help="Random biases.")
+        bool | None, network_option("--biases/--no-biases", help="Random biases, or none.")
     ] = None
     init_scale: Annotated[
         float | None,
         network_option(
-            help=f"Multiplies the standard deviation of all weights. {default('init_scale')}"
+            help=f"Factor on the standard deviation of all weights. {default('init_scale')}"
         ),
     ] = None
 
@@ -124,15 +126,19 @@ class SwitchOptions:
         bool | None,
         variant_option(
             "--skip/--no-skip",
-            help="One variant by its switches: with the attention's skip or without.",
+            help="Run one variant: with the attention's skip connection, or without.",
         ),
     ] = None
     mlp: Annotated[
-        bool | None, variant_option("--mlp/--no-mlp", help="With the MLP or without.")
+        bool | None,
+        variant_option("--mlp/--no-mlp", help="Run one variant: with the MLP, or without."),
     ] = None
     mlp_skip: Annotated[
         bool | None,
-        variant_option("--mlp-skip/--no-mlp-skip", help="With the MLP's own skip or without."),
+        variant_option(
+            "--mlp-skip/--no-mlp-skip",
+            help="Run one variant: with the MLP's own skip connection, or without.",
+        ),
     ] = None
 
     @property
@@ -157,14 +163,14 @@ class VariantOptions:
             metavar="NAME,…",
             complete=complete_variant,
             usual=True,
-            help="Names or sets of `attn list variants`. [default: paper]",
+            help="Variants to compare (see `attn list variants`). [default: paper]",
         ),
     ] = field(default_factory=list)
     remove_outlier: Annotated[
         bool,
         variant_option(
             "--remove-outlier",
-            help="Beside every variant its twin with A - 11^T/n for A, the published remedy.",
+            help="Also run every variant with A - 11^T/n in place of A, the published remedy.",
         ),
     ] = False
 
@@ -186,7 +192,8 @@ class RunOptions:
 
     seed: Annotated[int | None, Option(help="First seed. [default: 0]")] = None
     seeds: Annotated[
-        int | None, Option(usual=True, help="Networks to average over. [default: 5]")
+        int | None,
+        Option(usual=True, help="Number of random networks to average over. [default: 5]"),
     ] = None
 
     def given(self) -> dict[str, int]:
@@ -217,7 +224,7 @@ class OutputOptions:
             metavar="NAME",
             complete=complete_format,
             usual=True,
-            help="Of `attn list formats`. [default: table, or what the ending of -o says]",
+            help="Output format (`attn list formats`). [default: table, or by -o's extension]",
         ),
     ] = None
     output: Annotated[
@@ -228,7 +235,7 @@ class OutputOptions:
             metavar="FILE",
             usual=True,
             typed_alone=WRITES,
-            help="Write there, whole or not at all.",
+            help="Write to FILE (atomically).",
         ),
     ] = None
     fail_if: Annotated[
@@ -236,7 +243,7 @@ class OutputOptions:
         output_option(
             metavar="CONDITION",
             usual=True,
-            help="Exit 1 if it holds, as in 'log10_residual[layer=-1] < -3'. Repeatable.",
+            help="Exit 1 if CONDITION is true: 'log10_residual[layer=-1] < -3'. Repeatable.",
         ),
     ] = field(default_factory=list)
     plot: Annotated[
@@ -245,19 +252,22 @@ class OutputOptions:
             metavar="[FILE.pdf|svg|png]",
             usual=True,
             typed_alone=WRITES,
-            help="Draw the curves in the terminal, or to a file.",
+            help="Draw the curves in the terminal, or save them to a file.",
         ),
     ] = None
     figure_size: Annotated[
         str | None,
         output_option(
-            metavar="WxH", help="Inches of the figure, as in 3.4x2.6. [default: as its panels need]"
+            metavar="WxH",
+            help="Size of the figure in inches, as in 3.4x2.6. [default: as its panels need]",
         ),
     ] = None
-    quiet: Annotated[bool, output_option("--quiet", "-q", help="Nothing on stderr but errors.")] = (
+    quiet: Annotated[
+        bool, output_option("--quiet", "-q", help="Print nothing on stderr but errors.")
+    ] = False
+    no_progress: Annotated[bool, output_option("--no-progress", help="Hide the progress bar.")] = (
         False
     )
-    no_progress: Annotated[bool, output_option("--no-progress", help="No progress bar.")] = False
 
     def inches(self) -> tuple[float, float] | None:
         """Width and height of the figure."""

@@ -20,21 +20,28 @@ class ItemOptions:
 
     model: Annotated[
         list[str],
-        item_option(metavar="MODEL", usual=True, help="An item, as SOURCE. Repeatable."),
+        item_option(
+            metavar="MODEL", usual=True, help="A model to include, written as SOURCE. Repeatable."
+        ),
     ] = field(default_factory=list)
     glob: Annotated[
         list[str],
         item_option(
-            "--glob", metavar="PATTERN", usual=True, help="Folders or files, such as 'runs/*/checkpoint-*'. Repeatable."
+            "--glob", metavar="PATTERN", usual=True, help="Folders or files to include, such as 'runs/*/checkpoint-*'. Repeatable."
         ),
     ] = field(default_factory=list)  # fmt: skip
     revisions: Annotated[
         str | None,
-        item_option(metavar="PATTERN", help="Of every --model on the hub, such as 'step*'."),
+        item_option(
+            metavar="PATTERN",
+            help="Include the matching revisions of every --model on the Hub, such as 'step*'.",
+        ),
     ] = None
     models_file: Annotated[
         str | None,
-        item_option(metavar="FILE", help="More items, one on each line; # begins a remark."),
+        item_option(
+            metavar="FILE", help="Include the models in FILE, one per line; # starts a comment."
+        ),
     ] = None
     into: Annotated[
         str,
@@ -42,7 +49,10 @@ class ItemOptions:
             metavar="FOLDER",
             usual=True,
             typed_alone=WRITES,
-            help=f"One report per item; kept. A folder, or an address of fsspec such as s3://bucket/sweep. [default: {DEFAULT_FOLDER}]",
+            help=(
+                f"Keep one report per model in FOLDER, or at an fsspec address such as s3://bucket/sweep. [default: "
+                f"{DEFAULT_FOLDER}]"
+            ),
         ),
     ] = DEFAULT_FOLDER
     show: Annotated[
@@ -50,16 +60,20 @@ class ItemOptions:
         item_option(
             metavar="METRIC",
             usual=True,
-            help="The table's number, as in 'max(sink[layer=-1])'; a mean if there are several. "
-            "[default: the report's first metric, after the last layer]",
+            help=(
+                "Number to tabulate, as in 'max(sink[layer=-1])'; several values are averaged. [default: the report's "
+                "first metric, after the last layer]"
+            ),
         ),
     ] = None
     collect: Annotated[
         str | None,
         item_option(
             metavar="FOLDER",
-            help="Run nothing: the table of the reports that lie there, wherever they were made. With a COMMAND and "
-            "models only theirs, and what is missing is told.",
+            help=(
+                "Run nothing: tabulate the reports in FOLDER, wherever they were made. With a COMMAND and models, "
+                "only theirs; missing ones are listed."
+            ),
         ),
     ] = None
 
@@ -75,7 +89,7 @@ class EngineOptions:
             usual=True,
             typed_alone=RUNS_JOBS,
             complete=completion(Registry("engine", "attncli.processes.engines").names),
-            help="What runs the items: `attn list engines`. [default: local:1, under torchrun its processes]",
+            help="What runs the items (see `attn list engines`). [default: local:1, under torchrun its processes]",
         ),
     ] = None
     engine_options: Annotated[
@@ -83,7 +97,7 @@ class EngineOptions:
         engine_option(
             metavar="NAME=VALUE,…",
             typed_alone=RUNS_JOBS,
-            help="Of the engine, such as partition=gpu,timeout_min=60 of submitit. Repeatable.",
+            help="Options of the engine, such as partition=gpu,timeout_min=60 for submitit. Repeatable.",
         ),
     ] = field(default_factory=list)
     evict: Annotated[
@@ -91,6 +105,6 @@ class EngineOptions:
         engine_option(
             "--evict",
             typed_alone=DELETES,
-            help="Remove each model that was downloaded for this from the hub's cache once its report is there.",
+            help="Delete each model that this sweep downloaded from the Hub cache once its report is written.",
         ),
     ] = False

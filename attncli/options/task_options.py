@@ -23,14 +23,14 @@ class KeptTraining:
 
     train_steps: Annotated[
         int | None,
-        task_option(metavar="N", help="Steps of the training. [default: enough for the task]"),
+        task_option(metavar="N", help="Number of training steps. [default: enough for the task]"),
     ] = None
     save_training: Annotated[
         Path | None,
         task_option(
             metavar="DIR",
             typed_alone=WRITES,
-            help="Keep trainings there; the same command goes on from what is there.",
+            help="Save trainings in DIR; the same command resumes from there.",
         ),
     ] = None
 
@@ -46,8 +46,10 @@ class TrainingOptions(KeptTraining):
         int | None,
         task_option(
             metavar="N",
-            help="Look at the attention every N steps of a training; a report of each look lies beside what "
-            "--save-training keeps.",
+            help=(
+                "Measure the attention every N training steps, and save each report next to the training in "
+                "--save-training."
+            ),
         ),
     ] = None
 

@@ -54,6 +54,17 @@ def test_command_line_before_environment_before_file(
     assert attn("config", "show").out == "rank-collapse --seeds = '2'  (ATTN_RANK_COLLAPSE_SEEDS)\n"
 
 
+def test_the_folders_own_file_is_read_by_itself(config: Path) -> None:
+    """Before the pyproject.toml, as other tools' own files are; a file that is named goes before both."""
+    config.with_name("pyproject.toml").write_text("[tool.attn.rank-collapse]\nseeds = 1\n")
+    assert len(seeds_of()) == 1
+    config.write_text("[rank-collapse]\nseeds = 3\n")
+    assert len(seeds_of()) == 3
+    assert attn("config", "show").out == "rank-collapse --seeds = 3  (attn.toml, line 2)\n"
+    config.with_name("other.toml").write_text("[rank-collapse]\nseeds = 2\n")
+    assert len(seeds_of("--config", "other.toml")) == 2
+
+
 def test_pyproject_speaks_to_attn_in_its_own_table(config: Path) -> None:
     assert attn("config", "show").out == "nothing is set\n"
     config.with_name("pyproject.toml").write_text(

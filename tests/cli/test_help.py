@@ -11,11 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import commands as test_commands
 import pytest
 import typer.main
 from commands import ATTN, PLAIN, attn, attn_program
 
 import attncli
+from attncli.cli import help as help_pages
 from attncli.cli.app import app
 from attncli.cli.arguments import with_config_first, with_plot_target
 from attncli.guides import guides_for
@@ -87,9 +89,10 @@ def options_in(help_text: str) -> set[str]:
 
 @each_leaf
 def test_help_fits_a_screen_and_help_all_has_every_option(
-    path: tuple[str, ...], command: Any
+    path: tuple[str, ...], command: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Forty-odd lines; what is left out is counted, and stands below --help-all."""
+    """Forty-odd lines of a developer's terminal; what is left out is counted, and is in --help-all."""
+    monkeypatch.setattr(test_commands, "PLAIN", {**PLAIN, "COLUMNS": "110"})
     short, whole = attn(*path, "--help").out, attn(*path, "--help-all").out
     assert len(short.splitlines()) <= 46
     named = {p.opts[0] for p in command.params if p.param_type_name == "option"}
@@ -102,8 +105,12 @@ def test_help_fits_a_screen_and_help_all_has_every_option(
 
 
 @each_leaf
-def test_help_shows_the_first_examples_first(path: tuple[str, ...], command: Any) -> None:
+def test_help_shows_the_first_examples_first(
+    path: tuple[str, ...], command: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Before the options, and all of them in the whole help."""
+    monkeypatch.setattr(test_commands, "PLAIN", {**PLAIN, "COLUMNS": "250"})
+    monkeypatch.setattr(help_pages, "WIDEST", 250)
     examples = [f"  {line}" for line in command.epilog.strip().splitlines()]
     for flag, shown in (("--help", examples[:5]), ("--help-all", examples)):
         out = attn(*path, flag).out
@@ -111,6 +118,43 @@ def test_help_shows_the_first_examples_first(path: tuple[str, ...], command: Any
         assert out.index("Examples\n") < out.index(
             "\nOptions\n" if "\nOptions\n" in out else "  --"
         )
+
+
+@each_command
+@pytest.mark.parametrize("columns", [None, 80, 60])
+def test_help_is_no_wider_than_the_terminal(
+    path: tuple[str, ...], command: Any, columns: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the terminal breaks words; on a pipe, where nobody knows, it is 80. One word may be longer than a line."""
+    if columns:
+        monkeypatch.setattr(test_commands, "PLAIN", {**PLAIN, "COLUMNS": str(columns)})
+    for line in attn(*path, "--help-all").out.splitlines():
+        assert len(line) <= (columns or 80) or len(line.split()) <= 3, line
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 110])
+def test_a_folded_example_is_the_same_for_a_shell(width: int) -> None:
+    """With its remark, which is a comment."""
+    for _, command in LEAVES:
+        for line in command.epilog.strip().splitlines():
+            folded = "\n".join(help_pages.folded_example(line, width))
+            typed = line.partition("  ")[0]
+            assert typed_words(folded)[: len(shlex.split(typed))] == shlex.split(typed)
+
+
+def typed_words(text: str) -> list[str]:
+    """As a shell that minds comments takes the first line of it."""
+    return shlex.split(text.replace("\\\n", ""), comments=True)
+
+
+@each_leaf
+def test_every_value_has_a_word(path: tuple[str, ...], command: Any) -> None:
+    """`--seeds N`: an option without one reads as a switch."""
+    shown = attn(*path, "--help-all").out
+    for parameter in command.params:
+        if parameter.param_type_name == "option" and not parameter.is_flag:
+            assert re.search(rf"^  (?:-\w, |.*, )?{parameter.opts[0]}[ ,].*\S", shown, re.MULTILINE)
+            assert not re.search(rf"^  {parameter.opts[0]}(?:$|  )", shown, re.MULTILINE), parameter
 
 
 def examples() -> Iterator[tuple[str, Any, list[str]]]:

@@ -47,6 +47,18 @@ def test_rows_are_cut_and_sentences_are_wrapped() -> None:
     assert shown[-1].endswith("…")
 
 
+@pytest.mark.parametrize("topic", guides())
+def test_no_colour_depends_on_the_background(topic: str) -> None:
+    """A background of one's own boxes words on a terminal of the other kind."""
+    buffer = io.StringIO()
+    console = Console(file=buffer, width=100, color_system="standard", force_terminal=True)
+    console.print(laid_out(guide_text(topic)))
+    codes = re.findall(r"\x1b\[([\d;]*)m", buffer.getvalue())
+    numbers = {int(each) for code in codes for each in code.split(";") if each}
+    assert numbers
+    assert not numbers & {7, *range(40, 49), *range(100, 108)}
+
+
 def test_links_become_what_one_types() -> None:
     (line,) = at(100, "See [heads](heads.md#nulls), [how to read](metrics.md), [a file](../x.py).")
     assert line == "See attn guide heads, how to read (attn guide metrics), a file."

@@ -35,19 +35,24 @@ class CollapseTaskOptions:
         task_option(
             metavar="circle",
             complete=completion(lambda: list(TASKS)),
-            help="Train one layer to move two points along a circle, then apply it to its own output: "
-            "do they become one? Of widths 32, 64, 128, or --width, or --sweep width=….",
+            help=(
+                "Train one layer to move two points along a circle, then apply it to its own output: do the points "
+                "become one? Widths 32, 64 and 128, or --width, or --sweep width=…."
+            ),
         ),
     ] = None
     recurrence: Annotated[
         int | None,
-        task_option(metavar="STEPS", help="How often the layer is applied. [default: 300]"),
+        task_option(metavar="STEPS", help="How many times the layer is applied. [default: 300]"),
     ] = None
     as_published: Annotated[
         bool,
         task_option(
             "--as-published",
-            help="As the released script: the layer's skip always stays, 'skip' adds up all predictions; dropout.",
+            help=(
+                "Follow the released script: the layer's skip always stays, 'skip' adds up all predictions, and "
+                "dropout is on."
+            ),
         ),
     ] = False
 

@@ -33,24 +33,27 @@ class FitTaskOptions:
         task_option(
             metavar="rank-heads",
             complete=completion(lambda: list(FIT_TASKS)),
-            help="Train layers of H heads of rank r to pick, of --length tokens on the sphere (2), the nearest to the query: "
-            "do many heads make up for rank?",
+            help=(
+                "Train layers of H heads of rank r to pick the token nearest to a query, of --length tokens on the "
+                "sphere (default 2): do many heads make up for low rank?"
+            ),
         ),
     ] = None
     dimension: Annotated[
-        int | None, task_option(metavar="D", help="Of tokens and queries. [default: 8]")
+        int | None, task_option(metavar="D", help="Dimension of tokens and queries. [default: 8]")
     ] = None
     ranks: Annotated[
         list[str],
         task_option(
-            metavar="R,…", help="Of queries and keys. [default: the powers of 2 up to D, and D]"
+            metavar="R,…",
+            help="Ranks of queries and keys. [default: the powers of 2 up to D, and D]",
         ),
     ] = field(default_factory=list)
     heads_times_rank: Annotated[
         list[str],
         task_option(
             metavar="N,…",
-            help="H · r: heads of rank r are N / r, where that is whole. [default: D,4D]",
+            help="Values of H · r: N / r heads of rank r, where that is a whole number. [default: D,4D]",
         ),
     ] = field(default_factory=list)
 

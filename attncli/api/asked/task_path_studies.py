@@ -44,42 +44,53 @@ class PathTaskOptions:
         task_option(
             metavar="memorise|sort|convex-hull",
             complete=completion(TASKS.names),
-            help="Train networks on it, of its own sizes or --layers, --heads and --width, one for each seed: what do "
-            "a few paths of one length do alone?",
+            help=(
+                "Train networks on this task, one for each seed (sizes of its own, or --layers, --heads and --width): "
+                "what do a few paths of one length do alone?"
+            ),
         ),
     ] = None
     evaluate: Annotated[
         list[str],
         task_option(
             metavar="frozen,rerun",
-            help="Paths with the attention of the full pass, or sub-networks run on their own, as published. [default: both]",
+            help=(
+                "Keep the attention of the full pass (frozen), or run sub-networks on their own, as published "
+                "(rerun). [default: both]"
+            ),
         ),
     ] = field(default_factory=list)
     paths_per_sum: Annotated[
         list[str],
-        task_option(metavar="N,…", help="Random paths that are added. [default: 5,20]"),
+        task_option(metavar="N,…", help="How many random paths are summed. [default: 5,20]"),
     ] = field(default_factory=list)
 
     sequences: Annotated[
         int | None,
-        task_option(metavar="N", help="That memorise learns by heart. [default: 100]"),
+        task_option(metavar="N", help="Number of sequences that `memorise` learns. [default: 100]"),
     ] = None
     length: Annotated[
-        int | None, task_option(metavar="N", help="Tokens of each of them. [default: 16]")
+        int | None,
+        task_option(metavar="N", help="Tokens per sequence of `memorise`. [default: 16]"),
     ] = None
     tokens_from: Annotated[
         Path | None,
         task_option(
             metavar="FILE",
-            help="Their tokens: words of a text, or token ids. [default: random words, the r-th as frequent as 1/r]",
+            help=(
+                "Tokens of `memorise`: the words of a text, or token ids. [default: random words, the r-th as "
+                "frequent as 1/r]"
+            ),
         ),
     ] = None
     as_published: Annotated[
         bool,
         task_option(
             "--as-published",
-            help="memorise as the released script: 500 × 128 tokens of --tokens-from, width 250, dropout .1, 3,150 steps "
-            "of 8. Hours.",
+            help=(
+                "Run `memorise` as the released script does: 500 × 128 tokens of --tokens-from, width 250, dropout "
+                ".1, 3,150 steps of 8. Takes hours."
+            ),
         ),
     ] = False
 

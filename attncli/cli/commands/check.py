@@ -21,14 +21,14 @@ def check(
     *,
     source: Annotated[
         str,
-        Argument(metavar="REPORT", help="A saved JSON report; - is stdin."),
+        Argument(metavar="REPORT", help="A saved JSON report; - reads stdin."),
     ],
     baseline: BaselineOptions,
     output: OutputOptions,
 ) -> int:
     """Does a saved report pass these gates, and has it moved away from an earlier one?
 
-    Needs no model: any --format shows the report again. Without gates, the verdicts in the report stand.
+    Needs no model: any --format prints the report again. Without gates, the verdicts saved in the report count.
     """
     from attncli.api.opened import network_sources as sources
     from attncli.cli.writer import prepare, write

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from attncli.cli.config.named_checks import Check
 
 EXAMPLES = """
-attn ci                                     every check of [tool.attn] in pyproject.toml
-attn ci collapse --config attn.toml --format github
+attn ci                                     every check in attn.toml, or pyproject.toml
+attn ci collapse --config checks.toml --format github
 attn ci --keep reports/                     the reports too, as reports/CHECK.json
-attn ci --accept collapse                   its report becomes the baseline, once what moved is shown
+attn ci --accept collapse                   show what changed, then make its report the baseline
 """
 
 EXIT_CODE = Definition("exit code", "What the check ends with: 0 passed, 1 failed, else it was stopped.")  # fmt: skip
@@ -46,7 +46,9 @@ def ci(
     names: Annotated[
         list[str] | None,
         Argument(
-            metavar="[CHECK]…", help="[default: all of the file]", complete=completion(check_names)
+            metavar="[CHECK]…",
+            help="Checks to run. [default: all in the file]",
+            complete=completion(check_names),
         ),
     ] = None,
     keep: Annotated[
@@ -54,7 +56,10 @@ def ci(
         Option(
             metavar="FOLDER",
             typed_alone=WRITES,
-            help="Keep the reports there, as CHECK.json; never over a baseline, beside which it is CHECK.new.json.",
+            help=(
+                "Keep the reports in FOLDER, as CHECK.json; a baseline there is not overwritten (the new report is "
+                "CHECK.new.json)."
+            ),
         ),
     ] = None,
     accept: Annotated[
@@ -62,16 +67,19 @@ def ci(
         Option(
             "--accept",
             typed_alone=WRITES,
-            help="Show what moved, then make the reports the baselines: of all checks that have one, or of those named.",
+            help=(
+                "Show what changed, then make the reports the baselines: of all checks that have one, or of those "
+                "named."
+            ),
         ),
     ] = False,
     output: OutputOptions,
 ) -> int:
-    """Do the checks that the configuration file names pass?
+    """Do the checks in the configuration file pass?
 
-    A check runs a command, or reads a saved report, and holds it against its gates and its baseline. One that cannot
-    run is told with its reason, and the rest go on; the exit code is then that of what stopped it: 5 where there is no
-    baseline yet, which `attn ci --accept CHECK` makes of the check's report.
+    A check runs a command, or reads a saved report, and tests it against its gates and its baseline. If a check cannot
+    run, `attn ci` prints the reason, continues with the rest, and exits with the code of what stopped it: 5 where there
+    is no baseline yet, which `attn ci --accept CHECK` makes from the check's report.
     """
     import tempfile
 

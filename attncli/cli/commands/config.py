@@ -14,11 +14,13 @@ if TYPE_CHECKING:
 EXAMPLES = """
 attn config show
 attn config show rank-collapse ./checkpoint              what of it applies to this run
-attn config show --config attn.toml
+attn config show --config other.toml
 ATTN_RANK_COLLAPSE_SEEDS=3 attn config show
 """
 
-app = typer.Typer(cls=Group, help="What is set without the command line.", rich_markup_mode=None)
+app = typer.Typer(
+    cls=Group, help="Show options set by a config file or the environment.", rich_markup_mode=None
+)
 
 
 @app.callback()
@@ -35,15 +37,16 @@ def show(
         list[str] | None,
         Argument(
             metavar="[COMMAND LINE]…",
-            help="A run, as it would be typed: which settings it takes. Nothing is computed.",
+            help="A command line, as you would type it: show which settings apply to it. Nothing is computed.",
         ),
     ] = None,
 ) -> int:
     """Which options are set by the environment or a file, and where.
 
-    The command line goes before ATTN_COMMAND_OPTION of the environment, which goes before the file: --config FILE, or
-    [tool.attn] in the pyproject.toml of this folder. Tables are commands, keys their options; [checks.NAME] are what
-    `attn ci` runs. Options that run code, write or delete count on the command line alone. What does not apply to a run is left out of it: after a command line stands what becomes of each.
+    The command line overrides ATTN_COMMAND_OPTION of the environment, which overrides the file: --config FILE, else
+    attn.toml, else [tool.attn] in pyproject.toml, both of the current folder. Tables are commands, keys their options;
+    [checks.NAME] are what `attn ci` runs. Options that run code, write or delete count on the command line alone.
+    Settings that do not apply to a run are ignored: give its command line to see which.
     """
     from attncli.cli.config.named_checks import checks_of
     from attncli.cli.config.settings import current_file, settings

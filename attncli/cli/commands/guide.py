@@ -9,8 +9,8 @@ from attncli.options.completion import completion
 from attncli.options.declared import Argument
 
 EXAMPLES = """
-attn guide                     what guides there are
-attn guide heads               how to read what inspect-model says
+attn guide                     list the guides
+attn guide heads               how to read the output of inspect-model
 attn guide heads | less        as Markdown
 """
 PIPE_WIDTH = 10_000
@@ -25,7 +25,7 @@ def guide(
         Argument(
             metavar="TOPIC",
             complete=completion(lambda: list(guides())),
-            help="One of those that `attn guide` lists.",
+            help="A topic that `attn guide` lists.",
         ),
     ] = None,
 ) -> int:

@@ -36,14 +36,16 @@ def list_things(
         Argument(
             metavar="WHAT",
             complete=completion(lambda: [*LISTS, SCHEMA]),
-            help=f"One of {', '.join(LISTS)}, {SCHEMA} (a JSON Schema of the report); nothing = all but the last two.",
+            help=f"One of {', '.join(LISTS)}, {SCHEMA} (a JSON Schema of the report). [default: all but the last two]",
         ),
     ] = None,
     format: Annotated[
         str | None,
         Option(
             metavar="table|csv|json",
-            help="With all that is known of each entry: csv or json. [default: table, or what the ending of -o says]",
+            help=(
+                "csv and json show everything known about each entry. [default: table, or by -o's extension]"
+            ),
         ),
     ] = None,
     output: Annotated[
@@ -53,11 +55,11 @@ def list_things(
             "-o",
             metavar="FILE",
             typed_alone=WRITES,
-            help="Write there, whole or not at all.",
+            help="Write to FILE (atomically).",
         ),
     ] = None,
 ) -> int:
-    """What there is, one line each, from the code's own docstrings."""
+    """List metrics, patterns, model types and whatever else has a name, one line each."""
     manner = chosen_manner(format, output)
     if what is not None and what not in (*LISTS, SCHEMA):
         raise unknown_name("list", what, [*LISTS, SCHEMA])

@@ -39,8 +39,10 @@ def sweep(
         list[str] | None,
         Argument(
             metavar="[COMMAND [OPTION]…]",
-            help="What is run on every model, with its own options: those not listed here go to it. Without it the items "
-            "are reports that are finished.",
+            help=(
+                "Command to run on every model, with its own options (those not listed here are passed on to it). "
+                "Without a command the items are finished reports."
+            ),
             complete=completion(lambda: OF_MODELS),
         ),
     ] = None,
@@ -49,17 +51,21 @@ def sweep(
         Option(
             "--list-items",
             panel="Models",
-            help="Run nothing: print each item's command line, or with --format jsonl what another tool needs to know.",
+            help=(
+                "Run nothing: print each item's command line, or with --format jsonl the data that another scheduler "
+                "needs."
+            ),
         ),
     ] = False,
     items: ItemOptions,
     run: EngineOptions,
     output: OutputOptions,
 ) -> int:
-    """How does a number move over many models, such as the checkpoints of a training run?
+    """How does a number change over many models, such as the checkpoints of a training run?
 
-    Without a COMMAND over reports that are finished, such as those of a watched training. What is finished is never run
-    again, so the same command goes on where a killed one stopped; an item that fails is told, and the rest go on. The table is the same whatever engine runs the items.
+    Without a COMMAND it reads finished reports, such as those of a watched training. What is finished is never run
+    again, so the same command resumes after an interruption; an item that fails is reported, and the others continue.
+    The table does not depend on the engine.
     """
     from attncli import gates
     from attncli.api.progress import progress_bar

@@ -9,7 +9,7 @@ from typing import Any
 
 from attncli.errors import UsageError
 
-PYPROJECT = Path("pyproject.toml")
+OWN, PYPROJECT = Path("attn.toml"), Path("pyproject.toml")
 HEADER = re.compile(r"\s*+(\[[^\[\]]++\])\s*+(?:#.*)?")
 NAME = r"""(?:[\w-]++|"[^"]*+"|'[^']*+')"""
 ASSIGNMENT = re.compile(rf"\s*+({NAME}(?:\s*+\.\s*+{NAME})*+)\s*+=")
@@ -39,9 +39,11 @@ class ConfigFile:
 
 
 def config_file(named: str | None) -> ConfigFile | None:
-    """The file that was named, else the pyproject.toml of this folder if it speaks to attn."""
+    """The file that was named; else this folder's attn.toml; else its pyproject.toml, if that has a table for attn."""
     if named is not None:
         return opened(Path(named), prefix=())
+    if OWN.is_file():
+        return opened(OWN, prefix=())
     if PYPROJECT.is_file() and "[tool.attn" in PYPROJECT.read_text(errors="replace"):
         return opened(PYPROJECT, prefix=("tool", "attn"))
     return None

@@ -171,3 +171,8 @@ def unread(error: OSError) -> AttnError | None:
 def with_article(name: str) -> str:
     """`a list`, `an int`, as one says the name of a type."""
     return f"{'an' if name.startswith(tuple(VOWELS)) else 'a'} {name}"
+
+
+def first_capital(text: str) -> str:
+    """The beginning of a sentence."""
+    return text[:1].upper() + text[1:]

@@ -7,11 +7,12 @@ from attncli.api.answers import Answer, answer, path_given
 from attncli.errors import UsageError
 from attncli.reports import read as read_report
 from attncli.reports.reading import STDIN
+from attncli.stored.addresses import is_address
 
 
 def read(path: str | PathLike[str]) -> Answer:
     """The report in a JSON file that `report.save` or `attn … -o FILE.json` has written."""
-    name = os.fspath(path_given(path))
+    name = path if isinstance(path, str) and is_address(path) else os.fspath(path_given(path))
     if name == STDIN:
         raise UsageError("`path` must name a file: '-' for stdin is the command line's alone.")
     return answer(read_report(name))

@@ -1,6 +1,7 @@
 """The question of `attn sweep`: how a number moves over many models."""
 
 import importlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from os import PathLike
@@ -195,16 +196,16 @@ def swept(asked: SweepQuestion, conditions: Sequence[Condition], progress: Progr
     if shown is not None:
         gates.refuse_unmeasured(conditions, [shown.metric])
     if asked.items.collect is not None:
-        judged = collected(asked, asked.items.collect)
+        found = collected(asked, asked.items.collect)
     elif asked.command is None:
-        judged = as_they_lie(asked.items, conditions, shown)
+        found = as_they_lie(asked.items, conditions, shown)
     else:
         plan = planned(asked)
         gates.refuse_unmatched(conditions, {"item": plan.names, "step": plan.steps})
-        judged = run_all(plan, engine_of(asked.run, plan.into), progress, partial(refuse_gates, conditions, shown))  # fmt: skip
-    items = [item for item, _ in judged]
+        found = run_all(plan, engine_of(asked.run, plan.into), progress, partial(refuse_gates, conditions, shown))  # fmt: skip
+    items = [item for item, _ in found]
     report = model_sweep(items, shown or default_shown(items))
-    return Swept(report, [code for _, code in judged if code])
+    return Swept(report, [code for _, code in found if code])
 
 
 def engine_of(run: EngineOptions, into: str) -> Engine:
@@ -233,18 +234,34 @@ def collected(asked: SweepQuestion, folder: str) -> list[Judged]:
     """The reports of a folder, run by nobody here; with models only theirs."""
     if asked.command is not None:
         plan = planned(asked)
-        found = [(name, finished(plan.report_of(name))) for name in plan.names]
-    else:
-        reports = [(place, finished(place)) for place in reports_in(folder)]
-        found = [(named(report, place), report) for place, report in reports if report is not None]
-        found = [(name, report) for name, report in found if report and report.study != "sweep"]
-        if not found:
-            raise InputError(f"there is no report in {folder}: give the folder that `into` names.")
-    numbers = steps([name for name, _ in found])
+        names, reports = list(plan.names), [finished(plan.report_of(name)) for name in plan.names]
+        return judged(names, plan.steps, reports)
+    found = [(place, finished(place)) for place in reports_in(folder)]
+    whole = [(place, report) for place, report in found if report and report.study != "sweep"]
+    if not whole:
+        raise InputError(f"there is no report in {folder}: give the folder that `into` names.")
+    names = [named(report, place) for place, report in whole]
+    files = [Path(place).name for place, _ in whole]
+    return judged(told_apart(names, files), steps(names), [report for _, report in whole])
+
+
+def judged(
+    names: Sequence[str], numbers: Sequence[int], reports: Sequence[Report | None]
+) -> list[Judged]:
+    items = (
+        Item(name, step, report, "" if report else NOT_THERE)
+        for name, step, report in zip(names, numbers, reports, strict=True)
+    )
+    return [(item, 0 if item.report else InputError.exit_code) for item in items]
+
+
+def told_apart(names: Sequence[str], files: Sequence[str]) -> list[str]:
+    """Several reports of one model are named by their files too."""
+    count = Counter(names)
     return [
-        (Item(name, step, report, "" if report else NOT_THERE), 0 if report else InputError.exit_code)
-        for (name, report), step in zip(found, numbers, strict=True)
-    ]  # fmt: skip
+        name if count[name] == 1 else f"{name} ({file})"
+        for name, file in zip(names, files, strict=True)
+    ]
 
 
 def as_they_lie(
@@ -258,15 +275,15 @@ def as_they_lie(
             f"{unfinished[0]} is no finished report: say what is run on it, as in `sweep('inspect-model', model={unfinished[0]!r})`."
         )
     gates.refuse_unmatched(conditions, {"item": names, "step": steps(names)})
-    judged = []
+    found = []
     for name, step in zip(names, steps(names), strict=True):
         try:
             item, code = Item(name, step, read(name)), 0
         except InputError as error:
             item, code = Item(name, step, None, str(error)), error.exit_code
         refuse_gates(conditions, shown, item)
-        judged.append((item, code))
-    return judged
+        found.append((item, code))
+    return found
 
 
 def named(report: Report, place: str) -> str:

@@ -98,7 +98,7 @@ def answered(asked: Callable[..., Any], options: dict[str, Any], output: OutputO
         doing(f"loading {options[SOURCE]}" if options.get(SOURCE) else "working")
         say = say_unless(output.quiet, doing)
         pages = shows_maps(output)
-        how = How(progress, doing, say, tuple(conditions), drawn, pages, output.output, module)
+        how = How(progress, doing, say, tuple(conditions), drawn, pages, output.file, module)
         with TURNS.question():  # in which libraries say nothing, as in Python
             report = asked(**options, how=how)
     return emit(with_provenance(report), output, conditions)
@@ -149,7 +149,7 @@ def refuse_processes(count: int, options: dict[str, Any]) -> None:
 
 def keep_parts(asked: Callable[..., Any], values: dict[str, Any], output: Any) -> None:
     """Keep the results of texts beside the report until it is there."""
-    path = getattr(output, "output", None)
+    path = getattr(output, "file", None)
     command = asked.__name__.replace("_", "-")
     PARTS.folder = None
     if command not in OF_MODELS or path is None or is_stream(path):
@@ -172,7 +172,7 @@ def module_file(
     """-o FILE.safetensors of a fit is for the module, and the report goes to stdout then."""
     from attncli.writing.tensor_names import TENSORS
 
-    path = output.output
+    path = output.file
     if asked.__name__ != "approximate" or path is None or path.suffix != TENSORS:
         return output, None
     return replace(output, output=None), path

@@ -22,9 +22,10 @@ from attncli.writing.whole_files import (
     explained,
     needs_no_ending,
     refusal,
-    require_writable,
+    require_place,
     resolved,
     silence,
+    write_content,
     write_whole,
 )
 
@@ -47,7 +48,7 @@ def prepare(options: OutputOptions, *tensors: Path | None) -> list[gates.Conditi
             require_tensor_file(path)
     name = chosen_format(options)
     FORMATS[name]
-    if options.output is not None and options.output not in tensors:
+    if options.output is not None and Path(options.output) not in tensors:
         require_report_file(options, options.output)
     if options.plot == "terminal" and name not in ("table", "markdown"):
         raise UsageError(
@@ -77,8 +78,8 @@ def write(report: Report, options: OutputOptions) -> int:
     if options.output is None:
         to_stdout(render(report, name, sys.stdout, plot))
     else:
-        text = render(report, name, None, plot).encode(errors="backslashreplace")
-        write_whole(options.output, lambda path: path.write_bytes(text))
+        text = render(report, name, None, plot)
+        write_content(options.output, text.encode(errors="backslashreplace"))
     if name == "github":
         append_step_summary(report)
     notes(report, options, told=options.output is None and manner(name).tells_verdicts)
@@ -105,23 +106,26 @@ def shows_maps(options: OutputOptions) -> bool:
 def chosen_format(options: OutputOptions) -> str:
     if options.format is not None:
         return options.format
-    return endings().get(options.output.suffix.lower(), "table") if options.output else "table"
+    return (
+        endings().get(Path(options.output).suffix.lower(), "table") if options.output else "table"
+    )
 
 
-def require_report_file(options: OutputOptions, path: Path) -> None:
+def require_report_file(options: OutputOptions, place: str) -> None:
     """The ending says the format, so one that says none is a slip; devices and pipes have no endings."""
+    path = Path(place)
     ending = path.suffix.lower()
     if ending in FIGURES:
-        raise UsageError(f"--output {path} is for the report: draw a figure with --plot {path}.")
+        raise UsageError(f"--output {place} is for the report: draw a figure with --plot {path}.")
     if ending == TENSORS:
-        raise UsageError(f"--output {path} is for the report, which is no tensors: end it in {endings_in_words()}.")  # fmt: skip
+        raise UsageError(f"--output {place} is for the report, which is no tensors: end it in {endings_in_words()}.")  # fmt: skip
     if options.plot is not None and resolved(path) == resolved(Path(options.plot)):
         raise UsageError(f"--output and --plot both name {path}: give them different files.")
-    require_writable(path)
+    require_place(place)
     if options.format is None and ending not in endings() and not needs_no_ending(path):
         format = endings(holding_rows=False).get(ending, "table")
         raise UsageError(
-            f"--output {path} does not say in which format: end it in {endings_in_words()}, or add --format {format}."
+            f"--output {place} does not say in which format: end it in {endings_in_words()}, or add --format {format}."
         )
 
 

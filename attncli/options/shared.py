@@ -19,6 +19,7 @@ from attncli.networks.variants import (
 )
 from attncli.options.completion import complete_format, completion
 from attncli.options.declared import WRITES, Option
+from attncli.stored.addresses import is_address
 
 DEFAULT_SEEDS = 5
 MOST_SEEDS = 100_000
@@ -228,7 +229,7 @@ class OutputOptions:
         ),
     ] = None
     output: Annotated[
-        Path | None,
+        str | None,
         output_option(
             "--output",
             "-o",
@@ -268,6 +269,11 @@ class OutputOptions:
     no_progress: Annotated[bool, output_option("--no-progress", help="Hide the progress bar.")] = (
         False
     )
+
+    @property
+    def file(self) -> Path | None:
+        """Where the report goes, if that is a file and no address."""
+        return None if self.output is None or is_address(self.output) else Path(self.output)
 
     def inches(self) -> tuple[float, float] | None:
         """Width and height of the figure."""

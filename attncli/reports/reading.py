@@ -2,11 +2,13 @@
 
 import json
 import sys
+from pathlib import Path
 from typing import Any, NoReturn
 
 from attncli.errors import InputError
 from attncli.records import READ_VERSIONS, ROW_COLUMNS, Report
 from attncli.reports.typed import entries, typed, wrong
+from attncli.stored.addresses import bytes_at, is_address
 
 ADVICE = "give a report that attn has written, such as report.json"
 STDIN = "-"
@@ -20,7 +22,7 @@ def read(path: str) -> Report:
     if path == STDIN and sys.stdin is None:
         raise InputError(f"cannot read stdin: it is closed; {ADVICE}.")
     try:
-        raw = sys.stdin.buffer.read(MOST_BYTES + 1) if path == STDIN else beginning(path)
+        raw = sys.stdin.buffer.read(MOST_BYTES + 1) if path == STDIN else content(path)
     except FileNotFoundError:
         raise InputError(f"there is no file {name}: {ADVICE}.") from None
     except (OSError, ValueError) as error:
@@ -32,6 +34,21 @@ def read(path: str) -> Report:
         return from_json(raw)
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
+
+
+def is_there(path: str) -> bool:
+    """Whether there is a file of this name or at this address."""
+    return bytes_at(path) is not None if is_address(path) else Path(path).exists()
+
+
+def content(path: str) -> bytes:
+    """Of a file, or of what lies at an address."""
+    if not is_address(path):
+        return beginning(path)
+    found = bytes_at(path)
+    if found is None:
+        raise FileNotFoundError(path)
+    return found
 
 
 def beginning(path: str) -> bytes:

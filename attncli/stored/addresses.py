@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from attncli.errors import InputError, UsageError, first_line
@@ -11,6 +12,11 @@ MARK = "://"
 
 def is_address(text: str) -> bool:
     return MARK in text
+
+
+def within(folder: str, name: str) -> str:
+    """A file of a folder, or at an address below it."""
+    return f"{folder.rstrip('/')}/{name}" if is_address(folder) else str(Path(folder) / name)
 
 
 def file_system(address: str) -> tuple[Any, str]:
@@ -53,6 +59,15 @@ def put_whole(address: str, content: bytes) -> None:
 def remove(address: str) -> None:
     system, path = file_system(address)
     system.rm_file(path)
+
+
+def addresses(pattern: str) -> list[str]:
+    """What matches a pattern such as s3://bucket/run/*.json."""
+    system, path = file_system(pattern)
+    try:
+        return [str(system.unstrip_protocol(found)) for found in system.glob(path)]
+    except Exception as error:  # every protocol has errors of its own
+        raise InputError(f"{pattern} cannot be read: {first_line(error)}.") from None
 
 
 def files_under(address: str, ending: str) -> Iterator[str]:

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import re
 import signal
 import stat
 import tempfile
@@ -11,8 +12,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TextIO
 
-from attncli.errors import AttnError, LimitError, UsageError
+from attncli.errors import AttnError, InputError, LimitError, UsageError
 from attncli.processes.launch import first
+from attncli.stored.addresses import file_system, is_address, put_whole
+
+ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:/")
+"""How an address begins once it has been taken for a path, which has no two slashes in a row."""
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
@@ -32,6 +37,25 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
             with open(temporary, "rb") as file:
                 os.fsync(file.fileno())
             os.replace(temporary, path)
+
+
+def write_content(place: str, content: bytes) -> None:
+    """To a file or to an address, whole or not at all."""
+    if not is_address(place):
+        write_whole(Path(place), lambda path: path.write_bytes(content))
+    elif first():
+        try:
+            put_whole(place, content)
+        except InputError as error:  # here it is an output
+            raise UsageError(str(error)) from None
+
+
+def require_place(place: str) -> None:
+    """Refuse a file that cannot be written, or an address that nothing here can speak to."""
+    if is_address(place):
+        file_system(place)
+    else:
+        require_writable(Path(place))
 
 
 def require_writable(path: Path) -> None:
@@ -155,6 +179,8 @@ def refusal(target: str, error: OSError) -> AttnError:
     """The sentence and the exit code for what the system says."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return LimitError(f"cannot write {target}: the disk is full.")
+    if ADDRESS.match(target):
+        return UsageError(f"cannot write {target}: only reports are written to addresses; give a file.")  # fmt: skip
     return UsageError(f"cannot write {target}: {(error.strerror or str(error)).lower()}.")
 
 

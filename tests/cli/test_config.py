@@ -181,10 +181,10 @@ report = "none.json"
 @pytest.mark.parametrize(
     ("text", "code", "headline"),
     [
-        (CHECKS, 0, "2 of 2 checks passed."),
+        (CHECKS, 0, "All 2 checks passed."),
         (CHECKS + REGRESSED, 1, "2 of 3 checks passed; failed: regressed."),
-        (CHECKS + REGRESSED + FIRST, 5, "2 of 4 checks passed; failed: regressed; stopped: first."),
-        (BROKEN + REGRESSED, 3, "0 of 3 checks passed; failed: regressed; stopped: broken, missing."),
+        (CHECKS + REGRESSED + FIRST, 5, "2 of 4 checks passed; failed: regressed; could not run: first."),
+        (BROKEN + REGRESSED, 3, "None of 3 checks passed; failed: regressed; could not run: broken, missing."),
     ],
 )  # fmt: skip
 def test_ci_runs_every_check_and_its_code_is_the_worst(

@@ -339,3 +339,21 @@ def test_reports_that_are_finished_are_read_where_they_lie(tmp_path: Path, monke
     broken = attn("sweep", "--glob", "step-*.json")
     assert broken.code == 3
     assert "2 of 3 items; 1 failed" in broken.out
+
+
+@pytest.mark.slow
+def test_several_reports_of_one_model_are_told_apart_by_their_files(runs: Path) -> None:
+    """Collected from a folder: each is a line of its own, at a step of its own, with its own numbers."""
+    Path("two").mkdir()
+    for name, variants in (("a", "SAN"), ("b", "SAN,SAN+skip")):
+        run = ("rank-collapse", "net-100.safetensors", "--variants", variants)
+        assert attn(*run, "-q", "-o", f"two/{name}.json").code == 0
+    outcome = attn("sweep", "--collect", "two", "--format", "json")
+    assert outcome.code == 0, outcome.err
+    rows = json.loads(outcome.out)["rows"]
+    assert [(row["item"], row["step"], row["series"]) for row in rows] == [
+        ("net-100.safetensors (a.json)", 0, "SAN"),
+        ("net-100.safetensors (b.json)", 1, "SAN"),
+        ("net-100.safetensors (b.json)", 1, "SAN+skip"),
+    ]
+    assert rows[0]["value"] == rows[1]["value"]

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from attncli.errors import NoBaseline, UsageError
@@ -87,12 +86,12 @@ class BaselineOptions:
 
     def read(self) -> "Report | None":
         """The earlier report; a misprint in what is asked is told before a file that is not there."""
-        from attncli.reports import read
+        from attncli.reports import is_there, read
 
         self.changes()
         if self.baseline is None:
             return None
-        if not Path(self.baseline).exists():
+        if not is_there(self.baseline):
             raise NoBaseline(
                 f"there is no baseline {self.baseline}: save a report there, and check again."
             )

@@ -10,7 +10,7 @@ from attncli.api.swept.fingerprint import SOURCE, Options, fingerprint
 from attncli.errors import InputError, UsageError
 from attncli.models.sources import parse, spelled
 from attncli.records import Report
-from attncli.stored.addresses import bytes_at, files_under, is_address, remove
+from attncli.stored.addresses import addresses, bytes_at, files_under, is_address, remove
 from attncli.writing.whole_files import remove_left
 
 LONGEST_NAME = 80
@@ -32,13 +32,18 @@ def models(
         refuse_no_source(text)
     found = list(given) if revisions is None else at_revisions(given, revisions)
     for pattern in patterns:
-        matches = sorted(glob.glob(pattern, recursive=True), key=by_numbers)
+        matches = sorted(matching(pattern), key=by_numbers)
         if not matches:
             raise UsageError(f"`glob={pattern!r}` matches nothing: quote it, and look what lies there.")  # fmt: skip
         found += map(spelled, matches)
     if not found:
         raise UsageError("there is nothing to sweep: give `model`, `glob` or `models_file`.")
     return list(dict.fromkeys(found))
+
+
+def matching(pattern: str) -> list[str]:
+    """Files and folders here, or reports at addresses."""
+    return addresses(pattern) if is_address(pattern) else glob.glob(pattern, recursive=True)
 
 
 def names_in(file: str) -> list[str]:
@@ -96,11 +101,6 @@ def report_name(command: str, options: Options, model: str) -> str:
     digest = fingerprint(command, {**options, SOURCE: model})[:12]
     name = re.sub(r"[^\w.@-]+", "_", model).strip("_.")[-LONGEST_NAME:]
     return f"{name}-{digest}{ENDING}"
-
-
-def within(folder: str, name: str) -> str:
-    """A file of a folder, or at an address below it."""
-    return f"{folder.rstrip('/')}/{name}" if is_address(folder) else str(Path(folder) / name)
 
 
 def finished(place: str) -> Report | None:

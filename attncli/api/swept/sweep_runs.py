@@ -13,7 +13,6 @@ from attncli.api.swept.sweep_items import (
     remove_leftovers,
     report_name,
     steps,
-    within,
 )
 from attncli.errors import InputError
 from attncli.processes.engines import Engine
@@ -21,6 +20,7 @@ from attncli.processes.jobs import Job
 from attncli.processes.launch import launch
 from attncli.processes.runs import ProcessRun
 from attncli.processes.sharing import own_share, shared_out
+from attncli.stored.addresses import within
 from attncli.studies import Progress, no_progress
 from attncli.studies.reports.model_sweep import Item
 

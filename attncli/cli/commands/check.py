@@ -21,7 +21,9 @@ def check(
     *,
     source: Annotated[
         str,
-        Argument(metavar="REPORT", help="A saved JSON report; - reads stdin."),
+        Argument(
+            metavar="REPORT", help="A saved JSON report, or its address (s3://…); - reads stdin."
+        ),
     ],
     baseline: BaselineOptions,
     output: OutputOptions,

@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from attncli.cli.typer_options import grouped
-from attncli.errors import AttnError, UsageError, unknown_name
+from attncli.errors import AttnError, UsageError, first_capital, unknown_name
 from attncli.options.completion import completion
 from attncli.options.declared import WRITES, Argument, Option
 from attncli.options.shared import OutputOptions
 from attncli.records import Definition, Report, Row, View
+from attncli.stored.addresses import is_address, within
+from attncli.writing.whole_files import require_folder, resolved
 
 if TYPE_CHECKING:
     from attncli.cli.config.check_runs import Result
@@ -52,7 +54,7 @@ def ci(
         ),
     ] = None,
     keep: Annotated[
-        Path | None,
+        str | None,
         Option(
             metavar="FOLDER",
             typed_alone=WRITES,
@@ -89,7 +91,6 @@ def ci(
     from attncli.cli.config.settings import current_file
     from attncli.cli.writer import prepare, write
     from attncli.reports.provenance import with_provenance
-    from attncli.writing.whole_files import require_folder
 
     conditions = prepare(output)
     every = checks_of(current_file())
@@ -98,12 +99,12 @@ def ci(
         from attncli.cli.config.acceptance import to_accept
 
         checks = to_accept(checks, names or [])
-    if keep is not None:
-        require_folder(keep)
+    if keep is not None and not is_address(keep):
+        require_folder(Path(keep))
     with tempfile.TemporaryDirectory(prefix="attn-") as scratch:
         results = {check.name: result(check, Path(scratch), accept) for check in checks}
     if keep is not None:
-        keep_reports(results, keep, {Path(one.baseline).resolve() for one in every if one.baseline})
+        keep_reports(results, keep, {whole_name(one.baseline) for one in every if one.baseline})
     report = with_provenance(told(checks, results, accept))
     report = report.with_verdicts([*report.verdicts, *gates.decide(report, conditions)])
     code = gates.worst([write(report, output), *(one.code for one in results.values())])
@@ -122,14 +123,19 @@ def told(checks: "list[Check]", results: "dict[str, Result]", accept: bool) -> R
     return acceptance(checks, results)
 
 
-def keep_reports(results: "dict[str, Result]", folder: Path, baselines: set[Path]) -> None:
+def keep_reports(results: "dict[str, Result]", folder: str, baselines: set[str]) -> None:
     """Every report that there is, whatever the gates say of it; only --accept writes a baseline."""
     from attncli.cli.config.acceptance import keep
 
     for name, one in results.items():
-        path = folder / f"{name}.json"
+        place = within(folder, f"{name}.json")
         if one.report is not None:
-            keep(one.report, path.with_suffix(".new.json") if path.resolve() in baselines else path)
+            keep(one.report, within(folder, f"{name}.new.json") if whole_name(place) in baselines else place)  # fmt: skip
+
+
+def whole_name(place: str) -> str:
+    """However a file is spelled; an address has one spelling."""
+    return place if is_address(place) else str(resolved(Path(place)))
 
 
 def chosen(checks: "list[Check]", names: list[str]) -> "list[Check]":
@@ -163,9 +169,15 @@ def summary(results: "dict[str, Result]") -> Report:
 
 
 def headline(codes: dict[str, int]) -> str:
-    """`3 checks: 1 passed, failed: a, stopped: b`"""
-    kinds = {"failed": [n for n, c in codes.items() if c == 1], "stopped": [n for n, c in codes.items() if c > 1]}  # fmt: skip
+    """`1 of 3 checks passed; failed: a; could not run: b.`"""
+    kinds = {
+        "failed": [name for name, code in codes.items() if code == 1],
+        "could not run": [name for name, code in codes.items() if code > 1],
+    }
+    wrong = [f"{kind}: {', '.join(names)}" for kind, names in kinds.items() if names]
     passed = sum(code == 0 for code in codes.values())
-    parts = [f"{passed} of {len(codes)} checks passed"]
-    parts += [f"{kind}: {', '.join(names)}" for kind, names in kinds.items() if names]
-    return "; ".join(parts) + "."
+    if passed == len(codes):
+        wrong = [f"all {passed} checks passed" if passed > 1 else "the check passed"]
+    elif len(codes) > 1:
+        wrong.insert(0, f"{passed or 'none'} of {len(codes)} checks passed")
+    return first_capital("; ".join(wrong)) + "."

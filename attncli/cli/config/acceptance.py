@@ -9,8 +9,9 @@ from attncli.cli.config.check_runs import Result
 from attncli.errors import UsageError, counted
 from attncli.records import Finding, Report, Row, View
 from attncli.render import FORMATS
+from attncli.stored.addresses import is_address
 from attncli.studies.reports.differences import compare
-from attncli.writing.whole_files import require_folder, require_writable, write_whole
+from attncli.writing.whole_files import require_folder, require_place, write_content
 
 if TYPE_CHECKING:
     from attncli.cli.config.named_checks import Check
@@ -27,9 +28,10 @@ def to_accept(checks: "Sequence[Check]", named: Sequence[str]) -> "list[Check]":
         name = without[0] if without else checks[0].name
         raise UsageError(f"the check '{name}' has no baseline to accept: give it baseline and fail-on.")  # fmt: skip
     for check in chosen:
-        path = Path(str(check.baseline))
-        require_folder(path.parent)
-        require_writable(path)
+        place = str(check.baseline)
+        if not is_address(place):
+            require_folder(Path(place).parent)
+        require_place(place)
     return chosen
 
 
@@ -86,10 +88,9 @@ def write_baselines(checks: "Sequence[Check]", results: Mapping[str, Result]) ->
     for check in accepted(checks, results):
         report = results[check.name].report
         assert report is not None
-        keep(report, Path(str(check.baseline)))
+        keep(report, str(check.baseline))
 
 
-def keep(report: Report, path: Path) -> None:
+def keep(report: Report, place: str) -> None:
     """A report as the commands write it."""
-    text = FORMATS["json"](report).encode(errors="backslashreplace")
-    write_whole(path, lambda target: target.write_bytes(text))
+    write_content(place, FORMATS["json"](report).encode(errors="backslashreplace"))

@@ -42,13 +42,13 @@ def judged(check: "Check", scratch: Path, accepting: bool) -> Result:
     """Gates and the baseline are read before the work, so that a misprint costs no run; a baseline may be missing."""
     from attncli import gates
     from attncli.api.opened.baselines import BaselineOptions
-    from attncli.reports import read
+    from attncli.reports import is_there, read
 
     refuse_itself(check)
     conditions = [gates.parse(text) for text in check.fail_if]
     against = BaselineOptions(check.baseline, check.fail_on, check.family_wise)
     changes = against.changes()
-    old = against.read() if check.baseline and Path(check.baseline).exists() else None
+    old = against.read() if check.baseline and is_there(check.baseline) else None
     report = made(check, scratch) if check.command else read(str(check.report))
     verdicts = list(report.verdicts) if check.command else gates.decide(report, conditions)
     if check.baseline and not accepting:

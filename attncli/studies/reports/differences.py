@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from attncli.errors import counted
+from attncli.errors import counted, first_capital
 from attncli.maths.noise import holm
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
 from attncli.reports import Pair, side_by_side
@@ -206,10 +206,6 @@ def weights(old: Report, new: Report) -> str:
     if None in hashes:
         return "no hash of the weights"
     return "the weights are the same" if hashes[0] == hashes[1] else "the weights differ"
-
-
-def first_capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def weight_hash(report: Report) -> str | None:

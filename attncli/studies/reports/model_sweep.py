@@ -37,12 +37,12 @@ class ShownNumber:
 
 def model_sweep(items: Sequence[Item], shown: ShownNumber) -> Report:
     """The metric at every item, by variant; items without a report are rows without a value."""
-    measured = {item.name: tuple(points(item, shown)) for item in items}
-    series = list(dict.fromkeys(row.keys["series"] for rows in measured.values() for row in rows))
+    measured = [tuple(points(item, shown)) for item in items]
+    series = list(dict.fromkeys(row.keys["series"] for rows in measured for row in rows))
     rows = [
         row
-        for item in items
-        for row in measured[item.name] or failed_rows(item, series or [shown.text], measured)
+        for item, found in zip(items, measured, strict=True)
+        for row in found or failed_rows(item, series or [shown.text], measured)
     ]
     measure = name_of(shown, items)
     trends = [Finding(f"trend: {name}", trend(rows, name)) for name in series]
@@ -112,9 +112,11 @@ def combined(rows: Sequence[Row], shown: ShownNumber, keys: Mapping[str, Scalar]
     return Row(first.metric, shown.combine(values), unit, variant, keys=keys)
 
 
-def failed_rows(item: Item, series: Sequence[Scalar], measured: Mapping[str, Sequence[Row]]) -> Iterator[Row]:  # fmt: skip
+def failed_rows(
+    item: Item, series: Sequence[Scalar], measured: Sequence[Sequence[Row]]
+) -> Iterator[Row]:
     """A null for every curve, so that no gate passes over it."""
-    known = {row.keys["series"]: row for rows in measured.values() for row in rows}
+    known = {row.keys["series"]: row for rows in measured for row in rows}
     for name in series:
         like = known.get(name)
         yield Row(

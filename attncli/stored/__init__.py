@@ -2,6 +2,7 @@
 
 json_files   config.json and the like
 headers      what the safetensors headers say
+stamps       files that somebody writes while they are read
 arrays       the tensors of a safetensors file, read and never mapped
 numpy_files  arrays in .npy and .npz files
 label_files  the tokens of a text

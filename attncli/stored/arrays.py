@@ -6,6 +6,7 @@ float32 of the same value.
 """
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ class StoredArrays:
     def array(self, name: str) -> NDArray[Any]:
         """The whole tensor in the type that it has in the file; bfloat16 as float32."""
         place = self.readable(name)
-        return self.numbers(name, 0, math.prod(place.shape)).reshape(place.shape)
+        return self.numbers(name, [0], math.prod(place.shape)).reshape(place.shape)
 
     def block(
         self, name: str, start: int, stop: int, axis: int = 0, lead: tuple[int, ...] = ()
@@ -62,8 +63,8 @@ class StoredArrays:
         size = (stop - start) * inner
         outer = range(math.prod(shape[:axis]))
         firsts = [skipped + (each * shape[axis] + start) * inner for each in outer]
-        parts = [self.numbers(name, first, size) for first in firsts]
-        return np.concatenate(parts).reshape((*shape[:axis], stop - start, *shape[axis + 1 :]))
+        found = self.numbers(name, firsts, size)
+        return found.reshape((*shape[:axis], stop - start, *shape[axis + 1 :]))
 
     def readable(self, name: str) -> TensorPlace:
         place = self.places[name]
@@ -73,22 +74,28 @@ class StoredArrays:
             )
         return place
 
-    def numbers(self, name: str, first: int, count: int) -> NDArray[Any]:
-        """So many of a tensor's numbers, in their order in the file."""
+    def numbers(self, name: str, firsts: Sequence[int], count: int) -> NDArray[Any]:
+        """So many of a tensor's numbers in a row, from each of these places on."""
         place = self.places[name]
         kind = np.dtype(DTYPES[place.dtype])
-        raw = np.empty(count, kind)
-        try:
-            with self.path.open("rb", buffering=0) as file:
-                file.seek(place.offset + first * kind.itemsize)
-                found = read_into(file, raw.view(np.uint8).data)
-        except OSError as error:
-            raise InputError(f"{self.path} cannot be read: {error.strerror}.") from None
-        if found < raw.nbytes:
-            raise InputError(f"{self.path} was cut off while it was read: run again.")
+        raw = np.empty((len(firsts), count), kind)
+        offsets = [place.offset + first * kind.itemsize for first in firsts]
+        read_bytes(self.path, offsets, raw.view(np.uint8))
         if place.dtype == "BF16":
             return (raw.astype(np.uint32) << np.uint32(16)).view(np.float32)
         return raw != 0 if place.dtype == "BOOL" else raw
+
+
+def read_bytes(path: Path, offsets: Sequence[int], rows: NDArray[np.uint8]) -> None:
+    """Fill each row from its place in the file."""
+    try:
+        with path.open("rb", buffering=0) as file:
+            for offset, row in zip(offsets, rows, strict=True):
+                file.seek(offset)
+                if read_into(file, row.data) < row.size:
+                    raise InputError(f"{path} was cut off while it was read: run again.")
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
 
 
 def read_into(file: Any, place: memoryview) -> int:

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from attncli.errors import AttnError, InputError, UsageError
+from attncli.stored.headers import read_header
 from attncli.tasks.plan import TrainingPlan
 
 FORMAT = "attn-training"
@@ -78,13 +79,12 @@ class SavedTraining:
         if not self.path.exists():
             return
         try:
-            with safe_open(self.path, framework="pt") as file:
-                self.refuse_another(dict(file.metadata() or {}), plan)
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            fill(state, tensors)
-        except (SafetensorError, OSError, KeyError, ValueError, RuntimeError) as error:
+            self.refuse_another(read_header(self.path).metadata, plan)
+            fill(state, load(self.path.read_bytes()))
+        except (InputError, SafetensorError, OSError, KeyError, ValueError, RuntimeError) as error:
+            reason = str(error).rstrip(".")
             raise InputError(
-                f"{self.path} cannot be read as a saved training ({error}): remove it to begin anew."
+                f"{self.path} cannot be read as a saved training ({reason}): remove it to begin anew."
             ) from error
 
     def refuse_another(self, metadata: dict[str, str], plan: TrainingPlan) -> None:

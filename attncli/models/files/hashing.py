@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.errors import InputError
+from attncli.stored.arrays import read_bytes
 from attncli.stored.headers import TensorPlace
 
 CHUNK = 1 << 22
@@ -41,7 +42,8 @@ class Weight(NamedTuple):
     name: str
     dtype: str
     shape: tuple[int, ...]
-    bytes: NDArray[np.uint8]
+    chunks: Iterable[NDArray[np.uint8]]
+    """All of it, a piece at a time."""
 
 
 def weight_sha256(weights: Iterable[Weight]) -> str:
@@ -49,10 +51,11 @@ def weight_sha256(weights: Iterable[Weight]) -> str:
     digest = hashlib.sha256()
     for weight in weights:
         digest.update(repr((weight.name, weight.dtype, weight.shape)).encode())
-        for start in range(0, weight.bytes.size, CHUNK):
-            chunk = weight.bytes[start : start + CHUNK]
+        start = 0
+        for chunk in weight.chunks:
             refuse_what_is_not_finite(weight, chunk, start)
             digest.update(chunk.data)
+            start += chunk.size
     return digest.hexdigest()
 
 
@@ -76,16 +79,20 @@ def refuse_what_is_not_finite(weight: Weight, chunk: NDArray[np.uint8], start: i
 
 
 def stored(places: Mapping[str, TensorPlace]) -> Iterator[Weight]:
-    """The tensors of safetensors files through memory maps, one file mapped at a time or more, none read whole."""
-    maps: dict[str, NDArray[np.uint8]] = {}
+    """The tensors of safetensors files, none of them read whole or mapped into memory."""
     for name, place in sorted(places.items()):
-        path = str(place.path)
-        if path not in maps:
-            maps[path] = np.memmap(path, dtype=np.uint8, mode="r")
-        yield Weight(
-            path,
-            name,
-            place.dtype,
-            place.shape,
-            maps[path][place.offset : place.offset + place.size],
-        )
+        yield Weight(str(place.path), name, place.dtype, place.shape, chunks_of(place))
+
+
+def chunks_of(place: TensorPlace) -> Iterator[NDArray[np.uint8]]:
+    """A tensor's bytes; each piece takes the place of the one before."""
+    room = np.empty(min(CHUNK, place.size), np.uint8)
+    for start in range(0, place.size, CHUNK):
+        chunk = room[: place.size - start]
+        read_bytes(place.path, [place.offset + start], chunk[None])
+        yield chunk
+
+
+def in_chunks(whole: NDArray[np.uint8]) -> Iterator[NDArray[np.uint8]]:
+    for start in range(0, whole.size, CHUNK):
+        yield whole[start : start + CHUNK]

@@ -1,13 +1,11 @@
-"""The safetensors files of a model folder, read one tensor at a time through a memory map.
+"""The safetensors files of a model folder, read one part of a tensor at a time.
 
-numpy knows no bfloat16, so the file's header is read here: u16 bits, moved up by 16, are the float32 of the same value.
 Pickled weights (.bin, .pt) are refused: reading them runs whatever code they hold.
 """
 
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +13,11 @@ from numpy.typing import NDArray
 from attncli.errors import InputError
 from attncli.models.files.hashing import stored, weight_sha256
 from attncli.models.files.weight_files import read_headers, weight_files
+from attncli.stored.arrays import FLOATS, StoredArrays
+from attncli.stored.stamps import refuse_changed, stamps
+from attncli.stored.headers import Header
 
 Array = NDArray[np.float64]
-
-DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 
 
 class Tensors:
@@ -27,6 +26,7 @@ class Tensors:
     def __init__(self, folder: Path, files: Sequence[Path] = ()) -> None:
         self.folder = folder
         self.files = files or weight_files(folder)
+        self.before = stamps(self.files)
         self.places = read_headers(self.files)
         self.read_from: set[str] = set()
         """Names of the tensors of which some part was read."""
@@ -56,20 +56,20 @@ class Tensors:
 
     def sha256(self) -> str:
         """Of the tensors that were read from, whole and as they are stored; one that is not finite is refused."""
-        return weight_sha256(stored({name: self.places[name] for name in self.read_from}))
+        found = weight_sha256(stored({name: self.places[name] for name in self.read_from}))
+        refuse_changed(self.before)
+        return found
 
     def read(self, name: str, part: tuple[slice, ...]) -> Array:
         place = self.places[name]
-        if place.dtype not in DTYPES:
+        if place.dtype not in FLOATS:
             raise InputError(
-                f"{place.path}: tensor {name} holds {place.dtype}: only {', '.join(DTYPES)} can be read."
+                f"{place.path}: tensor {name} holds {place.dtype}: only {', '.join(FLOATS)} can be read."
             )
         self.read_from.add(name)
-        kind = np.dtype(DTYPES[place.dtype])
-        raw = np.memmap(place.path, dtype=kind, mode="r", offset=place.offset, shape=place.shape)
-        piece: NDArray[Any] = np.array(raw[part])
-        if place.dtype == "BF16":
-            piece = (piece.astype(np.uint32) << np.uint32(16)).view(np.float32)
+        axis = len(part) - 1
+        start, stop, _ = part[axis].indices(place.shape[axis])
+        piece = StoredArrays(place.path, Header({name: place}, {})).block(name, start, stop, axis)
         result: Array = piece.astype(np.float64)
         if not np.isfinite(result).all():
             raise InputError(f"{place.path}: tensor {name} holds a number that is not finite.")

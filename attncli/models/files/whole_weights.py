@@ -5,40 +5,36 @@ would choose files (and adapters, and generation code) by itself.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 from zipfile import is_zipfile
 
 import torch
-from safetensors import safe_open
 
 from attncli.errors import InputError, with_article
-from attncli.models.files.hashing import FLOATS, Weight, stored, weight_sha256
+from attncli.models.files.hashing import FLOATS, Weight, in_chunks, stored, weight_sha256
+from attncli.models.files.lazy_tensors import (
+    STORED_AS,
+    is_room_for,
+    mapped,
+    read_lazily,
+    say_when_cut_off,
+)
 from attncli.models.files.weight_files import pickles_to_read, read_headers, weight_files
 from attncli.models.library_errors import understood
+from attncli.stored.stamps import refuse_changed, stamps
 from attncli.stored.headers import WIDTHS
 from attncli.stored.held import refuse_not_in_full
 
-STORED_AS = {
-    torch.float64: "F64",
-    torch.float32: "F32",
-    torch.bfloat16: "BF16",
-    torch.float16: "F16",
-    torch.int64: "I64",
-    torch.int32: "I32",
-    torch.int16: "I16",
-    torch.int8: "I8",
-    torch.uint8: "U8",
-    torch.bool: "BOOL",
-}
-"""safetensors' names of torch's types, so that the same weights have one hash in either format."""
-
 EXTRA = "_extra_state"
 """How torch ends the name of what a module notes beside its tensors."""
+
+COPIES = 3
+"""A pickle's tensors, and as many again in a type twice as wide."""
 
 State = Mapping[str, Any]
 """Tensors, or slices that become tensors when they are read."""
@@ -52,7 +48,8 @@ class Weights:
     """`safetensors` or `pickle`."""
     dtypes: Mapping[str, str]
     shapes: Mapping[str, tuple[int, ...]]
-    sha256: str
+    sha256: Callable[[], str]
+    """Read once, with all numbers checked to be finite."""
     opened: Callable[[], AbstractContextManager[State]]
 
     def floats(self) -> int:
@@ -72,21 +69,23 @@ def read_weights(folder: Path, allow_pickle: bool) -> Weights:
 
 def from_safetensors(folder: Path) -> Weights:
     files = weight_files(folder)
+    before = stamps(files)
     places = read_headers(files)
     dtypes = {name: place.dtype for name, place in places.items()}
     refuse_other_types(folder, dtypes)
 
     @contextmanager
     def opened() -> Iterator[State]:
-        with ExitStack() as stack:
-            state: dict[str, Any] = {}
-            for path in files:
-                file = stack.enter_context(safe_open(path, framework="pt"))
-                state |= {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
-            yield state
+        if is_room_for(files):
+            yield read_lazily(places)
+        else:
+            with mapped(files) as state:
+                yield state
+        refuse_changed(before)
 
     shapes = {name: place.shape for name, place in places.items()}
-    return Weights("safetensors", dtypes, shapes, weight_sha256(stored(places)), opened)
+    sha256 = cache(lambda: weight_sha256(stored(places)))
+    return Weights("safetensors", dtypes, shapes, sha256, opened)
 
 
 def from_pickles(folder: Path, files: list[Path]) -> Weights:
@@ -106,13 +105,16 @@ def from_pickles(folder: Path, files: list[Path]) -> Weights:
         yield state
 
     shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
-    return Weights("pickle", dtypes, shapes, state_sha256(str(folder), state), opened)
+    sha256 = cache(lambda: state_sha256(str(folder), state))
+    return Weights("pickle", dtypes, shapes, sha256, opened)
 
 
 def unpickled(path: Path) -> Any:
-    mapped = is_zipfile(path) or None
+    paged = is_zipfile(path) and not is_room_for([path] * COPIES)
+    if paged:
+        say_when_cut_off(path.parent)
     try:
-        return torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=paged)
     except UnpicklingError:  # torch's own advice is to run the code
         raise no_tensors(path) from None
 
@@ -157,7 +159,5 @@ def state_sha256(where: str, state: Mapping[str, Any]) -> str:
 
 
 def as_bytes(where: str, name: str, tensor: torch.Tensor) -> Weight:
-    flat = tensor.detach().cpu().contiguous().reshape(-1)
-    return Weight(
-        where, name, type_name(tensor), tuple(tensor.shape), flat.view(torch.uint8).numpy()
-    )
+    flat = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+    return Weight(where, name, type_name(tensor), tuple(tensor.shape), in_chunks(flat))

@@ -122,6 +122,7 @@ def folder_checkpoint(folder: Path, options: LoadOptions, device: torch.device) 
         in_place=options.device_map is not None or (dtype == stored and device.type == "cpu"),
         parts=launch().size if options.tensor_parallel else 1,
     )
+    weight_sha256 = weights.sha256()
     loaded, warnings = filled(folder, architecture, blank, weights, dtype, options)
     placed = options.device_map or options.tensor_parallel
     model = at_rest(loaded.model, None if placed else device)
@@ -134,7 +135,7 @@ def folder_checkpoint(folder: Path, options: LoadOptions, device: torch.device) 
         "dtype_of_file": dtype_name(stored),
         "device": options.device_map or str(model.device if placed else device),
         "format": weights.format,
-        "weight_sha256": weights.sha256,
+        "weight_sha256": weight_sha256,
     }
     if options.tensor_parallel:
         identity["split_over"] = launch().size

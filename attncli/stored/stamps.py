@@ -1,0 +1,34 @@
+"""Files that somebody writes while they are read."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from attncli.errors import InputError
+
+
+class Stamp(NamedTuple):
+    """What tells a file from one that was written since."""
+
+    path: Path
+    inode: int
+    size: int
+    modified: int
+
+
+def stamps(files: Sequence[Path]) -> list[Stamp]:
+    try:
+        stats = [path.stat() for path in files]
+    except OSError as error:
+        raise InputError(f"{error.filename} cannot be read: {error.strerror}.") from None
+    return [
+        Stamp(path, stat.st_ino, stat.st_size, stat.st_mtime_ns)
+        for path, stat in zip(files, stats, strict=True)
+    ]
+
+
+def refuse_changed(before: Sequence[Stamp]) -> None:
+    """Weights of two moments are those of no model, and the hash would be of one of them alone."""
+    for old, new in zip(before, stamps([stamp.path for stamp in before]), strict=True):
+        if old != new:
+            raise InputError(f"{old.path} was changed while it was read: run again.")

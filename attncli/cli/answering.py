@@ -160,7 +160,7 @@ def keep_parts(asked: Callable[..., Any], values: dict[str, Any], output: Any) -
 
         return fingerprint(command, values, but=WEIGHTS)
 
-    found = PARTS.begin(path, facts)
+    found = PARTS.begin(path, facts, say_unless(output.quiet))
     if found and first() and not started_by_attn() and not output.quiet:
         left = "1 result is" if found == 1 else f"{found} results are"
         print_line(f"{left} left of a run that did not finish: what is of this command is not made again ({PARTS.folder})")  # fmt: skip

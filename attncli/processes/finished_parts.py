@@ -4,7 +4,9 @@ The folder FILE.parts is there while the report FILE is not: it goes when all is
 if the command, the settings, the versions, the model's weights and the text are the same.
 """
 
+import contextlib
 import hashlib
+import io
 import os
 import shutil
 from collections.abc import Callable, Sequence
@@ -20,6 +22,10 @@ Keep = Callable[[str, Callable[[], Any]], Any]
 ENDING = ".parts"
 
 
+def unsaid(sentence: str) -> None:
+    """Nobody listens."""
+
+
 def no_keep(name: str, make: Callable[[], Any]) -> Any:
     """Nothing outlives the process."""
     return make()
@@ -31,14 +37,20 @@ class FinishedParts:
     def __init__(self) -> None:
         self.folder: Path | None = None
         self.facts: Callable[[], str] = str
+        self.say: Callable[[str], None] = unsaid
+        self.full = False
+        """Whether one could not be written: no other is tried."""
 
-    def begin(self, output: Path, facts: Callable[[], str]) -> int:
+    def begin(
+        self, output: Path, facts: Callable[[], str], say: Callable[[str], None] = unsaid
+    ) -> int:
         """Keep results for this report from now on; returns how many an earlier run has left.
 
         `facts`: all that they depend on beside the model and the text; asked for once there is a result to keep.
         """
         self.folder = folder_of(output)
         self.facts = cache(facts)
+        self.say, self.full = say, False
         return len(list(self.folder.glob("*.pt")))
 
     def end(self) -> None:
@@ -52,6 +64,12 @@ class FinishedParts:
             return None
         digest = hashlib.sha256(f"{self.facts()} {name}".encode()).hexdigest()
         return self.folder / f"{digest[:32]}.pt"
+
+    def go_on_without(self, error: OSError) -> None:
+        """The run is worth more than its being kept."""
+        self.full = True
+        why = (error.strerror or str(error)).lower()
+        self.say(f"finished texts are no longer kept in {self.folder} ({why}): an interrupted run would begin again with these.")  # fmt: skip
 
 
 def folder_of(output: Path) -> Path:
@@ -73,7 +91,7 @@ def kept_as(*types: type) -> Keep:
         found = read(path, types)
         if found is None:
             found = make()
-            write(path, found)
+            keep_in(path, found)
         return found
 
     return keep
@@ -90,14 +108,30 @@ def read(path: Path, types: Sequence[type]) -> Any:
         return None
 
 
+def keep_in(path: Path, result: Any) -> None:
+    """Where there is no room for it, the run goes on all the same, and this is said once."""
+    if PARTS.full:
+        return
+    try:
+        write(path, result)
+    except OSError as error:
+        PARTS.go_on_without(error)
+
+
 def write(path: Path, result: Any) -> None:
-    """Whole or not at all. Where there is no room for it, the run goes on all the same and could not be resumed."""
+    """Whole or not at all."""
     import torch
 
+    content = (
+        io.BytesIO()
+    )  # of a file that cannot be written torch raises a RuntimeError of its own
+    torch.save(result, content)
     half = path.with_suffix(f".{launch().rank}")
     try:
         path.parent.mkdir(exist_ok=True)
-        torch.save(result, half)
+        half.write_bytes(content.getbuffer())
         os.replace(half, path)
     except OSError:
-        half.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            half.unlink(missing_ok=True)
+        raise

@@ -55,6 +55,30 @@ def test_only_named_types_are_read(report: Path) -> None:
     assert kept_as()("strange", lambda: 1) == 1
 
 
+@pytest.mark.parametrize("room", [0, 100, 3000])
+def test_a_full_disk_ends_no_run(room: int, tmp_path: Path) -> None:
+    """The file system takes so many bytes of a file and no more; what was kept before counts, and it is said once."""
+    resource = pytest.importorskip("resource")
+    said: list[str] = []
+    PARTS.begin(tmp_path / "report.json", lambda: "command", said.append)
+    keep = kept_as()
+    assert keep("before", lambda: 1) == 1
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
+    try:
+        assert [keep(f"text {n}", lambda n=n: [n] * 10_000) for n in range(3)] == [
+            [n] * 10_000 for n in range(3)
+        ]
+        assert keep("before", never) == 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    (sentence,) = said
+    assert "are no longer kept" in sentence
+    assert "file too large" in sentence
+    assert len(list((tmp_path / "report.json.parts").iterdir())) == 1
+    PARTS.end()
+
+
 def test_without_a_report_nothing_is_kept() -> None:
     assert kept_as()("one", lambda: 1) == 1
     assert kept_as()("one", lambda: 2) == no_keep("one", lambda: 2)

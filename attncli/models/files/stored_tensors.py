@@ -14,8 +14,8 @@ from attncli.errors import InputError
 from attncli.models.files.hashing import stored, weight_sha256
 from attncli.models.files.weight_files import read_headers, weight_files
 from attncli.stored.arrays import FLOATS, StoredArrays
-from attncli.stored.stamps import refuse_changed, stamps
 from attncli.stored.headers import Header
+from attncli.stored.stamps import refuse_changed, stamps
 
 Array = NDArray[np.float64]
 

@@ -26,9 +26,9 @@ from attncli.models.files.lazy_tensors import (
 )
 from attncli.models.files.weight_files import pickles_to_read, read_headers, weight_files
 from attncli.models.library_errors import understood
-from attncli.stored.stamps import refuse_changed, stamps
 from attncli.stored.headers import WIDTHS
 from attncli.stored.held import refuse_not_in_full
+from attncli.stored.stamps import refuse_changed, stamps
 
 EXTRA = "_extra_state"
 """How torch ends the name of what a module notes beside its tensors."""

@@ -1,15 +1,16 @@
 """What the machine can hold, asked before the work begins."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from attncli.errors import LimitError
 
-MEMINFO = Path("/proc/meminfo")
-
+MEMINFO, STATM = Path("/proc/meminfo"), Path("/proc/self/statm")
 
 MEMORY = "ATTN_MEMORY"
 """The environment variable that says how many bytes a worker may take, where several share a machine."""
+
 MOST_DIGITS = 18
 """Of a whole number in words: what has more fits no machine word, and Python refuses thousands of them."""
 
@@ -20,9 +21,31 @@ def whole_number(text: str) -> int | None:
 
 
 def available_memory() -> int | None:
-    """Bytes that can be used without swapping, or this worker's share of them; None where the system does not say."""
+    """Bytes that can be used without swapping, or what is left of this process's share; None where the system is silent."""
     free, share = free_memory(), whole_number(os.environ.get(MEMORY, ""))
-    return share if free is None else free if share is None else min(free, share)
+    left = None if share is None else max(0, share - taken_memory())
+    return left if free is None else free if left is None else min(free, left)
+
+
+def taken_memory() -> int:
+    """Bytes that this process holds itself; files that the system pages in are not counted."""
+    try:
+        _, resident, shared, *_ = STATM.read_text().split()
+    except (OSError, ValueError):
+        return 0
+    return (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE")
+
+
+def share_memory(free: Sequence[int | None]) -> None:
+    """Of several processes that begin on one machine each takes its part of what was free before: `free` as each saw it.
+
+    Asked while they load, the system would promise the same bytes to all of them.
+    """
+    known = [size for size in free if size is not None]
+    share = whole_number(os.environ.get(MEMORY, ""))
+    if known and len(free) > 1:
+        part = min(known) // len(free)
+        os.environ[MEMORY] = str(part if share is None else min(part, share))
 
 
 def free_memory() -> int | None:
@@ -32,6 +55,12 @@ def free_memory() -> int | None:
         return None
     sizes = dict(line.split(":", 1) for line in lines if ":" in line)
     return int(sizes["MemAvailable"].split()[0]) * 1024 if "MemAvailable" in sizes else None
+
+
+def fits(size: int) -> bool:
+    """Whether there is room for so many bytes, as far as is known."""
+    available = available_memory()
+    return available is None or size <= available
 
 
 def require_memory(needed: int, what: str, advice: str) -> None:

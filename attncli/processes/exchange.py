@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple, NoReturn
 
 from attncli.errors import AttnError, LimitError
+from attncli.limits import free_memory, share_memory
 from attncli.processes.launch import launch, started_by_attn
 
 MEETING = timedelta(minutes=10)
@@ -120,13 +121,16 @@ def meet() -> None:
     """Come together before the work, so that from then on whatever happens to one is noticed by all."""
     try:
         LINE.open()
-        LINE.processes = LINE.gather((socket.gethostname(), os.getpid()))
+        here = socket.gethostname()
+        met = LINE.gather((here, os.getpid(), free_memory()))
     except RuntimeError as error:
         LINE.over = LINE.broken = True
         raise LimitError(
             f"the {launch().size} processes did not find each other within {MEETING}: are all of them started, "
             "with the same MASTER_ADDR and MASTER_PORT?"
         ) from error
+    LINE.processes = [(host, process) for host, process, _ in met]
+    share_memory([free for host, _, free in met if host == here])
 
 
 def end(code: int) -> NoReturn:

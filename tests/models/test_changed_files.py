@@ -114,7 +114,7 @@ def test_where_there_is_no_room_the_file_is_mapped(
 ) -> None:
     """With the same numbers."""
     read = load(str(folder)).model.state_dict()
-    monkeypatch.setattr(lazy_tensors, "available_memory", lambda: 1000)
+    monkeypatch.setattr("attncli.limits.available_memory", lambda: 1000)
     monkeypatch.setattr(lazy_tensors, "LazyTensor", None)
     monkeypatch.setattr(lazy_tensors, "say_when_cut_off", lambda folder: None)
     other = shutil.copytree(folder, folder / "copy")

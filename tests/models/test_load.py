@@ -17,6 +17,7 @@ from small_checkpoints import change_config, saved
 from transformers.utils import logging as transformers_logging
 
 from attncli.errors import AttnError, InputError, LimitError, UsageError
+from attncli.models.files import hashing
 from attncli.models.loading import load as load_module
 from attncli.models.loading.load import Checkpoint, load
 from attncli.models.loading.load_options import LoadOptions
@@ -489,8 +490,21 @@ def test_a_model_that_does_not_fit_is_refused_before_it_is_loaded(
     monkeypatch.setattr("attncli.limits.available_memory", lambda: 1000)
     load(str(tmp_path))
     monkeypatch.setattr(load_module, "fill", lambda *_: pytest.fail("loaded"))
+    monkeypatch.setattr(hashing, "read_bytes", lambda *_: pytest.fail("read"))
     with pytest.raises(LimitError, match="`dtype`"):
         load(str(tmp_path), LoadOptions(dtype="float64"))
+
+
+def test_a_type_that_nobody_asked_for_is_said(tmp_path: Path) -> None:
+    """float16 takes twice its memory on a CPU, where its products are slow."""
+    saved("BertModel", tmp_path, torch.float16)
+    (sentence,) = load(str(tmp_path)).warnings
+    assert (
+        sentence
+        == "the weights are stored in float16 and run in float32, which takes 2 times the memory."
+    )
+    for dtype in ("float16", "float32", "float64"):
+        assert load(str(tmp_path), LoadOptions(dtype=dtype)).warnings == ()
 
 
 def test_logging_is_as_before(tmp_path: Path) -> None:

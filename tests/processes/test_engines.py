@@ -200,7 +200,12 @@ def test_a_share_of_the_memory_is_all_that_a_worker_sees(monkeypatch: pytest.Mon
     assert int(half[limits.MEMORY]) == pytest.approx(free / 2, rel=0.5)
     assert int(half["OMP_NUM_THREADS"]) == max(1, (os.cpu_count() or 1) // 2)
     monkeypatch.setenv(limits.MEMORY, "1000")
+    monkeypatch.setattr(limits, "taken_memory", lambda: 0)
     assert limits.available_memory() == 1000
+    monkeypatch.setattr(limits, "taken_memory", lambda: 400)
+    assert limits.available_memory() == 600
+    monkeypatch.setattr(limits, "taken_memory", lambda: 4000)
+    assert limits.available_memory() == 0
 
 
 def job(folder: Path, *words: str, **settings: str) -> Job:

@@ -79,3 +79,25 @@ def test_a_killed_rank_ends_the_others_at_once(tmp_path: Path) -> None:
     *before, lost, _ = first[1].splitlines()
     assert before == SAME
     assert lost.startswith("LimitError 4 another process of this run was lost")
+
+
+SHARES = """
+import os
+from attncli import limits
+from attncli.processes import exchange
+from attncli.processes.launch import launch
+
+rank = launch().rank
+exchange.free_memory = lambda: 10**9 * (2 + rank)
+limits.taken_memory = lambda: 0
+exchange.meet()
+print(limits.available_memory(), flush=True)
+exchange.end(0)
+"""
+
+
+@pytest.mark.slow
+def test_processes_share_what_was_free_before_they_began(tmp_path: Path) -> None:
+    """What one of them asks for later may be promised to the other already."""
+    for code, out, _ in outcomes(two_ranks(SHARES, [], tmp_path)):
+        assert (code, out) == (0, f"{10**9}\n")

@@ -16,7 +16,7 @@ import torch
 from safetensors import safe_open
 
 from attncli.errors import InputError
-from attncli.limits import available_memory
+from attncli.limits import fits
 from attncli.stored.arrays import read_bytes
 from attncli.stored.headers import TensorPlace
 
@@ -73,8 +73,7 @@ def mapped(files: Sequence[Path]) -> Iterator[dict[str, Any]]:
 
 def is_room_for(files: Sequence[Path]) -> bool:
     """Whether the files would fit into memory."""
-    available = available_memory()
-    return available is None or sum(path.stat().st_size for path in files) <= available
+    return fits(sum(path.stat().st_size for path in files))
 
 
 GUARD: list[Any] = []

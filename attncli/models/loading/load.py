@@ -32,6 +32,7 @@ from attncli.models.loading.precision import (
     checked_device_map,
     dtype_name,
     require_accelerate,
+    said_of_dtype,
     stored_dtype,
     wanted_dtype,
 )
@@ -142,7 +143,8 @@ def folder_checkpoint(folder: Path, options: LoadOptions, device: torch.device) 
     if architecture.remote:
         identity["remote_code"] = True
     shards = filter(None, [unread_shards(folder)])
-    return Checkpoint(model, identity, folder, (*architecture.warnings, *shards, *warnings))
+    said = (*said_of_dtype(options.dtype, stored, dtype), *shards, *warnings)
+    return Checkpoint(model, identity, folder, (*architecture.warnings, *said))
 
 
 def filled(

@@ -15,7 +15,7 @@ class LoadOptions:
     """How a model is loaded; the defaults trust nothing."""
 
     dtype: str | None = None
-    """None: the file's own."""
+    """None: the file's own, but float32 for float16 on a CPU."""
     half: bool = True
     """Whether the file's own may be half precision; else it is float32 then."""
     device: str = "cpu"

@@ -21,7 +21,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def wanted_dtype(asked: str | None, stored: torch.dtype, device: torch.device) -> torch.dtype:
-    """The type asked for; else the file's own, but for float16 on a CPU, which is a hundred times slower than float32."""
+    """The type asked for; else the file's own, but for float16 on a CPU, which takes two to five times as long as float32."""
     chosen: torch.dtype = getattr(torch, asked) if asked is not None else stored
     if chosen == torch.float64 and device.type == "mps":
         raise UsageError(
@@ -31,6 +31,16 @@ def wanted_dtype(asked: str | None, stored: torch.dtype, device: torch.device) -
     if asked is None and chosen == torch.float16 and device.type == "cpu":
         return torch.float32
     return chosen
+
+
+def said_of_dtype(asked: str | None, stored: torch.dtype, dtype: torch.dtype) -> list[str]:
+    """Where nobody has asked for it, a type that takes more memory than the file's own."""
+    if asked is not None or dtype.itemsize <= stored.itemsize:
+        return []
+    return [
+        f"the weights are stored in {dtype_name(stored)} and run in {dtype_name(dtype)}, which takes "
+        f"{dtype.itemsize // stored.itemsize} times the memory."
+    ]
 
 
 def stored_dtype(dtypes: Iterable[str]) -> torch.dtype:

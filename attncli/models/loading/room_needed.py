@@ -30,7 +30,7 @@ def require_room_for_weights(
     require_memory(
         numbers * dtype.itemsize // parts,
         f"{folder} in {dtype_name(dtype)}",
-        "choose a narrower `dtype`; the file's own takes no memory of its own on the CPU",
+        "choose a narrower `dtype`; in the file's own, on the CPU, the system pages the weights from the file",
     )
 
 

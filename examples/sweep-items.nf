@@ -11,7 +11,7 @@ process LIST {
 
 process ITEM {
     tag "${item.item}"
-    errorStrategy 'ignore' // one that fails is missing in the table
+    errorStrategy 'ignore' // one that fails is a gap in the table, and fails TABLE
     input: val item
     output: val item.report
     script: """cd '${launchDir}' && ${item.line}"""
@@ -20,7 +20,7 @@ process ITEM {
 process TABLE {
     cache false
     input: val reports
-    script: """cd '${launchDir}' && attn sweep --collect '${params.into}' --format csv -o table.csv"""
+    script: """cd '${launchDir}' && attn sweep rank-collapse --variants SAN --glob '${params.models}' --collect '${params.into}' --format csv -o table.csv"""
 }
 
 workflow {

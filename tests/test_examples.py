@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import textwrap
 import tomllib
 from pathlib import Path
 from string import Template
@@ -283,8 +284,9 @@ def collected(folder: Path) -> list[str]:
 def test_the_snakefile(
     nets: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What snakemake does with it: its Python is run, and its shell commands for the files that are wanted and not there."""
-    text = (EXAMPLES / "Snakefile").read_text()
+    """What snakemake does with it: its Python is run, its shell commands for the files that are wanted and not there, and after a
+    job that failed no rule that needs its output, but what stands under onerror."""
+    text, _, onerror = (EXAMPLES / "Snakefile").read_text().partition("\nonerror:\n")
     head, *rules = re.split(r"^rule (?=\w+:)", text, flags=re.MULTILINE)
     monkeypatch.setattr(os, "environ", environment)
     monkeypatch.chdir(nets)
@@ -300,9 +302,18 @@ def test_the_snakefile(
         line = item["shell"].replace("{params.line}", item["params"]({}, [wanted]))
         codes.append(shell(line, nets, environment)[0])
     assert codes == [0, 0, 0, 3]
-    line = table["shell"].replace("{output}", table["output"])
-    assert shell(line, nets, environment)[0] == 0
-    assert collected(nets) == [f"runs/checkpoint-{n}.safetensors True" for n in (1, 2, 3)]
+    assert "output" not in table, "a table that is there already would be taken for that of today"
+    (nets / "table.csv").write_text("of an earlier run")
+    with pytest.raises(SystemExit) as ended:
+        exec(textwrap.dedent(onerror), names)
+    assert ended.value.code == 3
+    every = [f"runs/checkpoint-{n}.safetensors {n < 4}" for n in (1, 2, 3, 4)]
+    assert collected(nets) == every
+    (nets / "runs" / "checkpoint-4.safetensors").unlink()
+    exec(head, names)
+    assert shell(shlex.join(names["TABLE"]), nets, environment)[0] == 0
+    assert collected(nets) == every[:3]
+    assert eval(re.search(r"params: line=(.*)", rules[0])[1], names) == shlex.join(names["TABLE"])  # type: ignore[index]
 
 
 @pytest.mark.slow
@@ -321,8 +332,8 @@ def test_the_nextflow_script(nets: Path, environment: dict[str, str]) -> None:
     items = [json.loads(line) for line in listed.splitlines()]
     assert [run("ITEM", **{"item.line": item["line"]})[0] for item in items] == [0, 0, 0, 3]
     assert [json.loads(line)["done"] for line in run("LIST")[1].splitlines()] == [True] * 3 + [False]  # fmt: skip
-    assert run("TABLE")[0] == 0
-    assert collected(nets) == [f"runs/checkpoint-{n}.safetensors True" for n in (1, 2, 3)]
+    assert run("TABLE")[0] == 3
+    assert collected(nets) == [f"runs/checkpoint-{n}.safetensors {n < 4}" for n in (1, 2, 3, 4)]
 
 
 SAVED = Path(__file__).parent / "reports" / "schema_version_1.json"

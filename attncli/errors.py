@@ -159,13 +159,36 @@ def first_line(error: BaseException) -> str:
     return next(filter(None, lines), type(error).__name__)[:LONGEST_REASON].rstrip(".:, ")
 
 
-def unread(error: OSError) -> AttnError | None:
-    """What the system says of a file that it was asked for; None where it speaks of none, such as of stdout."""
-    if error.filename is None:
+NO_MEMORY = ("allocate", "failed to map segment", "bad_alloc")
+"""How libraries say that there is no memory, in words alone: torch on a CPU, the loader of shared libraries, C++."""
+NO_FILES = "too many open files"
+FULL = (errno.ENOSPC, errno.EDQUOT)
+SCARCE = (*FULL, errno.EMFILE, errno.ENFILE, errno.EAGAIN)
+"""What the machine has no more of, whatever it was wanted for."""
+
+
+def lacks_memory(error: BaseException) -> bool:
+    """Whether it is about the machine's memory, by its type or, of errors that libraries raise, by its words."""
+    worded = isinstance(error, RuntimeError | OSError | ImportError)
+    return isinstance(error, MemoryError) or (worded and any(each in str(error) for each in NO_MEMORY))  # fmt: skip
+
+
+def refused_by_system(error: BaseException) -> AttnError | None:
+    """What the system did not give: memory, a file that was to be read. None where the error is about neither."""
+    if lacks_memory(error):
+        return LimitError("out of memory: choose smaller sizes.")
+    if NO_FILES in str(error).lower() and not isinstance(error, OSError):
+        return InputError(f"{first_line(error)}.")
+    if not isinstance(error, OSError) or isinstance(error, BrokenPipeError):
         return None
-    why = (error.strerror or type(error).__name__).lower()
-    kind = LimitError if error.errno in (errno.ENOSPC, errno.EDQUOT) else InputError
-    return kind(f"{str(error.filename)[:LONGEST_NAME]} cannot be used: {why}.")
+    why = (error.strerror or first_line(error)).lower()
+    if error.filename is not None:
+        kind = LimitError if error.errno in FULL else InputError
+        return kind(f"{str(error.filename)[:LONGEST_NAME]} cannot be used: {why}.")
+    if error.errno is None:  # a library's own, which names the file in its words
+        return InputError(f"{first_line(error)}.")
+    kind = LimitError if error.errno in SCARCE else InputError
+    return kind(f"the system refuses what this run needs: {why}.")
 
 
 def with_article(name: str) -> str:

@@ -24,7 +24,7 @@ from attncli.api.answers import Answer, answer
 from attncli.api.keyword_help import described
 from attncli.api.keywords import OF_ALL, OF_PYTHON, SOURCE, in_python, second
 from attncli.api.progress import doing_of, progress_asked_for
-from attncli.errors import LimitError, UsageError, unread
+from attncli.errors import UsageError, refused_by_system
 from attncli.gates import Condition
 from attncli.models.sources import Source
 from attncli.options.groups import flat_parameters, gathered
@@ -150,10 +150,8 @@ def as_a_program() -> Iterator[None]:
     try:
         with np.errstate(under="ignore"):
             yield
-    except MemoryError:
-        raise LimitError("out of memory: choose smaller sizes.") from None
-    except OSError as error:
-        refused = None if is_callers(error) else unread(error)
+    except (MemoryError, OSError) as error:
+        refused = None if is_callers(error) else refused_by_system(error)
         if refused is None:
             raise
         raise refused from error

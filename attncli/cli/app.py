@@ -28,6 +28,7 @@ from attncli.cli.commands.sweep import EXAMPLES as SWEEP_EXAMPLES
 from attncli.cli.commands.sweep import sweep
 from attncli.cli.help import Command, Group
 from attncli.cli.root import enrol
+from attncli.writing.standard_output import to_stdout
 
 app = typer.Typer(
     name="attn",
@@ -47,7 +48,7 @@ def show_version(context: typer.Context, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
         from attncli import __version__
 
-        typer.echo(f"attn {__version__}")
+        to_stdout(f"attn {__version__}\n")
         raise typer.Exit
 
 

@@ -13,13 +13,13 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-import typer
 from typer.core import TyperCommand, TyperGroup
 
 from attncli.errors import UsageError
+from attncli.writing.standard_output import to_stdout
 
 NAMES_WIDTH = 34
 USUAL, WIDEST = 80, 110
@@ -40,6 +40,7 @@ class Helped:
     def get_params(self, ctx: Any) -> list[Any]:
         own: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         if not hasattr(self, "help_all"):
+            own[-1].callback = shows_page(everything=False)
             self.help_all = help_all_like(own[-1], hidden=not has_many(self))
         return [*own, self.help_all]
 
@@ -67,13 +68,19 @@ def help_all_like(help_option: Any, hidden: bool) -> Any:
     found.name, found.opts = "help_all", [HELP_ALL]
     found.help, found.hidden = "Show every option and exit.", hidden
 
+    found.callback = shows_page(everything=True)
+    return found
+
+
+def shows_page(everything: bool) -> Callable[[Any, Any, bool], None]:
+    """What --help does; typer's own writes past `to_stdout`."""
+
     def show(ctx: Any, parameter: Any, wanted: bool) -> None:
         if wanted and not ctx.resilient_parsing:
-            typer.echo(page(ctx.command, ctx, everything=True).rstrip("\n"))
+            to_stdout(page(ctx.command, ctx, everything).rstrip("\n") + "\n")
             ctx.exit()
 
-    found.callback = show
-    return found
+    return show
 
 
 class Group(Helped, TyperGroup):

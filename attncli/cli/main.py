@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from attncli.cli.arguments import PARSER_WORDS, for_parser
 from attncli.cli.completing import completed
 from attncli.cli.spelling import as_typed
-from attncli.errors import AttnError, LimitError, UsageError, unread
+from attncli.errors import AttnError, UsageError, refused_by_system
 from attncli.limits import whole_number
 from attncli.processes.launch import launch
 from attncli.processes.saying import say
-from attncli.writing.whole_files import refusal, silence
+from attncli.writing.standard_output import silence, to_stdout
 
 INTERRUPTED = 130
 BUG = 70
@@ -79,31 +79,31 @@ def run(arguments: Sequence[str]) -> int:
     try:
         refuse_null(arguments)
         return dispatch(arguments)
-    except AttnError as error:
-        if debug:
-            raise
-        return complain(as_typed(str(error)), error.exit_code)
-    except MemoryError:
-        if debug:
-            raise
-        sentence = "out of memory: choose smaller sizes."
-        return complain(sentence, LimitError.exit_code)
     except KeyboardInterrupt:
         return complain("interrupted.", INTERRUPTED)
     except BrokenPipeError:
         silence(sys.stdout)
         return 0
-    except OSError as error:
-        if debug:
-            raise
-        silence(sys.stdout)
-        refused = unread(error) or refusal("to stdout", error)
-        return complain(str(refused), refused.exit_code)
     except Exception as error:
         if debug:
-            raise
-        sentence = f"{type(error).__name__}: {error}. This is a bug in attn: --debug shows where."
-        return complain(sentence, BUG)
+            show_traceback(error)
+        return failed(error)
+
+
+def failed(error: Exception) -> int:
+    """The sentence and the exit code of whatever went wrong."""
+    known = error if isinstance(error, AttnError) else refused_by_system(error)
+    if known is not None:
+        return complain(as_typed(str(known)), known.exit_code)
+    sentence = f"{type(error).__name__}: {error}. This is a bug in attn: --debug shows where."
+    return complain(sentence, BUG)
+
+
+def show_traceback(error: Exception) -> None:
+    import traceback
+
+    with contextlib.suppress(OSError):
+        traceback.print_exception(error)
 
 
 def refuse_null(arguments: Sequence[str]) -> None:
@@ -126,7 +126,7 @@ def dispatch(arguments: Sequence[str]) -> int:
         raise KeyboardInterrupt from None
     except typer.TyperException as error:
         if type(error).__name__ == "NoArgsIsHelpError":
-            typer.echo(str(error))
+            to_stdout(f"{error}\n")
             return 0
         return complain(usage_sentence(error), getattr(error, "exit_code", 2))
     except SystemExit as error:

@@ -3,7 +3,6 @@
 import io
 import os
 import sys
-import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ from attncli.processes.saying import say
 
 SHARED = ("rank-collapse", "inspect-model", "paths", "sweep")
 """Commands with texts or models to share out; the first process runs all others alone."""
-BUG, INTERRUPTED = 70, 130
+INTERRUPTED = 130
 TORCHRUN = "TORCHELASTIC_RUN_ID"
 """What only torchrun sets."""
 FINISHED = (0, 1)
@@ -85,12 +84,9 @@ def run_among_others(
 
     try:
         meet()
-        return run(arguments)
     except AttnError as error:
         return complain(as_typed(str(error)), error.exit_code)
-    except Exception:  # --debug
-        traceback.print_exc()
-        return BUG
+    return run(arguments)
 
 
 def is_shared(line: Any) -> bool:

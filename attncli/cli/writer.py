@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from attncli import gates
 from attncli.errors import UsageError
@@ -17,14 +17,13 @@ from attncli.processes.saying import say
 from attncli.records import Report
 from attncli.render import FORMATS, endings, manner
 from attncli.render.plots.targets import FIGURES, require_figure
+from attncli.writing.standard_output import to_stdout
 from attncli.writing.tensor_names import TENSORS, require_tensor_file
 from attncli.writing.whole_files import (
     explained,
     needs_no_ending,
-    refusal,
     require_place,
     resolved,
-    silence,
     write_content,
     write_whole,
 )
@@ -185,32 +184,6 @@ def console_for(stream: Any, buffer: io.StringIO) -> "Console":
         height=height,
         highlight=False,
     )
-
-
-def to_stdout(text: str) -> None:
-    """A reader that stops reading (`| head`) is no failure; a full disk is, and so is a closed stdout."""
-    if sys.stdout is None:
-        raise UsageError("cannot write to stdout: it is closed.")
-    try:
-        write_all(sys.stdout, text)
-    except BrokenPipeError:
-        silence(sys.stdout)
-    except OSError as error:
-        silence(sys.stdout)
-        raise refusal("to stdout", error) from None
-
-
-def write_all(stream: TextIO, text: str) -> None:
-    """Every byte, or an error: an unbuffered stdout (python -u) takes what fits and drops the rest in silence."""
-    binary = getattr(stream, "buffer", None)
-    if binary is None:
-        stream.write(text)
-        return
-    stream.flush()
-    rest = memoryview(text.encode(stream.encoding, errors="backslashreplace"))
-    while rest:
-        rest = rest[binary.write(rest) :]
-    binary.flush()
 
 
 def append_step_summary(report: Report) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from attncli.errors import AttnError, InputError, first_line
+from attncli.errors import AttnError, InputError, first_line, lacks_memory
 from attncli.watching.reruns.float64 import precision_of
 
 FAILURES = (AttributeError, LookupError, NotImplementedError, RuntimeError, TypeError, ValueError)
@@ -26,7 +26,7 @@ def first_run(
     except AttnError:
         raise
     except Exception as error:
-        if out_of_memory(error):
+        if lacks_memory(error):
             raise
         raise InputError(
             f"{type(model).__name__} does not run {wrong} ({type(error).__name__}: {first_line(error)}){advice}."
@@ -44,7 +44,7 @@ def failures_of(model: nn.Module, given: Mapping[str, Mapping[str, Any]]) -> Ite
     except (AttnError, MemoryError):
         raise
     except Exception as error:
-        if out_of_memory(error):
+        if lacks_memory(error):
             raise
         for name, inputs in given.items():
             refuse_failing(model, name, inputs)
@@ -56,8 +56,3 @@ def refuse_failing(model: nn.Module, name: str, inputs: Mapping[str, Any]) -> No
         first_run(
             model, inputs, f"on {name}", ": give it another text, other ids or another length"
         )
-
-
-def out_of_memory(error: Exception) -> bool:
-    """Whether it is about the machine, not the model; on the CPU torch says so in words alone."""
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "allocate" in str(error)

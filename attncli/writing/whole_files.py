@@ -10,7 +10,6 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TextIO
 
 from attncli.errors import AttnError, InputError, LimitError, UsageError
 from attncli.processes.launch import first
@@ -182,9 +181,3 @@ def refusal(target: str, error: OSError) -> AttnError:
     if ADDRESS.match(target):
         return UsageError(f"cannot write {target}: only reports are written to addresses; give a file.")  # fmt: skip
     return UsageError(f"cannot write {target}: {(error.strerror or str(error)).lower()}.")
-
-
-def silence(stream: TextIO) -> None:
-    """Let the interpreter's own last flush of a broken stream go nowhere."""
-    with contextlib.suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -1,15 +1,19 @@
 """What every exit code means, and the sentence that comes with it."""
 
 import contextlib
+import errno
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from commands import ATTN, ONE, PLAIN, SMALL, attn, attn_program, files_in
 
+import attncli.cli.app  # noqa: F401  (it enrols the commands)
 from attncli import limits
+from attncli.cli.root import leaves, root
 
 SAN_FALLS = "log10_residual[SAN, layer=-1] < -0.01"
 NEVER = "log10_residual > 1e6"
@@ -261,6 +265,91 @@ def test_130_is_an_interrupt_and_leaves_no_partial_file(tmp_path: Path) -> None:
 def interruptible() -> None:
     """Also where the tests themselves run in the background, with interrupts ignored."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+LINES = {
+    ("approximate",): (),
+    ("check",): ("r.json",),
+    ("ci",): (),
+    ("compare",): ("a.json", "b.json"),
+    ("config", "show"): (),
+    ("generate", "maps"): ("--map", "sink", "-o", "m.safetensors"),
+    ("generate", "network"): ("-o", "n.safetensors"),
+    ("guide",): (),
+    ("inspect-model",): ("./model",),
+    ("list",): (),
+    ("paths",): (),
+    ("rank-collapse",): (),
+    ("sweep",): ("rank-collapse",),
+}
+"""What each command cannot do without."""
+LIMITED = "out of memory: choose smaller sizes."
+FAILURES: list[tuple[Exception, int, str]] = [
+    (MemoryError(), 4, LIMITED),
+    (OSError(errno.ENOMEM, "Cannot allocate memory"), 4, LIMITED),
+    (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"), 4, LIMITED),
+    (ImportError("libtorch_cpu.so: failed to map segment from shared object"), 4, LIMITED),
+    (OSError(errno.EMFILE, "Too many open files"), 4, "the system refuses what this run needs: too many open files."),
+    (OSError(errno.EMFILE, "Too many open files", "w.bin"), 3, "w.bin cannot be used: too many open files."),
+    (OSError(errno.ENOSPC, "No space left on device", "w.bin"), 4, "w.bin cannot be used: no space left on device."),
+    (OSError(errno.EIO, "Input/output error"), 3, "the system refuses what this run needs: input/output error."),
+    (FileNotFoundError("No such file or directory: w.safetensors"), 3, "No such file or directory: w.safetensors."),
+    (RuntimeError("unable to open file <w.bin> in read-only mode: Too many open files (24)"), 3, "unable to open file <w.bin> in read-only mode: Too many open files (24)."),
+    (KeyError("allocate"), 70, "KeyError: 'allocate'. This is a bug in attn: --debug shows where."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("error", "code", "said"), FAILURES, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize("path", LINES, ids=" ".join)
+def test_what_the_system_does_not_give_is_told_of_what_it_was_for(
+    path: tuple[str, ...], error: Exception, code: int, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In every command: what was read, or memory; of stdout nobody speaks but who writes there."""
+    failing = mock.Mock(side_effect=error)
+    monkeypatch.setattr("attncli.cli.config.defaults.run_with_defaults", failing)
+    outcome = attn(*path, *LINES[path])
+    assert (outcome.code, outcome.out, outcome.err) == (code, "", f"attn: {said}\n")
+    shown = attn(*path, *LINES[path], "--debug")
+    assert (shown.code, shown.out) == (code, "")
+    assert shown.err.startswith("Traceback")
+    assert shown.err.endswith(f"attn: {said}\n")
+
+
+def test_every_command_is_in_this_law() -> None:
+    assert {path for path, _ in leaves(root(), ())} == set(LINES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", [("--version",), ("--help",), ("paths", "-h"), ("ci", "--help-all"), ("generate",), ("list", "formats")], ids=" ".join)  # fmt: skip
+def test_what_cannot_be_written_to_stdout_says_so(line: tuple[str, ...]) -> None:
+    with open("/dev/full", "w") as full:
+        done = attn_program(*line, stdout=full)
+    assert (done.returncode, done.stderr) == (4, "attn: cannot write to stdout: the disk is full.\n")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (("list", "formats"), 0),
+        (("rank-collapse", *ONE, "--fail-if", SAN_FALLS), 1),
+        (("rank-collapse", "--layers", "0"), 2),
+        (("rank-collapse", "--layers", "x"), 2),
+        (("rank-collapse", "./nothing"), 3),
+        (("approximate", "--length", "1000000"), 4),
+        (("check", "report.json", "--baseline", "none.json", "--fail-on", "order:1"), 5),
+    ],
+)
+def test_debug_keeps_the_exit_code(
+    line: tuple[str, ...], code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1 would say that a gate failed."""
+    monkeypatch.chdir(tmp_path)
+    assert attn("rank-collapse", *ONE, "-q", "-o", "report.json").code == 0
+    plain = attn(*line)
+    for words in ((*line, "--debug"), ("--debug", *line)):
+        shown = attn(*words)
+        assert (shown.code, shown.out) == (plain.code, plain.out) == (code, plain.out)
+        assert shown.err.endswith(plain.err)
 
 
 @pytest.mark.slow

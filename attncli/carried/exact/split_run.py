@@ -20,12 +20,12 @@ from attncli.carried.exact import (  # noqa: F401  (they enter their rules)
 )
 from attncli.carried.exact.handwritten_norms import exact_norms
 from attncli.carried.exact.split_tensor import SplitTensor, no_rule, split_of
-from attncli.errors import InputError, NoRule, Unresolved, first_line
+from attncli.errors import InputError, NoRule, Unresolved, first_line, lacks_memory
 from attncli.maths.residuals.softmax import RESOLVED_BITS
 from attncli.maths.residuals.split import Split
 from attncli.watching.attention_calls import tensors_in
 from attncli.watching.capture import eager_everywhere
-from attncli.watching.own_failures import FAILURES, out_of_memory
+from attncli.watching.own_failures import FAILURES
 from attncli.watching.stacks.blocks import Following, Stack, blocks_of
 from attncli.watching.stacks.stream_places import given, given_instead, replaced, taken
 from attncli.watching.wrapping import around_forwards
@@ -90,7 +90,7 @@ def one_pass(model: nn.Module, inputs: Mapping[str, Any], passage: "SplitPassage
     except (Arrived, Unresolved):
         return
     except FAILURES as error:
-        if out_of_memory(error):
+        if lacks_memory(error):
             raise
         why = f"code that fails on it with {type(error).__name__}, {first_line(error)},"
         raise no_rule(why, where_raised(error)) from error

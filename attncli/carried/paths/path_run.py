@@ -14,11 +14,11 @@ from attncli.carried.paths.path_attention import attend
 from attncli.carried.paths.path_functions import frozen_modules
 from attncli.carried.paths.path_tensor import PathTensor, begun
 from attncli.carried.paths.streams import AlongPaths, ByLength, Streams
-from attncli.errors import InputError, first_line
+from attncli.errors import InputError, first_line, lacks_memory
 from attncli.models.loading.body import body_of
 from attncli.models.loading.twins import random_twin
 from attncli.watching.capture import eager_everywhere, in_place_of_eager
-from attncli.watching.own_failures import FAILURES, out_of_memory
+from attncli.watching.own_failures import FAILURES
 from attncli.watching.stacks.blocks import Stack, find_stacks
 from attncli.watching.stacks.stream_places import given, replaced, taken
 from attncli.watching.wrapping import around_forwards
@@ -112,7 +112,7 @@ def passed(
     except Arrived:
         pass
     except FAILURES as error:  # torch's and the models' words for shapes that do not fit
-        if out_of_memory(error):
+        if lacks_memory(error):
             raise
         raise InputError(
             f"{type(model).__name__} cannot be run with parts of its stream as texts of one batch "

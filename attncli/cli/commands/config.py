@@ -50,7 +50,7 @@ def show(
     """
     from attncli.cli.config.named_checks import checks_of
     from attncli.cli.config.settings import current_file, settings
-    from attncli.cli.writer import to_stdout
+    from attncli.writing.standard_output import to_stdout
 
     found = settings(context.find_root().command)
     if words:

@@ -30,7 +30,7 @@ def guide(
     ] = None,
 ) -> int:
     """Read how to use attn and how to read its numbers: one guide for each question."""
-    from attncli.cli.writer import to_stdout
+    from attncli.writing.standard_output import to_stdout
 
     at_a_terminal = sys.stdout.isatty()
     if topic is None:

@@ -92,7 +92,7 @@ def chosen_manner(format: str | None, output: Path | None) -> str:
 
 
 def write(text: str, output: Path | None) -> None:
-    from attncli.cli.writer import to_stdout
+    from attncli.writing.standard_output import to_stdout
     from attncli.writing.whole_files import write_whole
 
     if output is None:

@@ -71,9 +71,10 @@ def sweep(
     from attncli.api.progress import progress_bar
     from attncli.api.sweep import SweepQuestion, planned, swept
     from attncli.cli.config.option_values import options_of
-    from attncli.cli.writer import prepare, to_stdout, write
+    from attncli.cli.writer import prepare, write
     from attncli.processes.jobs import settings_here
     from attncli.reports.provenance import with_provenance
+    from attncli.writing.standard_output import to_stdout
     from attncli.writing.whole_files import require_folder
 
     command, rest = (words[0], tuple(words[1:])) if words else (None, ())

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from transformers import CONFIG_MAPPING, PreTrainedConfig, PreTrainedModel
 
-from attncli.errors import AttnError, InputError, LimitError, UsageError, unknown_name
+from attncli.errors import AttnError, InputError, LimitError, UsageError, lacks_memory, unknown_name
 from attncli.limits import require_memory
 from attncli.models.casting import in_dtype
 from attncli.models.files.folders import refuse_endless
@@ -24,7 +24,6 @@ from attncli.models.random.size_words import check_sizes, resolved, with_sizes
 from attncli.models.random.tiny_configs import tiny_config
 from attncli.models.random.tiny_sizes import Units
 from attncli.models.text_configs import text_config
-from attncli.watching.own_failures import out_of_memory
 
 LARGEST_DEFAULT = 250_000_000
 """Parameters up to which a type's own default config is taken: BERT, GPT-2 and Whisper, but no Llama."""
@@ -233,7 +232,7 @@ def refusals(arch: str, sizes: Mapping[str, Size]) -> Iterator[None]:
             f"model type '{arch}' needs {library(error)}, which is not installed: install it or choose another type."
         ) from error
     except Exception as error:
-        if out_of_memory(error):
+        if lacks_memory(error):
             raise LimitError(
                 f"random:{arch} does not fit into the memory at these sizes: choose smaller ones."
             ) from error

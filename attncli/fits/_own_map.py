@@ -1,8 +1,9 @@
 """The narrowest module found for a map that has weights everywhere, such as a trained head's own.
 
 Rows may be moved by any constant, so the logits are the map's logarithms with each row's mean taken off; a singular
-value decomposition truncated at d features is the start. Where it misses, L-BFGS takes over on the rows' likelihood,
-and rows that are still too far away weigh more from round to round.
+value decomposition truncated at d features is the start. Where it misses, keys on rings and arcs are tried (as for
+patterns), then L-BFGS on the rows' likelihood, rows that are still too far away weighing more from round to round. From the
+width found the search goes down, each module the start of the next, by L-BFGS on what rows exceed the limit by.
 """
 
 from collections.abc import Iterator
@@ -12,11 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from attncli.fits._losses import Loss, LossSetting, descend, setting
+from attncli.fits._best_queries import best_queries
+from attncli.fits._losses import PRECISION, Loss, LossSetting, descend, setting
 from attncli.fits._search import bracket
+from attncli.fits._starts import arrangements, promising
 from attncli.fits._types import FitRequest, FittedModule, module
 from attncli.fits._verify import Evidence, hide_future, verify
 from attncli.maths.rounding import Floats
+from attncli.patterns._sparse import row_normalised
 
 Array = NDArray[np.float64]
 
@@ -29,6 +33,15 @@ AIM = 0.6
 DEPTHS = (700.0, 12.0)
 """Logits this far below a row's largest are raised to there before the decomposition: first none, then those that
 weigh nothing and would use up its features."""
+CLOSING_STEPS, ROUNDINGS = 300, (0.5, 0.2, 0.08, 0.03)
+"""Of the last descents: by what share of the limit the absolute values in a row's variation are rounded off."""
+CLOSING_AIM = 0.97
+HOPELESS = 3.0
+"""Times the limit that the worst row may be off for the next descent to be worth its time."""
+WIDEST_RING = 4
+"""Features up to which rings and arcs are tried: more, and the spectrum is as good."""
+RING_SHARE = 0.4
+"""Of the limit: what the sparse pattern that rings are tried on leaves out."""
 
 
 class OwnModule(NamedTuple):
@@ -39,63 +52,145 @@ class OwnModule(NamedTuple):
 
 
 def narrowest_module(
-    weights: Array, causal: bool, limit: float, widest: int, dtype: str = "float32"
+    weights: Array, causal: bool, limit: float, widest: int, dtype: str = "float32", least: int = 1
 ) -> OwnModule | None:
     """Of the smallest width found whose worst row is within `limit` in total variation; None where `widest` misses too.
 
-    `weights` [query, key]: rows sum to one, every visible weight is positive. Success is not strictly monotone in d.
+    `weights` [query, key]: rows sum to one. `least`: no smaller width is tried. Success is not strictly monotone in d.
     """
-    target = csr_array(weights)
+    wanted = WantedMap(weights, csr_array(weights), causal, limit, dtype)
     found: dict[int, OwnModule | None] = {}
 
     def probe(d: int) -> bool:
         if d not in found:
-            found[d] = module_at(weights, target, causal, limit, d, dtype)
+            found[d] = module_at(wanted, d)
         return found[d] is not None
 
-    low, high = bracket(probe, doubling(widest))
+    low, high = bracket(probe, doubling(min(least, widest), widest), least - 1)
     while high is not None and high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if probe(middle) else (middle, high)
-    return None if high is None else found[high]
+    best = None if high is None else found[high]
+    return best and narrowed(best, wanted, least)
 
 
-def doubling(widest: int) -> Iterator[int]:
-    """1, 2, 4 … and the widest."""
-    d = 1
+class WantedMap(NamedTuple):
+    """A map, and how near a module must come to it."""
+
+    weights: Array
+    target: csr_array
+    causal: bool
+    limit: float
+    dtype: str
+
+    def at(self, d: int, decay: float) -> LossSetting:
+        request = FitRequest(d=d, causal=self.causal, total_variation=self.limit)
+        return setting(self.target, request, decay)
+
+
+def doubling(first: int, widest: int) -> Iterator[int]:
+    """The first, twice as wide, and so on to the widest."""
+    d = first
     while d < widest:
         yield d
         d *= 2
     yield widest
 
 
-def module_at(
-    weights: Array, target: csr_array, causal: bool, limit: float, d: int, dtype: str
-) -> OwnModule | None:
+def module_at(wanted: WantedMap, d: int) -> OwnModule | None:
     """A module of width d, believed once its rounded self is verified."""
-    both = np.zeros((2, len(weights), d))
+    both = np.zeros((2, len(wanted.weights), d))
+    for both in starts(wanted, d):
+        if (met := verified(both, wanted)) is not None:
+            return met
+    return by_likelihood(both, wanted)[1]
+
+
+def starts(wanted: WantedMap, d: int) -> Iterator[Array]:
+    """[queries, keys]: rings and arcs, and the map's own spectrum last."""
+    if 1 < d <= WIDEST_RING:
+        yield from rings(wanted, d)
     for depth in DEPTHS:
-        both = truncated(centred_logits(weights, causal, depth), d)
-        if (met := verified(both, target, causal, limit, dtype)) is not None:
-            return met
-    about = setting(target, FitRequest(d=d, causal=causal, total_variation=limit), DECAY)
-    emphasis = np.ones(len(weights))
+        yield truncated(centred_logits(wanted.weights, wanted.causal, depth), d)
+
+
+def rings(wanted: WantedMap, d: int) -> Iterator[Array]:
+    """Keys on rings and arcs with each row's best query for the sparse pattern nearby, if that is sparse."""
+    kept = sparsest(wanted.weights, RING_SHARE * wanted.limit)
+    if np.median(np.diff(kept.indptr)) > d:
+        return
+    rest = (1.0 - RING_SHARE) * wanted.limit
+    request = FitRequest(d=d, causal=wanted.causal, total_variation=rest, ratio_error=1.0)
+    for keys in arrangements(kept, d):
+        if promising(keys, kept, request):
+            yield np.stack([best_queries(keys, kept, request, bold=True).queries, keys])
+
+
+def sparsest(weights: Array, left_out: float) -> csr_array:
+    """Of every row the fewest keys that hold all but `left_out` of it, as a pattern: no nearer one has fewer."""
+    order = np.argsort(-weights, axis=1, kind="stable")
+    held = np.cumsum(np.take_along_axis(weights, order, axis=1), axis=1)
+    counts = np.minimum((held < 1.0 - left_out).sum(axis=1) + 1, weights.shape[1])
+    kept = np.zeros(weights.shape, dtype=bool)
+    np.put_along_axis(kept, order, np.arange(weights.shape[1]) < counts[:, None], axis=1)
+    return row_normalised(csr_array(np.where(kept, weights, 0.0)))
+
+
+def by_likelihood(both: Array, wanted: WantedMap) -> tuple[Array, OwnModule | None]:
+    """Where descents on the likelihood end, and the module if there is one."""
+    about, emphasis = wanted.at(both.shape[2], DECAY), np.ones(len(wanted.weights))
     for _ in range(ROUNDS):
-        both = descend(weighted(weights, emphasis), both, about, STEPS)
-        if (met := verified(both, target, causal, limit, dtype)) is not None:
-            return met
-        emphasis *= np.clip(row_errors(both, weights, causal) / (AIM * limit), *EMPHASIS)
+        both = descend(weighted(wanted.weights, emphasis), both, about, STEPS)
+        if (met := verified(both, wanted)) is not None:
+            return both, met
+        emphasis *= np.clip(row_errors(both, wanted) / (AIM * wanted.limit), *EMPHASIS)
         emphasis /= emphasis.mean()
+    return both, None
+
+
+def by_excess(both: Array, wanted: WantedMap) -> OwnModule | None:
+    """Descents on what rows exceed the limit by, sharper from one to the next."""
+    about = wanted.at(both.shape[2], 0.0)
+    for rounding in ROUNDINGS:
+        both = descend(excess(wanted, rounding), both, about, CLOSING_STEPS)
+        if (met := verified(both, wanted)) is not None:
+            return met
+        if not row_errors(both, wanted).max() < HOPELESS * wanted.limit:
+            return None
     return None
 
 
+def narrowed(best: OwnModule, wanted: WantedMap, least: int) -> OwnModule:
+    """Downwards from a module, one feature after the other."""
+    while best.fit.d > least:
+        below = (by_excess(start, wanted) for start in narrower_starts(best, wanted))
+        found = next((each for each in below if each is not None), None)
+        if found is None:
+            break
+        best = found
+    return best
+
+
+def narrower_starts(best: OwnModule, wanted: WantedMap) -> Iterator[Array]:
+    """The module's logits without their smallest feature; then where the likelihood leads from the map's own."""
+    d = best.fit.d - 1
+    queries, keys = np.split(best.fit.x.astype(np.float64), 2, axis=1)
+    yield truncated(centred(queries @ keys.T, wanted.causal), d)
+    own = centred_logits(wanted.weights, wanted.causal, DEPTHS[-1])
+    yield by_likelihood(truncated(own, d), wanted)[0]
+
+
 def centred_logits(weights: Array, causal: bool, depth: float) -> Array:
-    """ln A less each row's mean over the visible keys; 0 where a key is hidden, which any module may have there."""
-    seen = np.ones(weights.shape, dtype=bool)
+    """ln A, no deeper than so far below a row's largest, less each row's mean."""
+    logits = np.log(weights, out=np.full(weights.shape, -np.inf), where=weights > 0.0)
+    return centred(np.maximum(logits - logits.max(axis=1, keepdims=True), -depth), causal)
+
+
+def centred(logits: Array, causal: bool) -> Array:
+    """Less each row's mean over the visible keys; 0 where a key is hidden, which any module may have there."""
+    seen = np.ones(logits.shape, dtype=bool)
     if causal:
         seen = np.tril(seen)
-    logits = np.log(weights, out=np.full(weights.shape, -np.inf), where=weights > 0.0)
-    logits = np.maximum(logits - logits.max(axis=1, keepdims=True), -depth)
     mean = np.sum(logits, axis=1, where=seen) / seen.sum(axis=1)
     return np.where(seen, logits - mean[:, None], 0.0)
 
@@ -107,23 +202,40 @@ def truncated(logits: Array, d: int) -> Array:
     return np.stack([left[:, :d] * root, right[:d].T * root])
 
 
-def verified(
-    both: Array, target: csr_array, causal: bool, limit: float, dtype: str
-) -> OwnModule | None:
-    fit = module(both[0], both[1], dtype, causal)
-    evidence = verify(fit, target)
-    return OwnModule(fit, evidence) if evidence.total_variation <= limit else None
+def verified(both: Array, wanted: WantedMap) -> OwnModule | None:
+    fit = module(both[0], both[1], wanted.dtype, wanted.causal)
+    evidence = verify(fit, wanted.target)
+    return OwnModule(fit, evidence) if evidence.total_variation <= wanted.limit else None
 
 
-def row_errors(both: Array, weights: Array, causal: bool) -> Array:
+def row_errors(both: Array, wanted: WantedMap) -> Array:
     """Total variation of every row."""
     logits = both[0] @ both[1].T
-    if causal:
+    if wanted.causal:
         hide_future(logits, 0)
     made = np.exp(logits - logits.max(axis=1, keepdims=True))
     made /= made.sum(axis=1, keepdims=True)
-    result: Array = 0.5 * np.abs(made - weights).sum(axis=1)
+    result: Array = 0.5 * np.abs(made - wanted.weights).sum(axis=1)
     return result
+
+
+def excess(wanted: WantedMap, rounding: float) -> Loss:
+    """Σ_i max(0, v_i / aim - 1)², v_i = ½ Σ_j √((M_ij - A_ij)² + δ²): never below the row's total variation."""
+    weights, aim = wanted.weights.astype(PRECISION), CLOSING_AIM * wanted.limit
+    square = PRECISION((2.0 * rounding * wanted.limit / weights.shape[1]) ** 2)
+
+    def loss(logits: Floats, about: LossSetting) -> tuple[float, Floats]:
+        logits -= logits.max(axis=1, keepdims=True)
+        np.exp(logits, out=logits)
+        logits /= logits.sum(axis=1, keepdims=True)
+        apart = logits - weights
+        size = np.sqrt(apart**2 + square)
+        over = np.maximum(0.5 * size.sum(axis=1) / aim - 1.0, 0.0)
+        slope = apart / size * (over / aim)[:, None]
+        slope -= (slope * logits).sum(axis=1, keepdims=True)
+        return float((over**2).sum()), logits * slope
+
+    return loss
 
 
 def weighted(weights: Array, emphasis: Array) -> Loss:

@@ -24,6 +24,12 @@ def with_spread(value: float, spread: float) -> str:
     return f"{fixed(value, places)} ± {plain}"
 
 
+def about(value: float) -> str:
+    """Two significant digits of a whole number: `9,600,000`."""
+    whole = round(value)
+    return f"{round(whole, 2 - len(str(abs(whole)))) if abs(whole) >= 100 else whole:,}"
+
+
 def with_interval(value: float, low: float, high: float) -> str:
     """`0.48 [0.45, 0.51]`: never more digits than two of the interval's half."""
     places = min(decimals(value, SIGNIFICANT), decimals((high - low) / 2.0, 2))

@@ -2,11 +2,14 @@
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 TINY = 1e-300
 """Instead of a zero denominator in a continued fraction (Lentz)."""
 STEPS = 10_000
 HALVINGS = 60
+CONFIDENCE = 0.95
+"""Of intervals."""
 
 
 def spread(numbers: Sequence[float], mean: float) -> float | None:
@@ -34,6 +37,23 @@ def student_quantile(share: float, freedom: float) -> float:
         middle = (low + high) / 2.0
         low, high = (middle, high) if two_sided(middle, freedom) > 1.0 - share else (low, middle)
     return high
+
+
+class Interval(NamedTuple):
+    """Where a number lies with `CONFIDENCE`."""
+
+    low: float
+    high: float
+
+
+def interval(value: float, error: float, freedom: int) -> Interval:
+    """Student's t on the logarithm, where sums of few squares are nearly symmetric; 0 … ∞ where the error is unknown."""
+    if error == 0.0:
+        return Interval(value, value)
+    if math.isnan(error) or freedom < 1 or value <= 0.0:
+        return Interval(0.0, math.inf)
+    factor = math.exp(min(student_quantile(CONFIDENCE, freedom) * error / value, 700.0))
+    return Interval(value / factor, value * factor)
 
 
 def welch_freedom(first: tuple[float, int], second: tuple[float, int]) -> float:

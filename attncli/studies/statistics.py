@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from attncli.maths.noise import spread
-from attncli.records import Row, Scalar
+from attncli.maths.noise import Interval, interval, spread
+from attncli.records import HIGH, LOW, Row, Scalar
 
 NOTHING: Mapping[str, Scalar] = {}
 
@@ -44,3 +44,27 @@ def summary_row(
     return Row(
         metric, value, unit, spread=spread(numbers, mean), n=len(numbers), keys=keys, each=each, **coordinates
     )  # fmt: skip
+
+
+def interval_of(row: Row) -> Interval | None:
+    """The row's own, or that of the mean of its n numbers; None where a single one says nothing of its error."""
+    low, high = row.keys.get(LOW), row.keys.get(HIGH)
+    if isinstance(low, float) and isinstance(high, float):
+        return Interval(low, high)
+    if row.value is None or row.spread is None:
+        return None
+    return interval(row.value, row.spread / math.sqrt(row.n), row.n - 1)
+
+
+def near_largest(order: Sequence[Row]) -> list[Row]:
+    """The first, and all whose intervals reach its own; without intervals all."""
+    around = {id(row): interval_of(row) for row in order}
+    first = around[id(order[0])] if order else None
+    return [row for row in order if first is None or (own := around[id(row)]) is None or own.high >= first.low]  # fmt: skip
+
+
+def near_least(order: Sequence[Row]) -> list[Row]:
+    """The last, and all whose intervals reach its own; without intervals all."""
+    around = {id(row): interval_of(row) for row in order}
+    last = around[id(order[-1])] if order else None
+    return [row for row in order if last is None or (own := around[id(row)]) is None or own.low <= last.high]  # fmt: skip

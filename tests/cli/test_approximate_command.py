@@ -17,7 +17,7 @@ def test_the_answer_comes_first() -> None:
     done = attn("approximate", "--pattern", "permutation", "--method", "cyclic", *FAST)
     assert done.code == 0
     assert done.out.startswith("d = 2 is enough (cyclic, logits to ")
-    assert "the paper's bound says" in done.out.splitlines()[0]
+    assert "the paper's construction would need d ≈" in done.out.splitlines()[0]
 
 
 @pytest.mark.slow

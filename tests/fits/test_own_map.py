@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+import torch
 
 from attncli.fits._own_map import narrowest_module
+from attncli.maths.capacity.map_widths import crosses_itself, cuts_of, least_map_width
 
 LIMIT = 0.05
 
@@ -46,7 +48,7 @@ def test_independent_logits_need_many_features_and_a_search_may_end_before() -> 
     assert narrowest_module(weights, False, LIMIT, 2) is None
     found = narrowest_module(weights, False, LIMIT, 39)
     assert found is not None
-    assert found.fit.d > 8
+    assert least_map_width(weights, False, LIMIT) <= found.fit.d <= 8
 
 
 def test_weights_that_are_nothing_are_no_obstacle() -> None:
@@ -56,3 +58,83 @@ def test_weights_that_are_nothing_are_no_obstacle() -> None:
     found = narrowest_module(weights, True, LIMIT, 23)
     assert found is not None
     assert 0.5 * np.abs(shown(found.fit) - weights).sum(axis=1).max() <= LIMIT
+
+
+def adam(weights: np.ndarray, d: int, steps: int = 1500) -> float:
+    """The worst row that plain Adam reaches on the largest variations, from two starts: nothing of ours in it."""
+    torch.set_num_threads(1)
+    wanted, best = torch.tensor(weights), 1.0
+    for seed in range(2):
+        drawn = torch.Generator().manual_seed(seed)
+        both = (0.5 * torch.randn(2, len(weights), d, generator=drawn, dtype=torch.float64)).requires_grad_()  # fmt: skip
+        step = torch.optim.Adam([both], lr=0.05)
+        fading = torch.optim.lr_scheduler.CosineAnnealingLR(step, steps)
+        for _ in range(steps):
+            made = torch.softmax(both[0] @ both[1].T, dim=1)
+            rows = 0.5 * (made - wanted).abs().sum(dim=1)
+            best = min(best, float(rows.detach().max()))
+            step.zero_grad()
+            (rows / LIMIT).pow(8).mean().pow(1 / 8).backward()
+            step.step()
+            fading.step()
+    return best
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_adam_finds_nothing_narrower(seed: int) -> None:
+    """Maps with many directions of falling size and a sink, as trained heads have."""
+    rng = np.random.default_rng(seed)
+    sizes = 3.0 * 0.75 ** np.arange(20)
+    logits = (rng.normal(size=(24, 20)) * sizes) @ rng.normal(size=(20, 24)) / 2.0
+    logits[:, 0] += 2.0
+    weights = softmax(logits, False)
+    found = narrowest_module(weights, False, LIMIT, 23)
+    assert found is not None
+    assert adam(weights, found.fit.d - 1) > LIMIT
+
+
+def test_a_ring_shows_the_previous_token_at_two_features() -> None:
+    weights = 0.98 * np.roll(np.eye(24), -1, axis=1) + 0.02 / 24
+    found = narrowest_module(weights, False, LIMIT, 23)
+    assert found is not None
+    assert found.fit.d == 2
+    assert least_map_width(weights, False, LIMIT) == 2
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_what_is_proved_of_a_map_is_true_of_maps_of_every_rank(rank: int, causal: bool) -> None:
+    """Sharp maps of logits of a rank, moved within the limit: the bound never exceeds the rank that shows them."""
+    proved = []
+    for seed in range(25):
+        rng = np.random.default_rng([rank, seed])
+        queries, keys = rng.normal(size=(2, 16, rank))
+        shown_map = softmax(6.0 * queries @ keys.T, causal)
+        noise = softmax(rng.normal(size=(16, 16)) * 3.0, causal)
+        weights = (1.0 - LIMIT) * shown_map + LIMIT * noise  # within LIMIT in every row
+        proved.append(least_map_width(weights, causal, LIMIT))
+    assert max(proved) <= rank
+    assert max(proved) > 1 or rank == 1
+
+
+def test_cuts_are_kept_by_every_map_within_the_limit() -> None:
+    rng = np.random.default_rng(0)
+    weights = rng.dirichlet(np.full(8, 0.3), size=8)
+    cuts = cuts_of(weights, np.full(8, 8), LIMIT)
+    assert len(cuts.row)
+    for _ in range(200):
+        moved = weights + rng.uniform(
+            -LIMIT, LIMIT, size=weights.shape
+        )  # more than any such map may differ
+        for above, known, row in zip(cuts.above, cuts.known, cuts.row, strict=True):
+            if (known & ~above).any():
+                assert moved[row, above].min() > moved[row, known & ~above].max()
+
+
+def test_two_rows_that_cross_need_more_than_a_line() -> None:
+    """By hand: of four keys, rows prefer {0, 1}, {1, 2} and so on around a circle."""
+    weights = np.array([[0.48, 0.48, 0.02, 0.02], [0.02, 0.48, 0.48, 0.02], [0.02, 0.02, 0.48, 0.48], [0.48, 0.02, 0.02, 0.48]])  # fmt: skip
+    assert crosses_itself(weights, False, LIMIT)
+    assert not crosses_itself(np.full((4, 4), 0.25), False, LIMIT)
+    assert least_map_width(weights, False, LIMIT) == 2

@@ -43,7 +43,7 @@ def test_headline_answers_with_the_width_and_the_papers_bound() -> None:
     bound = thousands(sufficient_width(48, 1, 0.2, 0.2, 1.0))
     scale = number(one.fits[0].module.x[:, :2].max())  # keys at n = 48 include the axes
     assert approximate(one).headline == (
-        f"d = 2 is enough (cyclic, logits to {scale}); the paper's bound says {bound}."
+        f"d = 2 is enough (cyclic, logits to {scale}); the paper's construction would need d ≈ {bound}."
     )
     assert bound == "15,000"
     three = solved()

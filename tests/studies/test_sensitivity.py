@@ -13,11 +13,11 @@ from scipy.stats import spearmanr
 
 import attncli as attn
 from attncli.carried.gradients import directions
+from attncli.maths.noise import interval
 from attncli.studies.model_runs import own_precision
 from attncli.studies.paths.direction_sampling import (
     estimate_norms,
     estimate_shares,
-    interval,
     rank_correlation,
 )
 from attncli.studies.paths.sensitivity import SensitivityPlan

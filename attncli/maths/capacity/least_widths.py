@@ -45,35 +45,51 @@ def cutting(asked: LineDemands) -> Flags:
     return support
 
 
+class Cuts(NamedTuple):
+    """Ways in which rows part the keys in two."""
+
+    above: Flags
+    """[cut, key]: keys on the upper side."""
+    known: Flags
+    """[cut, key]: keys whose side is known."""
+    row: NDArray[np.int64]
+    """The row of each cut."""
+
+
 def shattered(asked: LineDemands) -> LeastWidth:
     """The most keys found that rows cut in every way, less one: true at any logits, for these limits.
 
     Only rows that see all of the keys cut them; a cut and its mirror are one, for queries may be turned round.
     """
-    support = cutting(asked)
+    above = cutting(asked)
     keen = np.array([row for row in asked.rows if asked.off[asked.part(row)].max() < 0.0], int)
     if not len(keen):
         return LeastWidth(1)
-    proper = support.any(axis=0) & ~support.all(axis=0) if not asked.masked else support.any(axis=0)
-    chosen = np.flatnonzero(proper)
+    known = np.arange(above.shape[1]) < asked.seen[keen][:, None]
+    proper = above.any(axis=0) & ~above.all(axis=0) if not asked.masked else above.any(axis=0)
+    return most_cut(Cuts(above, known, keen), np.flatnonzero(proper))
+
+
+def most_cut(cuts: Cuts, chosen: NDArray[np.intp]) -> LeastWidth:
+    """Of the chosen keys the most that are cut in every way, less one."""
     if len(chosen) > CANDIDATES:
         chosen = chosen[np.linspace(0, len(chosen) - 1, CANDIDATES).astype(int)]
     best: tuple[int, ...] = ()
-    looked = 0
-    stack: list[tuple[tuple[int, ...], NDArray[np.int64]]] = [((), np.zeros(len(keen), np.int64))]
+    looked, count = 0, len(cuts.row)
+    start = (), np.zeros(count, np.int64), np.ones(count, dtype=bool)
+    stack: list[tuple[tuple[int, ...], NDArray[np.int64], Flags]] = [start]
     while stack and looked < SETS:
-        keys, code = stack.pop()
+        keys, code, known = stack.pop()
         if len(keys) > len(best):
             best = keys
         if len(keys) >= LARGEST_SET:
             continue
         for key in chosen[chosen > (keys[-1] if keys else -1)][::-1].tolist():
             looked += 1
-            wider = 2 * code + support[:, key]
-            sees = asked.seen[keen] > key
-            if cut_every_way(wider[sees], len(keys) + 1):
-                stack.append(((*keys, key), wider))
-    return LeastWidth(max(1, len(best) - 1), best, rows_of(support, keen, asked, best))
+            wider, sides = 2 * code + cuts.above[:, key], known & cuts.known[:, key]
+            if cut_every_way(wider[sides], len(keys) + 1):
+                stack.append(((*keys, key), wider, sides))
+    return LeastWidth(max(1, len(best) - 1), best, rows_of(cuts, best))
 
 
 def cut_every_way(code: NDArray[np.int64], count: int) -> bool:
@@ -83,16 +99,15 @@ def cut_every_way(code: NDArray[np.int64], count: int) -> bool:
     return len(np.unique(ways[ways > 0])) == (1 << (count - 1)) - 1
 
 
-def rows_of(
-    support: Flags, keen: NDArray[np.int64], asked: LineDemands, keys: tuple[int, ...]
-) -> tuple[int, ...]:
+def rows_of(cuts: Cuts, keys: tuple[int, ...]) -> tuple[int, ...]:
     """One row for every way in which the keys are cut."""
     if len(keys) < 2:
         return ()
-    seeing = np.flatnonzero(asked.seen[keen] > max(keys))
-    code = support[np.ix_(seeing, np.array(keys))] @ (1 << np.arange(len(keys)))
+    at = np.array(keys)
+    sure = np.flatnonzero(cuts.known[:, at].all(axis=1))
+    code = cuts.above[np.ix_(sure, at)] @ (1 << np.arange(len(keys)))
     ways = np.minimum(code, (1 << len(keys)) - 1 - code)
-    first = {int(way): int(keen[row]) for way, row in zip(ways[::-1], seeing[::-1], strict=True)}
+    first = {int(way): int(row) for way, row in zip(ways[::-1], cuts.row[sure][::-1], strict=True)}
     return tuple(sorted(row for way, row in first.items() if way > 0))
 
 

@@ -11,11 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.noise import student_quantile
-
 Array = NDArray[np.float64]
 
-CONFIDENCE = 0.95
 RESAMPLES = 200
 """Of the directions, for the error of a rank correlation, which is not smooth enough for a jackknife."""
 
@@ -33,13 +30,6 @@ class Estimate(NamedTuple):
 
     value: float
     error: float
-
-
-class Interval(NamedTuple):
-    """Where a positive number lies with `CONFIDENCE`."""
-
-    low: float
-    high: float
 
 
 def norms_of(back: Array, width: int) -> Array:
@@ -102,13 +92,3 @@ def ranks(values: Sequence[float]) -> Array:
     """Equal values share their mean rank."""
     array = np.asarray(values)
     return np.array([(array < v).sum() + ((array == v).sum() - 1) / 2.0 for v in array])
-
-
-def interval(value: float, error: float, freedom: int) -> Interval:
-    """Student's t on the logarithm, where sums of few squares are nearly symmetric; 0 … ∞ where the error is unknown."""
-    if error == 0.0:
-        return Interval(value, value)
-    if math.isnan(error) or freedom < 1 or value <= 0.0:
-        return Interval(0.0, math.inf)
-    factor = math.exp(min(student_quantile(CONFIDENCE, freedom) * error / value, 700.0))
-    return Interval(value / factor, value * factor)

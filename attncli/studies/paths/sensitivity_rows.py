@@ -9,12 +9,12 @@ import numpy as np
 from attncli.errors import counted
 from attncli.maths.curves.slopes import slopes
 from attncli.maths.digits import number
-from attncli.maths.noise import spread
+from attncli.maths.noise import Interval, interval, spread
 from attncli.records import HIGH, LOW, NOT_APPLICABLE, Definition, Row, Scalar, View
 from attncli.studies.nulls import UNIFORM
-from attncli.studies.paths.direction_sampling import Estimate, Interval, Sampled, interval
+from attncli.studies.paths.direction_sampling import Estimate, Sampled
 from attncli.studies.paths.path_words import percent
-from attncli.studies.statistics import averaged, summary_row
+from attncli.studies.statistics import averaged, near_largest, near_least, summary_row
 
 SENSITIVITY, SHARE, PATHS = "sensitivity", "sensitivity_share", "path_sum"
 DISTANCE, SLOPE = "repeat_distance", "repeat_distance_slope"
@@ -155,16 +155,6 @@ def most_sensitive(shares: Sequence[Row], words: Sequence[str]) -> str:
     least = near_least(order)
     apart = len(least) == 1 and least[0] not in (*first, *second)
     return f"is most sensitive to {said}" + (f"; least to {one_of(least, words)}" if apart else "")
-
-
-def near_largest(order: Sequence[Row]) -> list[Row]:
-    """The first, and all whose intervals reach its own."""
-    return [row for row in order if float(row.keys[HIGH]) >= float(order[0].keys[LOW])]
-
-
-def near_least(order: Sequence[Row]) -> list[Row]:
-    """The last, and all whose intervals reach its own."""
-    return [row for row in order if float(row.keys[LOW]) <= float(order[-1].keys[HIGH])]
 
 
 def one_of(rows: Sequence[Row], words: Sequence[str]) -> str:

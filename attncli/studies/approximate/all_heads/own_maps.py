@@ -5,12 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
-from attncli.fits._own_map import narrowest_module
+from attncli.fits._own_map import narrowest_module, sparsest
 from attncli.fits._types import FitRequest
+from attncli.maths.capacity.map_widths import least_map_width
 from attncli.maths.capacity.widths import sufficient_width
-from attncli.patterns._sparse import row_normalised
 from attncli.records import Definition
 from attncli.studies.approximate.fit_rows import largest_ratio
 
@@ -25,7 +24,8 @@ OWN_MAP_METRICS: Mapping[str, Definition] = {
     "k_column": Definition("queries", "Most queries that need one key for theirs."),
     "weight_ratio": Definition("1", "γ: the largest quotient of two of these weights in one row."),
     "sufficient_d": Definition("features", "The theorem's sufficient width for a pattern with such k, columns and γ at this length (constants reconstructed)."),
-    "own_map_d": Definition("features", "The smallest width found at which a module made for it shows the head's own map, every row within .05 in total variation; a search that fails proves nothing."),
+    "own_map_d": Definition("features", "The smallest width at which a search found a module that shows the head's own map, every row within .05 in total variation; a narrower one may exist."),
+    "own_map_d_proved": Definition("features", "No module of a smaller width does so: proved, by the order in which rows want their keys (see `approximate --decide`)."),
     "own_map_logits": Definition("logit", "The largest |logit| of that module."),
     "logit_scale": Definition("logit", "Half of the largest ln(max / min) of a row's visible weights: the smallest |logit| with which any module shows exactly this map."),
 }  # fmt: skip
@@ -52,7 +52,10 @@ def own_map(
     asked = sufficient_width(
         len(weights), max(k, k_column), request.ratio_error, request.off_support, ratio
     )
-    found = narrowest_module(weights, causal, CLOSE, widest)
+    least = least_map_width(weights, causal, CLOSE)
+    found = (
+        narrowest_module(weights, causal, CLOSE, widest, least=least) if least <= widest else None
+    )
     scale = least_logits(weights, visible)
     values: dict[str, float | None] = {
         "k": k,
@@ -61,22 +64,13 @@ def own_map(
         "weight_ratio": ratio,
         "sufficient_d": asked,
         "own_map_d": found and found.fit.d,
+        "own_map_d_proved": least,
         "own_map_logits": found and found.evidence.logit_scale,
         "logit_scale": scale,
     }
     missed = f"not found up to d = {widest}, which proves nothing"
     reasons = {"own_map_d": missed, "own_map_logits": missed, "logit_scale": "a visible weight is 0 after rounding"}  # fmt: skip
     return OwnMap(values, reasons)
-
-
-def sparsest(weights: Array, left_out: float) -> csr_array:
-    """Of every row the fewest keys that hold all but `left_out` of it, as a pattern: no nearer one has fewer."""
-    order = np.argsort(-weights, axis=1, kind="stable")
-    held = np.cumsum(np.take_along_axis(weights, order, axis=1), axis=1)
-    counts = np.minimum((held < 1.0 - left_out).sum(axis=1) + 1, weights.shape[1])
-    kept = np.zeros(weights.shape, dtype=bool)
-    np.put_along_axis(kept, order, np.arange(weights.shape[1]) < counts[:, None], axis=1)
-    return row_normalised(csr_array(np.where(kept, weights, 0.0)))
 
 
 def least_logits(weights: Array, visible: Array | None) -> float | None:

@@ -2,16 +2,18 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import sqrt
 from statistics import fmean, median
 from typing import Any
 
 from attncli.errors import counted
-from attncli.maths.digits import number
+from attncli.maths.digits import about, number, with_spread
+from attncli.maths.noise import spread
 from attncli.records import Definition, Finding, Row, Scalar, View
 from attncli.studies.approximate.all_heads.own_maps import OWN_MAP_METRICS, OwnMap
 from attncli.studies.approximate.all_heads.random_patterns import CAPACITY_METRICS, whole_up_to
 from attncli.studies.nulls import RANDOM, SHUFFLED
-from attncli.studies.statistics import summary_row
+from attncli.studies.statistics import interval_of, near_largest, summary_row
 
 SURVEY_METRICS: Mapping[str, Definition] = {
     "d": Definition("features", "Query and key width that the head has."),
@@ -28,7 +30,7 @@ VIEWS = (
     View(
         "Each head's own map, and what the head could show",
         "layer.head",
-        ("k_median", "k", "weight_ratio", "sufficient_d", "d", "own_map_d", "own_map_logits", "logit_scale", "capacity_k", "input_dependence"),
+        ("k_median", "k", "weight_ratio", "sufficient_d", "d", "own_map_d_proved", "own_map_d", "own_map_logits", "logit_scale", "capacity_k", "input_dependence"),
     ),
     View("What stands out", "about", (), findings="finding"),
 )  # fmt: skip
@@ -85,8 +87,9 @@ class SurveyedHead:
         yield self.row("d", self.shown.d)
         for k, share in self.shown.shares.items():
             keys = {**self.keys, "keys_per_row": k, "dtype": self.shown.dtype}
-            unit = SURVEY_METRICS["capacity"].unit
-            yield Row("capacity", share, unit, layer=self.layer, head=self.head, n=self.shown.draws, keys=keys)  # fmt: skip
+            unit, draws = SURVEY_METRICS["capacity"].unit, self.shown.draws
+            deviation = sqrt(share * (1.0 - share) * draws / (draws - 1)) if draws > 1 else None
+            yield Row("capacity", share, unit, layer=self.layer, head=self.head, spread=deviation, n=draws, keys=keys)  # fmt: skip
         yield self.row("capacity_k", whole_up_to(self.shown.shares))
 
 
@@ -104,10 +107,12 @@ class ShownShares:
 def column(rows: Sequence[Row], metric: str) -> dict[str, float]:
     """A metric's known values by `layer.head`; of several attentions of one layer with their other keys."""
     return {
-        " ".join([str(row.axis("layer.head")), *places_apart(row)]): row.value
-        for row in rows
-        if row.metric == metric and row.value is not None
+        place_of(row): row.value for row in rows if row.metric == metric and row.value is not None
     }
+
+
+def place_of(row: Row) -> str:
+    return " ".join([str(row.axis("layer.head")), *places_apart(row)])
 
 
 def places_apart(row: Row) -> list[str]:
@@ -115,26 +120,42 @@ def places_apart(row: Row) -> list[str]:
 
 
 def headline(name: str, tokens: int, rows: Sequence[Row]) -> str:
-    """How wide, against what they have and what the theorem asks for; then how far the input moves them."""
+    """The widths found and proved, against what the heads have and the theorem asks for; how far the input moves them."""
     wide = column(rows, "own_map_d")
     total = sum(row.metric == "own_map_d" for row in rows)
+    proved = column(rows, "own_map_d_proved")
+    bound = f"proved: d ≥ {span(proved)}" if proved else "nothing is proved"
     if not wide:
-        return f"{name}, {counted(tokens, 'token')}: no width was found for the maps of its {total} heads."
-    which = "its" if len(wide) == total else f"{len(wide)} of its"
-    least, middle, most = min(wide.values()), median(wide.values()), max(wide.values())
-    span = f"{least:g}" if least == most else f"{least:g} … {most:g} (median {middle:g})"
+        return f"{name}, {counted(tokens, 'token')}: a search found no module for the maps of {counted(total, 'head')}; {bound}."
+    which = f"the maps of its {counted(total, 'head')}"
+    which = which if len(wide) == total else f"{len(wide)} of {which}"
     has = sorted(set(column(rows, "d").values()))
-    of = f" of the {' or '.join(f'{d:g}' for d in has)} they have" if has else ""
-    asked = number(median(column(rows, "sufficient_d").values()))
-    said = f"{name}, {counted(tokens, 'token')}: {which} {total} heads' own maps need d = {span}{of}; the theorem asks for {asked}."
-    moved = column(rows, "input_dependence")
-    if not moved:
-        return said
-    return f"{said} Input dependence {number(fmean(moved.values()))}{beside_nulls(rows)}."
-
-
-def beside_nulls(rows: Sequence[Row]) -> str:
+    have = f"the heads have d = {' or '.join(f'{d:g}' for d in has)}; " if has else ""
+    asked = about(median(column(rows, "sufficient_d").values()))
+    said = f"{name}, {counted(tokens, 'token')}: for {which} a search found d = {span(wide)}; {bound}; {have}the paper's construction would need d ≈ {asked}."
     moved = [row for row in rows if row.metric == "input_dependence" and row.value is not None]
+    return f"{said} {dependence_in_words(moved)}." if moved else said
+
+
+def span(values: Mapping[str, float]) -> str:
+    """`2 … 8 (median 5)`."""
+    least, middle, most = min(values.values()), median(values.values()), max(values.values())
+    return f"{least:g}" if least == most else f"{least:g} … {most:g} (median {middle:g})"
+
+
+def dependence_in_words(moved: Sequence[Row]) -> str:
+    """The mean over heads with its standard error over pairs of texts, next to the controls'."""
+    mean = fmean(row.value or 0.0 for row in moved)
+    pairs = min(row.n for row in moved)
+    shown = number(mean)
+    if pairs > 1 and all(len(row.each) == pairs for row in moved):
+        by_pair = [fmean(row.each[pair] for row in moved) for pair in range(pairs)]
+        shown = with_spread(mean, (spread(by_pair, mean) or 0.0) / sqrt(pairs))
+    over = f", {counted(pairs, 'pair')} of texts"
+    return f"Input dependence {shown}{over}{beside_nulls(moved)}"
+
+
+def beside_nulls(moved: Sequence[Row]) -> str:
     said = [
         f"{words} {number(fmean(float(row.keys[name]) for row in moved))}"
         for name, words in BESIDE.items()
@@ -145,26 +166,50 @@ def beside_nulls(rows: Sequence[Row]) -> str:
 
 def findings(rows: Sequence[Row]) -> Iterator[Finding]:
     """What a reader would look for in the table first."""
-    moved, wide, shown = (
-        column(rows, name) for name in ("input_dependence", "own_map_d", "capacity_k")
-    )
-    still = {place: value for place, value in moved.items() if value < STILL}
+    wide, shown = (column(rows, name) for name in ("own_map_d", "capacity_k"))
+    moved = [row for row in rows if row.metric == "input_dependence" and row.value is not None]
+    still = [row for row in moved if (row.value or 0.0) < STILL]
     if still:
-        few = f"{len(still)} of {counted(len(moved), 'head')} move by less than {STILL:g}"
-        yield Finding("the same on every text", f"{few}: {largest(still, rising=True)}")
+        verb = "changes" if len(still) == 1 else "change"
+        few = f"{len(still)} of {counted(len(moved), 'head')} {verb} by less than {STILL:g}"
+        yield Finding(
+            "the same on every text",
+            f"{few}: {first_of(sorted(still, key=lambda row: row.value or 0.0))}",
+        )
     if moved:
-        yield Finding("follow the input most", largest(moved))
+        yield Finding("follow the input most", most_moved(moved))
     if wide:
-        yield Finding("widest own maps", largest(wide))
+        yield Finding("widest modules found", largest(wide))
     if shown:
         least, most = min(shown.values()), max(shown.values())
-        span = f"{least:g}" if least == most else f"{least:g} … {most:g}"
-        yield Finding("capacity", f"every random pattern tried of up to {span} keys a row is shown by inputs alone")  # fmt: skip
+        keys = f"{least:g}" if least == most else f"{least:g} … {most:g}"
+        yield Finding("capacity", f"inputs alone show every random pattern tried with up to {keys} keys a row")  # fmt: skip
 
 
-def largest(values: Mapping[str, float], rising: bool = False, most: int = 3) -> str:
-    """`3.1 (0.74), 4.11 (0.72)`: the first of the order."""
-    order = sorted(values, key=lambda place: values[place], reverse=not rising)
+def most_moved(moved: Sequence[Row]) -> str:
+    """In order where the errors over pairs of texts separate them."""
+    order = sorted(moved, key=lambda row: -(row.value or 0.0))
+    near = near_largest(order)
+    if interval_of(order[0]) is None:
+        return f"{first_of(order)}; on one pair of texts, which does not say how sure this order is"
+    if len(near) > 1:
+        return f"{counted(len(near), 'head')} that their errors do not separate: {first_of(near)}"
+    return first_of(order[:1])
+
+
+def first_of(rows: Sequence[Row], most: int = 3) -> str:
+    """`3.1 (0.74), 4.11 (0.72)`: each head with its number and, where it is known, its standard error."""
+    return ", ".join(f"{place_of(row)} ({value_in_words(row)})" for row in rows[:most])
+
+
+def value_in_words(row: Row) -> str:
+    value = row.value or 0.0
+    return shortly(value) if row.spread is None else with_spread(value, row.spread / sqrt(row.n))
+
+
+def largest(values: Mapping[str, float], most: int = 3) -> str:
+    """`0.1 (11), 0.0 (10)`: the first of the order."""
+    order = sorted(values, key=lambda place: -values[place])
     return ", ".join(f"{place} ({shortly(values[place])})" for place in order[:most])
 
 

@@ -10,7 +10,7 @@ from attncli.errors import counted
 from attncli.fits._module_files import SavedFit, StoredModule
 from attncli.fits._search import Attempt
 from attncli.fits._types import FitRequest
-from attncli.maths.digits import number
+from attncli.maths.digits import about, number
 from attncli.records import Finding, Report, Row
 from attncli.studies.approximate.fit_rows import (
     FIT_METRICS,
@@ -82,10 +82,10 @@ def weights_hash(module: StoredModule) -> str:
 
 
 def headline(solution: Solution) -> str:
-    """`d = 8 is enough (…); the paper's bound says 24,000`."""
+    """`d = 8 is enough (…); the paper's construction would need d ≈ 24,000`."""
     short = missed(solution)
     bound = max(bound_of(one.target, solution.request) for one in solution.solved)
-    says = f"the paper's bound says {thousands(bound)}"
+    says = f"the paper's construction would need d ≈ {about(bound)}"
     if short:
         what = "not found" if solution.searched else "not met"
         reason = short[0].chosen.reason or "no method applies"
@@ -110,12 +110,6 @@ def variation(one: SolvedPattern) -> float:
 
 def bound_of(target: csr_array, request: FitRequest) -> int:
     return int(size_values(target, request)["sufficient_d"] or 0)
-
-
-def thousands(value: int) -> str:
-    """Two significant digits: the bound's constants deserve no more."""
-    digits = max(0, len(str(value)) - 2)
-    return f"{round(value, -digits):,}"
 
 
 def findings(solution: Solution) -> Iterator[Finding]:

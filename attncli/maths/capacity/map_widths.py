@@ -1,0 +1,41 @@
+"""The width that one map with weights everywhere needs at least, every row within a total variation τ. Our own derivation.
+
+No weight of such a module is further than τ from the map's, so a key more than 2τ above another in a row has the larger
+logit in every one of them. Rows order their keys that way, and cut them: the bounds of `least_widths` hold.
+"""
+
+import math
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from attncli.maths.capacity.least_widths import Cuts, most_cut
+from attncli.maths.capacity.line.asked import Array, Index, Tolerances, necessary, visible
+from attncli.maths.capacity.line.contradictions import LineProof, holds
+from attncli.maths.capacity.line.signs import signs
+
+
+def least_map_width(weights: Array, causal: bool, variation: float) -> int:
+    """No module of a smaller width shows the map [query, key] with every row within the variation."""
+    cuts = cuts_of(weights, visible(len(weights), causal), variation)
+    sides = cuts.above.any(axis=0) & (cuts.known & ~cuts.above).any(axis=0)
+    line = 2 if crosses_itself(weights, causal, variation) else 1
+    return max(line, most_cut(cuts, np.flatnonzero(sides)).d)
+
+
+def cuts_of(weights: Array, seen: Index, variation: float) -> Cuts:
+    """For every weight above 2τ: keys at least as large, and keys smaller by more than 2τ."""
+    key = np.arange(weights.shape[1])
+    row, at = np.nonzero((weights > 2.0 * variation) & (key < seen[:, None]))
+    own, least = weights[row], weights[row, at][:, None]
+    shown = key < seen[row][:, None]
+    above = shown & (own >= least)
+    return Cuts(above, above | (shown & (own < least - 2.0 * variation)), row)
+
+
+def crosses_itself(weights: Array, causal: bool, variation: float) -> bool:
+    """Whether rows order keys in ways that no line has: a circle of rows that force one another's signs."""
+    wanted = Tolerances(math.inf, math.inf, variation)
+    asked = necessary(csr_array(weights), causal, wanted)
+    odd = signs(asked).odd if len(asked.rows) else ()
+    return bool(odd) and holds(LineProof(odd), asked)

@@ -124,9 +124,13 @@ def touches(shown: str, by: float) -> bool:
 
 
 def shaded(row: Row | None, key: str) -> str:
-    """The letter under the key, and the number from 0 to 1 as a shade; the letter alone where there is none."""
+    """The letter under the key, and the number from 0 to 1 as a shade; the letter alone where there is none.
+
+    What stands behind a letter already, as in `I?`, leaves no room for a shade.
+    """
     if row is None:
         return NOTHING
     share = max(0.0, min(row.value or 0.0, 1.0))
     shade = SHADES[min(int(share * len(SHADES)), len(SHADES) - 1)]
-    return f"{row.keys.get(key, '')}{shade}"
+    mark = str(row.keys.get(key, ""))
+    return mark if len(mark) > 1 else mark + shade

@@ -55,14 +55,14 @@ def test_one_text_with_massive_activations_is_enough() -> None:
     keys = {"token": 1, "feature": 7, "over_median": 4000.0, "text": 1, "largest": 9000.0}
     row = Row("max_activation", 90.0, "1", layer=2, n=100, keys=keys)
     (found,) = findings([row], [], [["<s>", "dog"], ["<s>", "cat"]])
-    assert found.text.startswith("after layers 2 to 2; largest 9,000 at token 1 ('cat'), feature 7")
+    assert found.text.startswith("after layer 2; largest 9,000 at token 1 ('cat'), feature 7")
 
 
 def test_massive_activations_have_their_layers_and_their_largest_place() -> None:
     """In layer 1 the largest is 450: no 1000 times the median."""
     found = told(states("max_activation", [3.0, 450.0, 900.0, 5000.0, 600.0, 60.0]))
     assert found["massive activations"] == (
-        "after layers 2 to 4; largest 5,000 at token 1 ('dog'), feature 7, after layer 3: 10,000 × the median; "
+        "after layers 2-4; largest 5,000 at token 1 ('dog'), feature 7, after layer 3: 10,000 × the median; "
         "random weights: 3.500"
     )
 
@@ -86,31 +86,39 @@ def test_sinks_are_named_strongest_first_and_told_from_those_elsewhere() -> None
     rows = heads("sink_max", [0.1, 0.5, 0.2, 0.8], shuffled=[0.4, 0.5, 0.6, 0.1])
     rows += heads("sink", [0.1, 0.5, 0.2, 0.1])
     assert told(rows)["sinks"] == (
-        "2 of 4 heads put 0.3 and more of their weight on one token, 1 of them on token 0; strongest 0.3 (0.80), "
-        "0.1 (0.50); uniform attention: 0.05000; shuffled text: 3 heads"
+        "2 of 4 heads put at least 30 % of their attention on a single token, 1 of them on token 0: 0.3 (80 %), "
+        "0.1 (50 %); uniform attention: 5 %; shuffled text: 3 heads"
     )
 
 
 def test_idle_heads_write_less_than_a_tenth_of_an_equal_share() -> None:
     rows = heads("head_contribution", [0.02, 0.03, 0.001, 0.949])
     assert told(rows)["idle heads"] == (
-        "2 of 4 heads write less than a tenth of an equal share; least 0.2 (0.001000), 0.0 (0.02000); "
-        "equal share: 0.2500"
+        "2 of 4 heads write less than a tenth of an equal share of what their layers write: 0.2 (0.001000), "
+        "0.0 (0.02000); equal share: 0.2500"
     )
 
 
 def test_learned_sinks_have_the_mean_of_the_heads_that_have_one() -> None:
     rows = heads("virtual_sink", [0.2, 0.6, 0.1]) + heads("entropy", [1.0] * 5)
     assert told(rows)["learned sinks"] == (
-        "take 30% of the attention on average, most in 0.1 (0.60); without one: 0"
+        "take 30 % of the attention on average over 3 heads, most in 0.1 (60 %); without one: 0"
     )
 
 
 def test_players_are_named_strongest_first() -> None:
     rows = heads("induction", [0.5, 0.9, 0.6, 0.7])
     assert told(rows)["induction heads"].startswith(
-        "4: 0.1 (0.90), 0.3 (0.70), 0.2 (0.60) …; uniform"
+        "4: 0.1 (0.90), 0.3 (0.70), 0.2 (0.60), 0.0 (0.50); uniform"
     )
+
+
+def test_up_to_eight_heads_are_all_named_and_of_more_three() -> None:
+    for count, words in ((8, "0.0 (0.50); uniform"), (9, "0.6 (0.80) …; uniform")):
+        rows = heads("induction", [0.5 + 0.05 * head for head in range(count)])
+        text = told(rows)["induction heads"]
+        assert words in text
+        assert text.count("(") == (8 if count == 8 else 3)
 
 
 def test_the_most_serious_comes_first() -> None:

@@ -28,31 +28,34 @@ METRICS = [
 ]  # fmt: skip
 
 Maps = dict[int, np.ndarray[Any, Any]]
+Draws = dict[int, list[np.ndarray[Any, Any]]]
 
 
 @pytest.fixture(scope="module")
-def both() -> tuple[Report, Maps, Maps]:
-    """A report of a hybrid, and the maps that its linear layers had on the text and on random tokens that repeat."""
-    maps: Maps = {}
-    on_repeats: Maps = {}
+def both() -> tuple[Report, Maps, Draws]:
+    """A report of a hybrid, and the maps that its linear layers had on the text and on draws of random tokens that repeat."""
+    maps: Draws = {}
+    on_repeats: Draws = {}
     own = linear_layers.as_strip
 
     def kept(layer: Any, strip: Any, tokens: int) -> Any:
         found = own(layer, strip, tokens)
         kept = maps if tokens == TOKENS else on_repeats
-        rows = kept.setdefault(layer.site.layer, np.zeros((layer.heads, tokens, tokens)))
         first, size = strip.first, strip.weights.shape[1]
+        if not first:
+            kept.setdefault(layer.site.layer, []).append(np.zeros((layer.heads, tokens, tokens)))
+        rows = kept[layer.site.layer][-1]
         rows[:, first : first + size, : found.applied.shape[3]] = found.applied[0]
         return found
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(linear_layers, "as_strip", kept)
         report = reported()
-    return report, maps, on_repeats
+    return report, {layer: found[-1] for layer, found in maps.items()}, on_repeats
 
 
 @pytest.fixture(scope="module")
-def run(both: tuple[Report, Maps, Maps]) -> tuple[Report, Maps]:
+def run(both: tuple[Report, Maps, Draws]) -> tuple[Report, Maps]:
     return both[:2]
 
 
@@ -105,13 +108,15 @@ def test_shares_of_the_sizes_by_a_loop(run: tuple[Report, Maps]) -> None:
             )
 
 
-def test_profiles_by_a_loop(both: tuple[Report, Maps, Maps]) -> None:
+def test_profiles_by_a_loop(both: tuple[Report, Maps, Draws]) -> None:
+    """Over all draws: the mean, and their standard deviation."""
     report, _, maps = both
     for row in [*rows_of(report, "offset_profile"), *rows_of(report, "previous_token")]:
         assert row.layer is not None
         back = row.keys.get("offset", 1)
-        wanted = np.diagonal(shares(maps[row.layer][row.head]), -back).mean()
-        assert row.value == pytest.approx(wanted, rel=1e-9)
+        draws = [np.diagonal(shares(draw[row.head]), -back).mean() for draw in maps[row.layer]]
+        assert row.value == pytest.approx(np.mean(draws), rel=1e-9)
+        assert (row.n, row.spread) == (8, pytest.approx(np.std(draws, ddof=1), rel=1e-6))
 
 
 def test_spectra_are_those_of_the_signed_map(run: tuple[Report, Maps]) -> None:

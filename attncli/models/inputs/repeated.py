@@ -14,17 +14,23 @@ from attncli.watching.stacks.held_modules import HeldModule
 PERIOD = 24
 """Tokens before the repeat: enough pairs for a mean, short enough to cost next to nothing beside a text."""
 SHORTEST = 4
+DRAWS = 8
+"""How often the tokens are drawn: what a head does on one draw it may not do on the next."""
 
 
 class Repeated(NamedTuple):
     kwargs: dict[str, Tensor]
-    """A batch of one."""
+    """A batch of `DRAWS`."""
     period: int
     """Tokens before the repeat, all different."""
 
+    def alone(self, draw: int) -> dict[str, Tensor]:
+        """One draw as a batch of one."""
+        return {name: ids[draw : draw + 1] for name, ids in self.kwargs.items()}
+
 
 def repeated_tokens(body: PreTrainedModel, seed: int) -> Repeated | None:
-    """The same random tokens twice over; None where the model does not read tokens alone or has no place for them."""
+    """Draws of random tokens, each of them twice over; None where the model does not read tokens alone or has no place for them."""
     names = token_names(body)
     if names is None:
         return None
@@ -34,8 +40,9 @@ def repeated_tokens(body: PreTrainedModel, seed: int) -> Repeated | None:
     if period < SHORTEST:
         return None
     generator = torch.Generator().manual_seed(seed)
-    half = known[torch.randperm(len(known), generator=generator)[:period]]
-    ids = torch.cat([half, half])[None].to(body.device)
+    drawn = [torch.randperm(len(known), generator=generator)[:period] for _ in range(DRAWS)]
+    half = known[torch.stack(drawn)]
+    ids = torch.cat([half, half], dim=1).to(body.device)
     return Repeated(dict.fromkeys(names, ids), period)
 
 

@@ -6,7 +6,7 @@ from attncli.maths.digits import number
 from attncli.records import Row, Scalar, View
 from attncli.studies.heads.chosen_order import Ranking
 from attncli.studies.heads.head_metrics import Metrics
-from attncli.studies.heads.judged.roles import MIXED, ROLE, ROLES
+from attncli.studies.heads.judged.roles import DOUBT, MIXED, ROLE, ROLES
 from attncli.studies.heads.rows.own_metrics import PAIR
 from attncli.studies.heads.rows.token_pairs import pair_views
 from attncli.studies.nulls import NULLS
@@ -16,6 +16,12 @@ FEW = 3
 """Up to so many metrics of heads get a grid of their own; more are columns of one table."""
 
 LEGEND = "  ".join(f"{role.mark} {role.name}" for role in (*ROLES, MIXED))
+
+
+def legend(rows: Sequence[Row]) -> str:
+    """With the sign of doubt where some head has it."""
+    doubted = any(str(row.keys.get(ROLE, "")).endswith(DOUBT) for row in rows)
+    return LEGEND + f"  {DOUBT} changes with the random tokens" * doubted
 
 
 def views(
@@ -32,7 +38,7 @@ def views(
     if metrics.roles:
         for index, where in enumerate(places(rows, ROLE)):
             kind = ", ".join(map(str, where.values()))
-            title = kind if index else ": ".join(filter(None, (kind, LEGEND)))
+            title = kind if index else ": ".join(filter(None, (kind, legend(rows))))
             yield View(title, "layer", (ROLE,), "head", where, heat="mark")
     elif len(heads) <= FEW:
         for name in heads:

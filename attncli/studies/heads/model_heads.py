@@ -1,16 +1,18 @@
-"""`attn inspect-model MODEL`: what every head and layer does, each number beside what it would be for nothing."""
+"""`attn inspect-model MODEL`: what every head and layer does, each number with its baselines."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
 from transformers import PreTrainedModel
 
+from attncli.errors import AttnError, counted
 from attncli.metrics.activations._state import Peak
 from attncli.models.inputs.made_texts import made_texts
-from attncli.models.inputs.repeated import repeated_tokens
+from attncli.models.inputs.repeated import DRAWS, repeated_tokens
 from attncli.models.inputs.shuffled import shuffled
 from attncli.models.inputs.texts import ModelInput, said_of_company
 from attncli.models.loading.load import Checkpoint
@@ -22,7 +24,7 @@ from attncli.studies.heads.chosen_order import Ranking, ranked
 from attncli.studies.heads.head_metrics import Metrics, choose
 from attncli.studies.heads.head_views import views
 from attncli.studies.heads.judged.head_findings import findings
-from attncli.studies.heads.judged.head_roles import PlayedHead, heads_of, role_rows
+from attncli.studies.heads.judged.head_roles import PlayedHead, count_roles, heads_of, role_rows
 from attncli.studies.heads.judged.linear_heads import (
     completeness_rows,
     definitions,
@@ -34,12 +36,15 @@ from attncli.studies.heads.judged.linear_heads import findings as linear_finding
 from attncli.studies.heads.judged.linear_heads import headline as linear_headline
 from attncli.studies.heads.judged.roles import ROLE
 from attncli.studies.heads.kept.beyond_maps import Beyond, is_beyond
-from attncli.studies.heads.passes.head_runs import Look, Seen, Wanted, look
+from attncli.studies.heads.passes.draws import DrawObserver
+from attncli.studies.heads.passes.head_runs import Look, Observer, Seen, Wanted, look, unheard
+from attncli.studies.heads.passes.head_runs import observe as observe_heads
 from attncli.studies.heads.passes.stream_gains import DEFINITIONS, StreamGains, stream_gains
 from attncli.studies.heads.passes.strongest_pairs import HeadPairs
 from attncli.studies.heads.passes.uniform_null import UniformNull
 from attncli.studies.heads.rows.extreme_heads import extremes_in_words
 from attncli.studies.heads.rows.head_rows import (
+    ON_RANDOM,
     ON_REPEATS,
     Keeps,
     Observed,
@@ -164,7 +169,10 @@ def inspect_model(
     if beyond is not None:
         keys = site_keys(runs.own.sites, subject.stacks)
         beyond(beyond_maps(rows, layers, subject, plan, keys, len(texts)), keys)
-    told = tuple(said_of(rows, heads, labels, layers, subject)) if plan.metrics.roles else ()
+    shortest = min(seen.tokens for seen in runs.own.texts)
+    told = (
+        tuple(said_of(rows, heads, labels, layers, subject, shortest)) if plan.metrics.roles else ()
+    )
     told += (streams.finding(),) if streams else ()
     return Report(
         study="inspect-model",
@@ -175,7 +183,7 @@ def inspect_model(
             [f.about for f in told],
             chosen_of(subject, plan),
             layers,
-            "; ".join(filter(None, (linear_headline(heads), beside_roles(rows, plan)))),
+            "; ".join(filter(None, (linear_headline(heads), without_roles(rows, plan)))),
         ),
         rows=tuple(ranked(rows, plan.ranking)),
         metrics=plan.metrics.definitions()
@@ -220,7 +228,9 @@ def observe(
     if twin is not None:
         runs.nulls[RANDOM] = observe_model(twin, identity, RANDOM, texts, plan, null, meter)
     if mixed:
-        runs.nulls[SHUFFLED] = observe_model(subject, identity, SHUFFLED, mixed, plan, null, meter)
+        runs.nulls[SHUFFLED] = observe_model(
+            subject, identity, SHUFFLED, mixed, plan, null, meter, like=runs.own
+        )
     return runs
 
 
@@ -233,17 +243,18 @@ def observe_model(
     null: UniformNull,
     meter: Meter,
     also: Look | None = None,
+    like: Observed | None = None,
 ) -> Observed:
-    """On random tokens what needs them, on the texts all else; all on the texts where the model reads no tokens."""
-    linear = subject.chosen_linear(plan)
-    found = Observed(
-        repeated=observe_repeats(subject, plan, null),
-        made=observe_made(subject, plan, null),
-        numbers=linear.heads,
-    )
-    metrics = plan.metrics
-    elsewhere = set(metrics.on_repeats if found.repeated else ())
-    elsewhere |= {name for kind in found.made for name in metrics.on_made()[kind]}
+    """On random tokens what needs them, on the texts all else; all on the texts where the model reads no tokens.
+
+    `like`: only what that one has measured on its texts. Random tokens have no order that a shuffle could change.
+    """
+    linear, metrics = subject.chosen_linear(plan), plan.metrics
+    found = Observed(numbers=linear.heads)
+    if like is None:
+        found.repeated = observe_repeats(subject, plan, null)
+        found.made = observe_made(subject, plan, null)
+    elsewhere = (like or found).not_on_texts(metrics.on_repeats, metrics.on_made())
     on_text = tuple(name for name in metrics.heads if name not in elsewhere)
     pairs = metrics.pairs if what == OWN else 0
     wanted = Wanted(on_text, metrics.states, plan.layers, pairs=pairs)
@@ -270,27 +281,31 @@ def observe_model(
 
 
 def observe_repeats(subject: HeadSubject, plan: HeadPlan, null: UniformNull) -> list[Seen]:
-    """The roles' own input, where the model reads tokens."""
+    """The roles' own input, draw by draw, where the model reads tokens."""
     names = plan.metrics.on_repeats
     repeated = repeated_tokens(subject.body, plan.seed) if names else None
     if repeated is None:
         return []
     wanted = Wanted(names, layers=plan.layers, period=repeated.period)
-    where = "random tokens repeated twice"
-    return [
-        look(
-            subject.body,
-            subject.stacks,
-            repeated.kwargs,
-            wanted,
-            null,
-            where,
-            lambda share: None,
-            proved=subject.shapes,
-            linear=subject.chosen_linear(plan),
-            apart=subject.apart,
-        )
-    ]
+    where, linear = ON_RANDOM, subject.chosen_linear(plan)
+    run = partial(observe_heads, body=subject.body, stacks=subject.stacks, proved=subject.shapes)
+
+    def alone(draw: int) -> Seen:
+        observer = Observer(wanted, null, where, unheard)
+        return run(observer, kwargs=repeated.alone(draw), linear=linear, apart=subject.apart)
+
+    together = DrawObserver(wanted, null, where, DRAWS)
+    with suppress(
+        AttnError
+    ):  # what does not run, or is not understood, in a batch: each alone says why
+        run(together, kwargs=repeated.kwargs, apart=subject.apart)
+    draws = together.draws()
+    if draws and not linear.layers:
+        return draws
+    each = [alone(draw) for draw in range(DRAWS)]  # functions of linear layers are taken apart here
+    for seen, own in zip(each, draws, strict=False):
+        seen.heads.update(own.heads)
+    return each
 
 
 def observe_made(subject: HeadSubject, plan: HeadPlan, null: UniformNull) -> dict[str, list[Seen]]:
@@ -350,7 +365,7 @@ def beyond_maps(
 
 
 def roles_on(own: Observed) -> str:
-    return "random tokens repeated twice" if own.repeated else "texts"
+    return ON_RANDOM if own.repeated else "texts"
 
 
 def rows_of(
@@ -360,7 +375,8 @@ def rows_of(
     metrics = plan.metrics
     keys = site_keys(runs.own.sites, subject.stacks)
     rows = list(head_rows(metrics.heads, runs.own, runs.nulls, keys, plan.keeps))
-    heads = heads_of(rows) if metrics.roles else []
+    drawn = metrics.on_repeats if runs.own.repeated else ()
+    heads = heads_of(rows, drawn) if metrics.roles else []
     pairs = pair_rows(runs.own, names, keys, plan.keeps, metrics.pairs)
     rows = [*role_rows(heads), *rows, *pairs]
     units = {name: metrics.definitions()[name].unit for name in metrics.states}
@@ -374,11 +390,12 @@ def said_of(
     labels: Sequence[Sequence[str]],
     layers: LayerCensus,
     subject: HeadSubject,
+    shortest: int,
 ) -> Iterator[Finding]:
     """Of softmax heads and states as ever; then of linear heads, by their kind."""
     softmax = [head for head in heads if not is_linear(head)]
     own = [row for row in rows if row.keys.get("span") != LINEAR]
-    yield from findings(own, softmax, labels, layers.unseen(subject.linear.kinds))
+    yield from findings(own, softmax, labels, layers.unseen(subject.linear.kinds), shortest)
     yield from linear_findings(heads, subject.linear)
     for kind, why in subject.linear.refused.items():
         yield Finding("not looked at", f"{plural(kind)}: {why}")
@@ -399,7 +416,7 @@ def chosen_of(subject: HeadSubject, plan: HeadPlan) -> Chosen:
     return Chosen.of(heads, plan.layers, plan.keeps)
 
 
-def beside_roles(rows: Sequence[Row], plan: HeadPlan) -> str:
+def without_roles(rows: Sequence[Row], plan: HeadPlan) -> str:
     """The strongest pair where pairs were asked for; without that and without roles, what the metrics range over."""
     return strongest_in_words(rows) or ("" if plan.metrics.roles else extremes_in_words(rows))
 
@@ -415,12 +432,10 @@ def headline(
 ) -> str:
     """The model, what its heads do, what is wrong with it, and the strongest pair where pairs were asked for."""
     name = identity.get("name") or identity.get("path") or identity.get("class")
-    tokens = max(seen.tokens for seen in own.texts)
     hybrid = layers.headline() if layers is not None and chosen.whole else ""
-    length = f"{tokens} token{'s' * (tokens != 1)}"
+    length = lengths_in_words([seen.tokens for seen in own.texts])
     size = f"{hybrid}; {length}" if hybrid else f"{chosen.layers_in_words()}, {length}"
-    roles = Counter(head.played.role.name for head in heads if head.played is not None)
-    played = ", ".join(f"{count} {role}" for role, count in roles.most_common())
+    played = count_roles(heads, chosen.heads)
     sick = [word for word in about if word in SICK]
     return (
         f"{name}: {size}"
@@ -429,6 +444,13 @@ def headline(
         + (f"; {strongest}" if strongest else "")
         + "."
     )
+
+
+def lengths_in_words(tokens: Sequence[int]) -> str:
+    """`237 tokens`, `40 texts of 50-218 tokens`."""
+    low, high = min(tokens), max(tokens)
+    length = counted(high, "token") if low == high else f"{low:,}-{high:,} tokens"
+    return length if len(tokens) == 1 else f"{len(tokens):,} texts of {length}"
 
 
 SICK = ("massive activations", "over-smoothing", "idle heads")
@@ -450,7 +472,13 @@ def census(own: Observed) -> list[dict[str, Any]]:
 
 def described(texts: Sequence[ModelInput], own: Observed) -> dict[str, Any]:
     made = {"copying_on": {kind: len(seen) for kind, seen in own.made.items()}} if own.made else {}
-    return {"texts": [text.described() for text in texts], "roles_on": roles_on(own), **made}
+    draws = {"role_draws": len(own.repeated)} if own.repeated else {}
+    return {
+        "texts": [text.described() for text in texts],
+        "roles_on": roles_on(own),
+        **draws,
+        **made,
+    }
 
 
 def warned(runs: Runs, plan: HeadPlan) -> Iterator[str]:

@@ -16,10 +16,11 @@ from attncli.studies.heads.judged.head_findings import findings
 from attncli.studies.heads.judged.head_roles import heads_of, role_rows
 from attncli.studies.heads.kept.beyond_maps import Beyond
 from attncli.studies.heads.kept.small_maps import SmallMaps, side_of
-from attncli.studies.heads.model_heads import HeadPlan, census, headline
+from attncli.studies.heads.model_heads import HeadPlan, census, headline, without_roles
 from attncli.studies.heads.passes.head_runs import Look, Observer, Seen, Wanted
 from attncli.studies.heads.passes.uniform_null import UniformNull
 from attncli.studies.heads.rows.head_rows import (
+    ON_RANDOM,
     Observed,
     head_rows,
     silent_heads,
@@ -27,7 +28,7 @@ from attncli.studies.heads.rows.head_rows import (
     unsettled_spectra,
 )
 from attncli.studies.heads.rows.token_names import TokenNames
-from attncli.studies.heads.rows.token_pairs import pair_rows, strongest_in_words
+from attncli.studies.heads.rows.token_pairs import pair_rows
 from attncli.watching import Shape, Site, Strip, in_rounds
 from attncli.watching.reruns.float64 import in_float64
 from attncli.watching.saved.map_files import MapFile, SavedMap
@@ -54,9 +55,10 @@ def inspect_maps(
     seen = observe(file, maps, wanted, progress, looks)
     own = Observed([seen], numbers={saved.site: saved.heads for saved in maps})
     rows = list(rows_of(own, plan, beyond, {saved.site: saved.name for saved in maps}))
-    heads = heads_of(rows) if plan.metrics.roles else []
+    drawn = plan.metrics.on_repeats if beyond.roles_on == ON_RANDOM else ()
+    heads = heads_of(rows, drawn) if plan.metrics.roles else []
     unseen = "" if beyond.layers is None else beyond.layers.unseen()
-    told = findings(rows, heads, [file.labels], unseen) if plan.metrics.roles else ()
+    told = findings(rows, heads, [file.labels], unseen, seen.tokens) if plan.metrics.roles else ()
     keys = keys_of(own, beyond, {saved.site: saved.name for saved in maps})
     pairs = pair_rows(own, [names_in(file)], keys, plan.keeps, plan.metrics.pairs)
     rows = [*role_rows(heads), *rows, *pairs]
@@ -74,7 +76,7 @@ def inspect_maps(
             about,
             chosen_in(file, plan, beyond),
             beyond.layers,
-            strongest_in_words(rows),
+            without_roles(rows, plan),
         ),
         rows=tuple(kept_rows),
         metrics=plan.metrics.definitions(),

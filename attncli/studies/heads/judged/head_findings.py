@@ -1,13 +1,24 @@
-"""What stands out in a model's attention and states, in words: most serious first, each with its number and its null."""
+"""What stands out in a model's attention and states: most serious first, each with its number and its baseline."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import isclose
 from typing import NamedTuple
 
+from attncli.errors import counted
 from attncli.maths.digits import number
 from attncli.metrics.activations._state import MASSIVE, RATIO
 from attncli.records import Finding, Row
 from attncli.studies.heads.judged.head_roles import PlayedHead
-from attncli.studies.heads.judged.roles import DUPLICATE, INDUCTION, OWN, PREVIOUS, SINK, Role
+from attncli.studies.heads.judged.roles import (
+    DUPLICATE,
+    INDUCTION,
+    OWN,
+    PREVIOUS,
+    SINK,
+    Role,
+    role_of,
+)
 from attncli.studies.heads.judged.roles import UNIFORM as EVEN
 from attncli.studies.nulls import NULLS, UNIFORM
 from attncli.watching.other_mixers.mixer_words import in_words
@@ -16,16 +27,20 @@ COLLAPSED = 0.05
 """1 - cosine below which tokens are called one and the same direction."""
 IDLE = 0.1
 """A head that writes less than this part of an equal share is called idle."""
-SOUGHT = {
+IN_HEADS = {
     "sink_max": "sinks",
     "entropy_normalised": "uniform heads",
     "head_contribution": "idle heads",
-    "max_activation": "massive activations",
-    "token_cosine_gap": "collapsed states",
 }
-"""The metrics that findings are told from, and what they would show."""
-NAMED = 3
-"""How many heads a sentence names."""
+IN_STATES = {
+    "max_activation": "no massive activations after any layer",
+    "token_cosine_gap": "no collapsed state at the end",
+}
+"""The metrics that findings are made from, and what they did not show."""
+NAMED, FIRST = 8, 3
+"""Up to how many heads a sentence names all; of more, how many."""
+SHORT = 64
+"""Tokens below which heads look like sinks that are none on longer texts: of MiniLM's 72 heads 64 at 8 tokens, 37 at 64, 10 at 237."""
 
 
 class Weighed(NamedTuple):
@@ -40,37 +55,46 @@ def findings(
     heads: Sequence[PlayedHead],
     labels: Sequence[Sequence[str]],
     unseen: str = "",
+    shortest: int = SHORT,
 ) -> tuple[Finding, ...]:
-    """`labels`: the tokens of every text, where they are known; `unseen`: what mixes tokens and is not looked at."""
+    """`labels`: the tokens of every text, where they are known; `unseen`: what mixes tokens and is not looked at.
+
+    `shortest`: tokens of the shortest text.
+    """
     states = [row for row in rows if row.head is None and row.value is not None]
     found = [
         *massive(states, labels),
         *smoothed(states),
         *idle(heads),
-        *sinks(heads),
-        *evenly(heads),
+        *sinks(heads, shortest),
+        *uniform(heads),
         *virtual(heads),
         *players(heads),
     ]
     ordered = sorted(found, key=lambda weighed: -weighed.weight)
-    return tuple(weighed.finding for weighed in ordered) or tuple(nothing(rows, heads, unseen))
+    return tuple(weighed.finding for weighed in ordered) or tuple(nothing(states, heads, unseen))
 
 
-def nothing(rows: Sequence[Row], heads: Sequence[PlayedHead], unseen: str) -> Iterator[Finding]:
-    """What was looked for and is not there, and where; not what was never measured."""
-    measured = {row.metric: row.head is not None for row in rows if row.value is not None}
-    in_heads = [words for metric, words in SOUGHT.items() if measured.get(metric) is True]
-    in_states = [words for metric, words in SOUGHT.items() if measured.get(metric) is False]
-    said = []
-    if in_heads:
-        where = in_words([head.layer for head in heads])
-        said.append(f"no {', '.join(in_heads)} in the {count_of(len(heads))} of {where}")
-    if in_states:
-        said.append(f"no {', '.join(in_states)} after any layer")
-    if said and unseen:
-        said.append(f"not looked at: {unseen}")
-    if said:
-        yield Finding("nothing", "; ".join(said))
+def nothing(states: Sequence[Row], heads: Sequence[PlayedHead], unseen: str) -> Iterator[Finding]:
+    """What was looked for and is not there, and in which heads; not what was never measured."""
+    parts = list(nothing_in_heads(heads))
+    parts += [words for metric, words in IN_STATES.items() if of_metric(states, metric)]
+    if parts and unseen:
+        parts.append(f"not looked at: {unseen}")
+    if parts:
+        yield Finding("nothing", "; ".join(parts))
+
+
+def nothing_in_heads(heads: Sequence[PlayedHead]) -> Iterator[str]:
+    """Metrics that the same heads have share a clause."""
+    places: dict[tuple[int, ...], list[str]] = {}
+    for metric, words in IN_HEADS.items():
+        known = tuple(place for place, head in enumerate(heads) if metric in head.numbers)
+        if known:
+            places.setdefault(known, []).append(words)
+    for known, kinds in places.items():
+        where = in_words([heads[place].layer for place in known])
+        yield f"no {' or '.join(kinds)} in the {counted(len(known), 'head')} of {where}"
 
 
 def of_metric(rows: Sequence[Row], metric: str) -> list[Row]:
@@ -94,19 +118,30 @@ def massive(states: Sequence[Row], labels: Sequence[Sequence[str]]) -> Iterator[
     top = max(found, key=largest)
     token, words = int(top.keys["token"]), labels[int(top.keys.get("text", 0))]
     word = f" ('{words[token]}')" if token < len(words) else ""
-    layers = [row.layer or 0 for row in found]
     yield Weighed(
         90.0,
         Finding(
             "massive activations",
-            f"after layers {min(layers)} to {max(layers)}; largest {number(largest(top))} at token {token}{word}, "
-            f"feature {top.keys['feature']}, after layer {top.layer}: "
-            f"{float(top.keys['over_median']):,.0f} × the median{nulls_beside(top)}",
+            f"after {layers_of(found)}; largest {number(largest(top))} at token {token}{word}, "
+            f"feature {top.keys['feature']}, after {place_of(top)}: "
+            f"{float(top.keys['over_median']):,.0f} × the median{nulls_of(top)}",
         ),
     )
 
 
-def nulls_beside(row: Row) -> str:
+def layers_of(rows: Iterable[Row]) -> str:
+    """`layers 2-4`; by stack where there are several."""
+    stacks: dict[str, list[int]] = {}
+    for row in rows:
+        stacks.setdefault(str(row.keys.get("stack", "")), []).append(row.layer or 0)
+    return ", ".join(f"{stack} {in_words(own)}".strip() for stack, own in stacks.items())
+
+
+def place_of(row: Row) -> str:
+    return f"{row.keys.get('stack', '')} layer {row.layer}".strip()
+
+
+def nulls_of(row: Row) -> str:
     found = [(words, row.keys.get(null)) for null, words in NULLS.items()]
     return "".join(f"; {words}: {number(v)}" for words, v in found if isinstance(v, float))
 
@@ -119,12 +154,13 @@ def smoothed(states: Sequence[Row]) -> Iterator[Weighed]:
         first, last = own[0], own[-1]
         if last.value is not None and last.value < COLLAPSED:
             where = f"{stack}: " if stack else ""
+            start = f"after layer {first.layer}" if first.layer else "before the first"
             yield Weighed(
                 80.0,
                 Finding(
                     "over-smoothing",
                     f"{where}tokens point one way at the end: 1 - cosine {number(last.value)} after layer {last.layer}, "
-                    f"{number(first.value or 0.0)} before the first; unrelated directions: 1{nulls_beside(last)}",
+                    f"{number(first.value or 0.0)} {start}; unrelated directions: 1{nulls_of(last)}",
                 ),
             )
 
@@ -142,74 +178,144 @@ def shows(role: Role, head: PlayedHead, numbers: Mapping[str, float]) -> bool:
 
 def chosen(
     heads: Sequence[PlayedHead], metric: str, above: Callable[[PlayedHead], bool]
-) -> tuple[list[PlayedHead], int]:
-    """The heads above, strongest first, and how many have the number at all."""
+) -> tuple[list[PlayedHead], list[PlayedHead]]:
+    """The heads above, strongest first, and all that have the number."""
     known = [head for head in heads if metric in head.numbers]
-    # What rounding alone tells apart stays in the order of the heads, as it is in the maps that a run has saved.
-    found = sorted(filter(above, known), key=lambda head: -round(head.numbers[metric], 6))
-    return found, len(known)
+    return strongest_first(filter(above, known), metric), known
 
 
-def named(found: Sequence[PlayedHead], metric: str) -> str:
-    """The strongest, with their numbers."""
-    return ", ".join(f"{head.name} ({head.numbers[metric]:.2f})" for head in found[:NAMED])
+def strongest_first(heads: Iterable[PlayedHead], metric: str) -> list[PlayedHead]:
+    """What rounding alone tells apart stays in the order of the heads, as it is in the maps that a run has saved."""
+    return sorted(heads, key=lambda head: -round(head.numbers[metric], 6))
+
+
+def some(found: Sequence[PlayedHead]) -> Sequence[PlayedHead]:
+    """Those that a sentence names."""
+    return found if len(found) <= NAMED else found[:FIRST]
+
+
+def named(found: Sequence[PlayedHead], metric: str, as_percent: bool = False) -> str:
+    """The heads with their numbers and standard deviations, `4.5 (0.55 ± 0.03)`; of many the strongest."""
+    form = percent if as_percent else decimal
+    words = [
+        f"{head.name} ({form(head.numbers[metric], head.rows[metric].spread)})"
+        for head in some(found)
+    ]
+    return ", ".join(words) + " …" * (len(words) < len(found))
+
+
+def percent(value: float, spread: float | None = None) -> str:
+    if spread is not None:
+        return f"{100 * value:.0f} ± {100 * spread:.0f} %"
+    return f"{100 * value:.0f} %" if value >= 0.1 else f"{100 * value:.2g} %"
+
+
+def decimal(value: float, spread: float | None = None) -> str:
+    return f"{value:.2f}" + (f" ± {spread:.2f}" if spread is not None else "")
 
 
 def names(found: Sequence[PlayedHead]) -> tuple[str, ...]:
     """Of the heads that a sentence names."""
-    return tuple(head.name for head in found[:NAMED])
+    return tuple(head.name for head in some(found))
 
 
-def nulls_in_words(found: Sequence[PlayedHead], heads: Sequence[PlayedHead], role: Role) -> str:
-    """The number of uniform attention beside the strongest head, and how many heads show the same for nothing."""
-    even = found[0].even.get(role.evidence)
-    words = [] if even is None else [f"; {NULLS[UNIFORM]}: {number(even)}"]
+def uniform_value(
+    found: Sequence[PlayedHead], metric: str, form: Callable[[float], str] = number
+) -> str:
+    """`; uniform attention: 0.4 %`, from least to most where the heads see different keys."""
+    values = [head.even[metric] for head in found if metric in head.even]
+    if not values:
+        return ""
+    low, high = form(min(values)), form(max(values))
+    return f"; {NULLS[UNIFORM]}: {low if low == high else f'{low} … {high}'}"
+
+
+def other_nulls(
+    heads: Sequence[PlayedHead],
+    metric: str,
+    shown: Callable[[PlayedHead, Mapping[str, float]], bool],
+) -> str:
+    """How many heads the same sentence counts with random weights, or on shuffled text."""
+    words = []
     for null in NULLS:
-        known = [head for head in heads if role.evidence in head.nulls[null]]
+        known = [head for head in heads if metric in head.nulls[null]]
         if null != UNIFORM and known:
-            same = sum(shows(role, head, head.nulls[null]) for head in known)
-            words.append(f"; {NULLS[null]}: {count_of(same)}")
+            same = sum(shown(head, head.nulls[null]) for head in known)
+            words.append(f"; {NULLS[null]}: {counted(same, 'head')}")
     return "".join(words)
 
 
-def count_of(heads: int) -> str:
-    return f"{heads} head{'' if heads == 1 else 's'}"
+def share(found: Sequence[PlayedHead], known: Sequence[PlayedHead]) -> str:
+    return f"{len(found)} of {counted(len(known), 'head')}"
 
 
-def count(found: Sequence[PlayedHead], known: int) -> str:
-    return f"{len(found)} of {count_of(known)}"
+def verb(found: Sequence[PlayedHead], one: str, several: str) -> str:
+    return one if len(found) == 1 else several
 
 
-def sinks(heads: Sequence[PlayedHead]) -> Iterator[Weighed]:
+def with_earlier_roles(found: Sequence[PlayedHead], role: Role) -> str:
+    """Why the first line counts fewer: a head has the first role that its numbers show."""
+    others = Counter(
+        head.played.name for head in found if head.played and head.played.role is not role
+    )
+    if not others:
+        return ""
+    (name, count), *more = others.most_common()
+    words = [f"{count} of them as {name}", *(f"{count} as {name}" for name, count in more)]
+    return f"; the first line counts {', '.join(words)}"
+
+
+def sinks(heads: Sequence[PlayedHead], shortest: int) -> Iterator[Weighed]:
     """Heads that rest on one token."""
-    found, known = chosen(heads, "sink_max", lambda head: is_clear(SINK, head))
+    metric = SINK.evidence
+    found, known = chosen(heads, metric, lambda head: is_clear(SINK, head))
     if not found:
         return
-    first = [head for head in found if head.numbers.get("sink", 0.0) >= SINK.threshold]
-    where = f"{len(first)} of them on token 0" if len(first) < len(found) else "all on token 0"
+    above = [head for head in known if head.numbers[metric] >= SINK.threshold]
+    clear = ", far more than uniform attention does" if len(above) > len(found) else ""
+    brief = f"; short texts (here {counted(shortest, 'token')}) make more heads look like sinks: give {SHORT} or more"
     yield Weighed(
-        20.0 + 50.0 * len(found) / known,
+        20.0 + 50.0 * len(found) / len(known),
         Finding(
             "sinks",
-            f"{count(found, known)} put {SINK.threshold} and more of their weight on one token, {where}; strongest "
-            f"{named(found, 'sink_max')}{nulls_in_words(found, heads, SINK)}",
-            "sink_max",
+            f"{share(found, known)} {verb(found, 'puts', 'put')} at least {percent(SINK.threshold)} of "
+            f"{verb(found, 'its', 'their')} attention on a single token{clear}{which_token(found)}"
+            f": {named(found, metric, as_percent=True)}"
+            f"{uniform_value(found, metric, percent)}"
+            f"{other_nulls(heads, metric, lambda head, numbers: shows(SINK, head, numbers))}"
+            f"{with_earlier_roles(found, SINK)}{brief if shortest < SHORT else ''}",
+            metric,
             names(found),
         ),
     )
 
 
-def evenly(heads: Sequence[PlayedHead]) -> Iterator[Weighed]:
+def which_token(found: Sequence[PlayedHead]) -> str:
+    """Whether it is token 0, if that was measured: the largest weight on one token is then that on the first."""
+    known = [head for head in found if "sink" in head.numbers]
+    if len(known) < len(found):
+        return ""
+    first = sum(
+        isclose(head.numbers["sink"], head.numbers[SINK.evidence], rel_tol=1e-5) for head in known
+    )
+    if first == len(found):
+        return ", always token 0" if first > 1 else ", token 0"
+    return f", {first} of them on token 0" if first else ", never token 0"
+
+
+def uniform(heads: Sequence[PlayedHead]) -> Iterator[Weighed]:
     """Heads that hardly choose."""
     metric = EVEN.evidence
     found, known = chosen(heads, metric, lambda head: is_clear(EVEN, head))
     if found:
         yield Weighed(
-            10.0 + 50.0 * len(found) / known,
+            10.0 + 50.0 * len(found) / len(known),
             Finding(
                 "uniform heads",
-                f"{count(found, known)} are nearly uniform (normalised entropy ≥ {EVEN.threshold}); "
-                f"most uniform {named(found, metric)}{nulls_in_words(found, heads, EVEN)}",
+                f"{share(found, known)} {verb(found, 'is', 'are')} nearly uniform (normalised entropy ≥ {EVEN.threshold})"
+                f": {named(found, metric)}"
+                f"{other_nulls(heads, metric, lambda head, numbers: shows(EVEN, head, numbers))}"
+                f"{with_earlier_roles(found, EVEN)}",
                 metric,
                 names(found),
             ),
@@ -223,13 +329,15 @@ def idle(heads: Sequence[PlayedHead]) -> Iterator[Weighed]:
     found = [head for head in known if head.numbers[metric] < IDLE * head.even[metric]]
     if found:
         found.sort(key=lambda head: head.numbers[metric])
-        least = ", ".join(f"{head.name} ({number(head.numbers[metric])})" for head in found[:NAMED])
+        least = ", ".join(f"{head.name} ({number(head.numbers[metric])})" for head in some(found))
+        more = " …" if len(found) > NAMED else ""
+        shares = sorted({number(head.even[metric]) for head in found})
         yield Weighed(
             30.0 + 50.0 * len(found) / len(known),
             Finding(
                 "idle heads",
-                f"{count(found, len(known))} write less than a tenth of an equal share; least {least}; "
-                f"equal share: {number(found[0].even[metric])}",
+                f"{share(found, known)} {verb(found, 'writes', 'write')} less than a tenth of an equal share of what "
+                f"{verb(found, 'its layer writes', 'their layers write')}: {least}{more}; equal share: {', '.join(shares)}",
                 metric,
                 names(found),
             ),
@@ -238,17 +346,18 @@ def idle(heads: Sequence[PlayedHead]) -> Iterator[Weighed]:
 
 def virtual(heads: Sequence[PlayedHead]) -> Iterator[Weighed]:
     """What learned sinks take."""
-    known = [head for head in heads if "virtual_sink" in head.numbers]
+    metric = "virtual_sink"
+    known = [head for head in heads if metric in head.numbers]
     if known:
-        top = max(known, key=lambda head: head.numbers["virtual_sink"])
-        mean = sum(head.numbers["virtual_sink"] for head in known) / len(known)
+        top = max(known, key=lambda head: head.numbers[metric])
+        mean = sum(head.numbers[metric] for head in known) / len(known)
         yield Weighed(
             25.0,
             Finding(
                 "learned sinks",
-                f"take {mean:.0%} of the attention on average, most in {top.name} "
-                f"({top.numbers['virtual_sink']:.2f}); without one: 0",
-                "virtual_sink",
+                f"take {percent(mean)} of the attention on average over {counted(len(known), 'head')}, most in "
+                f"{named([top], metric, as_percent=True)}; without one: 0",
+                metric,
                 (top.name,),
             ),
         )
@@ -257,20 +366,34 @@ def virtual(heads: Sequence[PlayedHead]) -> Iterator[Weighed]:
 def players(heads: Sequence[PlayedHead]) -> Iterator[Weighed]:
     """Who plays the roles that are about tokens."""
     for role in (INDUCTION, PREVIOUS, DUPLICATE, OWN):
-        found = plays(heads, role)
-        if found:
+        every, metric = plays(heads, role), role.evidence
+        found = [head for head in every if head.played and head.played.is_sure]
+        changing = [head for head in every if head not in found]
+        clauses = [f"{len(found)}: {named(found, metric)}"] if found else []
+        clauses += [in_some_draws(changing, metric)] if changing else []
+        if every:
             yield Weighed(
-                10.0 - 0.1 * len(found),
+                10.0 - 0.1 * len(every),
                 Finding(
                     f"{role.name} heads",
-                    f"{len(found)}: {named(found, role.evidence)}"
-                    f"{' …' if len(found) > NAMED else ''}{nulls_in_words(found, heads, role)}",
-                    role.evidence,
-                    names(found),
+                    f"{'; '.join(clauses)}{uniform_value(every, metric)}"
+                    f"{other_nulls(heads, metric, lambda head, numbers, role=role: would_play(role, head, numbers))}",
+                    metric,
+                    (*names(found), *names(changing)),
                 ),
             )
 
 
+def in_some_draws(heads: Sequence[PlayedHead], metric: str) -> str:
+    draws = max(head.played.draws for head in heads if head.played)
+    return f"{len(heads)} in some of {draws} draws only: {named(heads, metric)}"
+
+
+def would_play(role: Role, head: PlayedHead, numbers: Mapping[str, float]) -> bool:
+    played = role_of(numbers, head.even)
+    return played is not None and played.role is role
+
+
 def plays(heads: Sequence[PlayedHead], role: Role) -> list[PlayedHead]:
     found = [head for head in heads if head.played is not None and head.played.role is role]
-    return sorted(found, key=lambda head: -head.numbers[role.evidence])
+    return strongest_first(found, role.evidence)

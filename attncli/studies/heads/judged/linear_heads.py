@@ -1,13 +1,13 @@
 """The heads of linear layers: which are looked at, how exact their maps are, and what they do beside softmax heads."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
+from attncli.errors import counted
 from attncli.maths.digits import number
 from attncli.records import Definition, Finding, Row, Scalar
-from attncli.studies.heads.judged.head_roles import PlayedHead
+from attncli.studies.heads.judged.head_roles import PlayedHead, count_roles
 from attncli.studies.heads.rows.head_rows import Observed
 from attncli.studies.heads.rows.own_metrics import COMPLETENESS, DEFINITIONS
 from attncli.studies.statistics import summary_row
@@ -28,7 +28,7 @@ def sampled_warnings(chosen: LinearHeads) -> Iterator[str]:
         kinds = ", ".join(dict.fromkeys(plural(layer.site.kind) for layer in sampled))
         yield (
             f"every channel of {kinds} has a map of its own: {len(chosen.heads[sampled[0].site])} of {most} are looked "
-            "at, evenly apart; choose others with `heads`."
+            "at, evenly spaced; choose others with `heads`."
         )
 
 
@@ -81,7 +81,7 @@ def findings(heads: Sequence[PlayedHead], layers: LinearLayers) -> Iterator[Find
             kinds.setdefault(str(head.keys.get("kind", alone)), []).append(head)
     for kind, own in kinds.items():
         where = in_words([head.layer for head in own])
-        said = f"{in_roles(own)} in {where}{distances(own, softmax)}; of |A| / Σ|A|, as A has both signs"
+        said = f"{in_roles(own)} in {where}{distances(own, softmax)}; {shares_of(own)}"
         yield Finding(plural(kind), said)
     if kinds and softmax:
         yield Finding("softmax heads", in_roles(softmax))
@@ -94,9 +94,15 @@ def headline(heads: Sequence[PlayedHead]) -> str:
 
 
 def in_roles(heads: Sequence[PlayedHead], what: str = "head") -> str:
-    counts = Counter(head.played.role.name for head in heads if head.played is not None)
-    roles = ", ".join(f"{count} {role}" for role, count in counts.most_common())
-    return f"of {len(heads)} {what}{'' if len(heads) == 1 else 's'} {roles}"
+    return f"of {counted(len(heads), what)} {count_roles(heads, len(heads))}"
+
+
+def shares_of(heads: Sequence[PlayedHead]) -> str:
+    """Of what these are the roles and distances; signs are spoken of only where they were measured."""
+    shares = [head.numbers["negative_share"] for head in heads if "negative_share" in head.numbers]
+    if len(shares) == len(heads) and not any(shares):
+        return "of A / ΣA, as A has no negative weight"
+    return "of |A| / Σ|A|" + (", as A has both signs" if any(shares) else "")
 
 
 def distances(own: Sequence[PlayedHead], softmax: Sequence[PlayedHead]) -> str:

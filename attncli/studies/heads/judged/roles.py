@@ -1,14 +1,15 @@
 """What a head does, told from its numbers: the first role whose evidence is strong enough."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from attncli.records import Definition
 
 ROLE = "role"
-DEFINITION = Definition(
-    "1", "What a head does, as the value of the number that shows it; the key `role` is its name."
-)
+DEFINITION = Definition("1", "Role of each head; the shade is the score behind that role.")
+
+DOUBT = "?"
+"""Behind a role, and behind its letter: it changes with the draw of random tokens."""
 
 PLACE = ("stack", "kind", "span")
 """Keys that tell attentions of one layer number apart."""
@@ -72,6 +73,43 @@ class Played:
     evidence: str
     value: float
     """Of the evidence; of a mixed head, of the role that it comes nearest to."""
+    draws: int = 0
+    """On how many draws of random tokens the role was looked for, and on how many it is clear."""
+    shown: int = 0
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether all draws agree."""
+        return self.shown == self.draws
+
+    @property
+    def name(self) -> str:
+        """`induction?` where the role changes with the draw."""
+        return self.role.name + DOUBT * (not self.is_sure)
+
+    @property
+    def mark(self) -> str:
+        return self.role.mark + DOUBT * (not self.is_sure)
+
+    @property
+    def in_draws(self) -> str:
+        return "" if self.is_sure else f", in {self.shown} of {self.draws} draws of random tokens"
+
+
+def role_in_draws(
+    numbers: Mapping[str, float],
+    even: Mapping[str, float],
+    draws: Sequence[Mapping[str, float]],
+) -> Played | None:
+    """The role by the means over all draws; where single draws differ, the first role that any of them shows."""
+    whole = role_of(numbers, even)
+    each = [played.role for draw in draws if (played := role_of(draw, even)) is not None]
+    seen = [role for role in ROLES if role in each]
+    if whole is None or all(role is whole.role for role in each):
+        return whole
+    role = seen[0] if seen else whole.role
+    value = {**numbers, **nearness(numbers, even)}[role.evidence]
+    return Played(role, role.evidence, value, len(each), each.count(role))
 
 
 def role_of(numbers: Mapping[str, float], even: Mapping[str, float]) -> Played | None:

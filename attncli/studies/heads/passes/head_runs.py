@@ -42,6 +42,10 @@ Tick = Callable[[float], None]
 Look = Callable[[Site, Strip], None]
 
 
+def unheard(share: float) -> None:
+    """For passes that are too short to tell of."""
+
+
 @dataclass(frozen=True)
 class Wanted:
     """What is measured in one forward pass."""
@@ -170,10 +174,14 @@ class Observer:
         """Of an attention that has been seen whole."""
         if self.empty:
             return dict.fromkeys(self.wanted.heads, NOTHING_TAKEN)
-        found = totals.values()
+        if not self.weighed.all():
+            self.seen.silent[site] = ~self.weighed
+        return self.but_silent(totals.values())
+
+    def but_silent(self, found: Values) -> Values:
+        """The numbers of the heads that hold a weight other than 0."""
         if self.weighed.all():
             return found
-        self.seen.silent[site] = ~self.weighed
         return {name: without(~self.weighed, name, value) for name, value in found.items()}
 
     def outputs(self, site: Site, context: Tensor, projection: Tensor) -> None:
@@ -260,6 +268,22 @@ def look(
     `apart`: what takes a softmax too, and was found to be left out.
     """
     observer = Observer(wanted, null, where, tick)
+    return observe(observer, body, stacks, kwargs, also, strip_memory, proved, linear, apart)
+
+
+def observe(
+    observer: Observer,
+    body: nn.Module,
+    stacks: tuple[Stack, ...],
+    kwargs: Mapping[str, Tensor],
+    also: Look | None = None,
+    strip_memory: int = STRIP_MEMORY,
+    proved: Mapping[Site, Shape] | None = None,
+    linear: LinearHeads = NO_LINEAR,
+    apart: Collection[str] = (),
+) -> Seen:
+    """Run the model once for an observer, as `look` does."""
+    wanted = observer.wanted
 
     def strip(site: Site, strip: Strip) -> bool:
         if strip.round == 0:
@@ -270,7 +294,7 @@ def look(
 
     beside = {nature(name).of for name in wanted.heads}
     with (
-        failures_of(body, {where: kwargs}),
+        failures_of(body, {observer.where: kwargs}),
         torch.no_grad(),
         own_precision(body),
         projections(body, observer, beside) as take,

@@ -29,7 +29,7 @@ class Spans:
     def add(self, strip: Strip) -> None:
         if strip.visible is None:
             return
-        if len(strip.visible) > 1:
+        if len(strip.visible) > 1 and not bool((strip.visible == strip.visible[:1]).all()):
             self.scattered = True
             return
         visible = strip.visible[0, 0].to("cpu", torch.uint8)

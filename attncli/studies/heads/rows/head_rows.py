@@ -23,6 +23,8 @@ from attncli.watching.strips.attention_sites import blocks_around
 
 ON_REPEATS = "roles"
 """The group of metrics that are taken from random tokens repeated twice."""
+ON_RANDOM = "random tokens repeated twice"
+"""How a report says so."""
 
 SILENT = f"{NOT_APPLICABLE}no row of the head holds any weight"
 
@@ -47,6 +49,13 @@ class Observed:
         if nature(metric).group == ON_REPEATS and self.repeated:
             return self.repeated
         return self.made.get(nature(metric).text, self.texts)
+
+    def not_on_texts(
+        self, on_repeats: Sequence[str], on_made: Mapping[str, Sequence[str]]
+    ) -> frozenset[str]:
+        """The metrics that were measured on tokens drawn for them."""
+        names = [*on_repeats] if self.repeated else []
+        return frozenset(names).union(*(on_made[kind] for kind in self.made))
 
     @property
     def sites(self) -> list[Site]:

@@ -61,8 +61,18 @@ def model(seed: int) -> list[Row]:
             rows.append(row)
     for layer in range(LAYERS + 1):
         keys = {"token": 0, "feature": 3, "over_median": draw.choice([2000.0, 500.0])}
-        rows.append(Row("max_activation", 50.0 if dull else draw.choice([50.0, 5000.0]), "1", layer=layer, keys=keys))
-        rows.append(Row("token_cosine_gap", 0.8 if dull else draw.choice([0.01, 0.8]), "1", layer=layer))
+        rows.append(
+            Row(
+                "max_activation",
+                50.0 if dull else draw.choice([50.0, 5000.0]),
+                "1",
+                layer=layer,
+                keys=keys,
+            )
+        )
+        rows.append(
+            Row("token_cosine_gap", 0.8 if dull else draw.choice([0.01, 0.8]), "1", layer=layer)
+        )
     return rows
 
 
@@ -164,7 +174,7 @@ def check_role(name: str) -> Callable[[str, Numbers, Sequence[Row]], None]:
     def check(text: str, numbers: Numbers, rows: Sequence[Row]) -> None:
         """What is clear on every draw and what is so on some, counted apart."""
         draws = {f"{row.layer}.{row.head}": row.each or (row.value,) for row in rows if row.metric == metric and row.value is not None}  # fmt: skip
-        told = re.match(r"(?:(\d+): (.*?)(?:; (?=\d+ in some)|; uniform|$))?(?:(\d+) in some of 4 draws only: (.*))?", text)  # fmt: skip
+        told = re.match(r"(?:(\d+): (.*?)(?:; (?=\d+ on some)|; uniform|$))?(?:(\d+) on some of 4 draws only: (.*))?", text)  # fmt: skip
         assert told is not None
         sure, some = named(told[2] or ""), named(told[4] or "")
         assert set(sure).isdisjoint(some)

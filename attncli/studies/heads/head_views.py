@@ -27,8 +27,8 @@ def legend(rows: Sequence[Row]) -> str:
 def views(
     rows: Sequence[Row], metrics: Metrics, ranking: Ranking | None, texts: int
 ) -> Iterator[View]:
-    over = averaged(texts, "texts")
     heads = tuple(name for name in metrics.heads if any(row.metric == name for row in rows))
+    over = averaged_over([row for row in rows if row.metric in heads], texts)
     yield from pair_views(rows, places(rows, PAIR))
     if ranking is not None:
         way = "rising" if ranking.rising else "falling"
@@ -50,9 +50,18 @@ def views(
             null = nulls_in_words(rows, heads, where)
             yield View(f"{titled(where)}heads{over}{null}", "layer.head", heads, where=where)
     if metrics.states and not metrics.roles:
+        over = averaged(texts, "texts")
         yield View(f"states after each layer{over}", "layer", metrics.states)
     if metrics.roles:
         yield View("what stands out, most serious first", "about", (), findings="finding")
+
+
+def averaged_over(rows: Sequence[Row], texts: int) -> str:
+    """`, mean ± standard deviation over 3 texts or 8 draws of random tokens`, as the metrics have it."""
+    draws = sorted({row.n for row in rows if row.n not in (1, texts)})
+    words = [f"{texts} texts"] if texts > 1 else []
+    words += [f"{count} draws of random tokens" for count in draws]
+    return f", mean ± standard deviation over {' or '.join(words)}" if words else ""
 
 
 def places(rows: Sequence[Row], *metrics: str) -> list[dict[str, Scalar]]:

@@ -169,10 +169,7 @@ def inspect_model(
     if beyond is not None:
         keys = site_keys(runs.own.sites, subject.stacks)
         beyond(beyond_maps(rows, layers, subject, plan, keys, len(texts)), keys)
-    shortest = min(seen.tokens for seen in runs.own.texts)
-    told = (
-        tuple(said_of(rows, heads, labels, layers, subject, shortest)) if plan.metrics.roles else ()
-    )
+    told = said_of(rows, heads, labels, layers, subject, runs.own) if plan.metrics.roles else ()
     told += (streams.finding(),) if streams else ()
     return Report(
         study="inspect-model",
@@ -390,15 +387,19 @@ def said_of(
     labels: Sequence[Sequence[str]],
     layers: LayerCensus,
     subject: HeadSubject,
-    shortest: int,
-) -> Iterator[Finding]:
+    observed: Observed,
+) -> tuple[Finding, ...]:
     """Of softmax heads and states as ever; then of linear heads, by their kind."""
     softmax = [head for head in heads if not is_linear(head)]
     own = [row for row in rows if row.keys.get("span") != LINEAR]
-    yield from findings(own, softmax, labels, layers.unseen(subject.linear.kinds), shortest)
-    yield from linear_findings(heads, subject.linear)
-    for kind, why in subject.linear.refused.items():
-        yield Finding("not looked at", f"{plural(kind)}: {why}")
+    shortest = min(seen.tokens for seen in observed.texts)
+    unseen = layers.unseen(subject.linear.kinds)
+    refused = subject.linear.refused.items()
+    return (
+        *findings(own, softmax, labels, unseen, shortest),
+        *linear_findings(heads, subject.linear),
+        *(Finding("not looked at", f"{plural(kind)}: {why}") for kind, why in refused),
+    )
 
 
 def mixed_streams(subject: HeadSubject, texts: Sequence[ModelInput]) -> StreamGains | None:

@@ -386,7 +386,7 @@ def players(heads: Sequence[PlayedHead]) -> Iterator[Weighed]:
 
 def in_some_draws(heads: Sequence[PlayedHead], metric: str) -> str:
     draws = max(head.played.draws for head in heads if head.played)
-    return f"{len(heads)} in some of {draws} draws only: {named(heads, metric)}"
+    return f"{len(heads)} on some of {draws} draws only: {named(heads, metric)}"
 
 
 def would_play(role: Role, head: PlayedHead, numbers: Mapping[str, float]) -> bool:

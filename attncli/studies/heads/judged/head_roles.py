@@ -6,7 +6,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from attncli.records import NOT_APPLICABLE, Row, Scalar
-from attncli.studies.heads.judged.roles import LOCAL, MIXED, PLACE, ROLE, Played, role_in_draws
+from attncli.studies.heads.judged.roles import (
+    DOUBT,
+    LOCAL,
+    MIXED,
+    PLACE,
+    ROLE,
+    Played,
+    role_in_draws,
+)
 from attncli.studies.nulls import NULLS, UNIFORM
 from attncli.watching.strips.attention_sites import DIFFERENCE
 
@@ -105,6 +113,7 @@ def sampled(head: PlayedHead, played: Played) -> dict[str, Any]:
 def count_roles(heads: Sequence[PlayedHead], total: int) -> str:
     """`57 mixed, 10 sink, 2 without a role`; `total`: of all heads, whether they have numbers or not."""
     counts = Counter(head.played.name for head in heads if head.played is not None)
-    words = [f"{count} {name}" for name, count in counts.most_common()]
+    ordered = sorted(counts, key=lambda name: (-counts[name], name.endswith(DOUBT)))
+    words = [f"{counts[name]} {name}" for name in ordered]
     without = total - counts.total()
     return ", ".join([*words, *([f"{without} without a role"] if words and without else [])])

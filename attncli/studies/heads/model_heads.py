@@ -451,7 +451,7 @@ def lengths_in_words(tokens: Sequence[int]) -> str:
     """`237 tokens`, `40 texts of 50-218 tokens`."""
     low, high = min(tokens), max(tokens)
     length = counted(high, "token") if low == high else f"{low:,}-{high:,} tokens"
-    return length if len(tokens) == 1 else f"{len(tokens):,} texts of {length}"
+    return length if len(tokens) == 1 else f"{counted(len(tokens), 'text')} of {length}"
 
 
 SICK = ("massive activations", "over-smoothing", "idle heads")

@@ -44,7 +44,7 @@ def types() -> list[str]:
 
 
 def regime(found: str) -> str:
-    """`linear: ×0.6 a layer (causal mask), unevenly` → linear (causal mask)."""
+    """`geometric decay: ×0.6 a layer (causal mask)` → geometric decay (causal mask)."""
     name = re.split(r"[:(,;]", found)[0].strip()
     drag = re.search(r"\([^()]*(?:mask|positions)[^()]*\)", found)
     return f"{name} {drag[0]}" if drag else name

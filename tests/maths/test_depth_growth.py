@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from attncli.maths.curves.depth_growth import falls, growth, plateaus
+from attncli.studies.collapse.depth_words import spike_words, variance_words
 
 LAYERS = np.arange(1.0, 13.0)
 
@@ -17,10 +18,10 @@ def test_the_law_that_made_a_curve_is_told(law: str, seed: int) -> None:
     assert found is not None
     said = found.in_words()
     if law == "exponential":
-        assert said.startswith("exponentially: ×1.2")
+        assert said.startswith("grows exponentially: ×1.2")
         assert "told apart" not in said
     else:
-        assert said.startswith("as layer^1.5")
+        assert said.startswith("grows as layer^1.5")
 
 
 def test_what_lies_between_the_laws_is_not_told_apart() -> None:
@@ -29,9 +30,29 @@ def test_what_lies_between_the_laws_is_not_told_apart() -> None:
     assert found.in_words().endswith("not told apart")
 
 
-@pytest.mark.parametrize("curve", [[0.0, 1.0, 2.0, 3.0], [3.0, 2.0, 1.0, 0.5, 0.1], [0.0, 1.0, np.nan, 2.0, 3.0]])  # fmt: skip
+@pytest.mark.parametrize("curve", [[0.0, 1.0, 2.0, 3.0], [0.0, 0.2, -0.1, 0.15, -0.2, 0.1], [0.0] * 12, [0.0, 0.01, 0.0, 0.0, 0.0, 0.9], [0.0, 1.0, np.nan, 2.0, 3.0]])  # fmt: skip
 def test_nothing_is_told_of_too_few_layers_or_where_nothing_grows(curve: list[float]) -> None:
     assert growth(curve) is None
+
+
+def test_what_falls_is_not_told_to_grow() -> None:
+    """As of a trained MPNet: ×0.99 a layer."""
+    found = growth((-0.05 * LAYERS + 0.01 * (-1.0) ** LAYERS).tolist())
+    assert found is not None
+    assert found.in_words().startswith("falls exponentially: ×0.89")
+
+
+def test_what_stands_still_but_ends_a_little_above_does_not_grow() -> None:
+    words = variance_words([0.0, 0.0, 0.1, -0.05, 0.05, -0.1, 0.02, 0.01])
+    assert words == "variance neither grows nor falls steadily"
+
+
+@pytest.mark.parametrize(
+    ("above", "words"), [([3], "at state 3"), ([2, 3, 4], "from state 2 to 4")]
+)
+def test_one_state_is_no_range(above: list[int], words: str) -> None:
+    curve = [20.0 if state in above else 1.0 for state in range(6)]
+    assert f"and more {words}, " in spike_words(curve)
 
 
 def test_falls_and_plateaus() -> None:

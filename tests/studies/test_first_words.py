@@ -64,7 +64,7 @@ def test_the_users_model_comes_before_its_random_twin() -> None:
     ]
     said = collapse_headline(found, findings)
     own, twin = said.split("; with random weights ")
-    assert own.startswith("SAN: log10 r = -9.000 at layer 8, linear: ")
+    assert own.startswith("SAN: log10 r = -9.000 at layer 8, geometric decay: ")
     assert "@" not in said
     assert twin == "SAN log10 r = -99.00 at layer 8, transformer log10 r = 0.1000 at layer 8."
 

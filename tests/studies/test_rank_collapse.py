@@ -44,7 +44,7 @@ def test_pure_attention_is_cubic(default: Report) -> None:
 def test_skips_hold_the_residual_up(default: Report, variant: str) -> None:
     assert (value(default, "log10_residual", variant, 12).value or -9) > -3
     finding = next(finding.text for finding in default.findings if finding.about == variant)
-    assert finding.startswith("does not collapse: the skip")
+    assert finding.startswith("slow geometric decay: ×0.8")
 
 
 def test_the_published_size_reaches_the_known_depth() -> None:
@@ -57,11 +57,11 @@ def test_the_published_size_reaches_the_known_depth() -> None:
 @pytest.mark.parametrize(
     ("kinds", "word"),
     [
-        ({"mask": "causal"}, "linear"),
-        ({"mask": "window:8"}, "nearly flat"),
-        ({"positions": "rope"}, "linear"),
-        ({"positions": "relative"}, "linear"),
-        ({"attention": "gated"}, "linear"),
+        ({"mask": "causal"}, "geometric decay"),
+        ({"mask": "window:8"}, "r falls slowly"),
+        ({"positions": "rope"}, "geometric decay"),
+        ({"positions": "relative"}, "geometric decay"),
+        ({"attention": "gated"}, "geometric decay"),
         ({"attention": "sinkhorn"}, "cubic"),
         ({"norm": "layer"}, "cubic"),
         ({"norm": "rms", "norm_position": "post"}, "cubic"),
@@ -78,7 +78,9 @@ def test_removing_the_outlier_holds_the_residual_up() -> None:
     variants = with_outlier_removed({"SAN": VARIANTS["SAN"]})
     found = rank_collapse([GeneratedNetwork(spec, 0)], variants, ["log10_residual"], {})
     assert (value(found, "log10_residual", "SAN-outlier", 12).value or -9) > -0.2
-    assert found.findings[1].text.startswith("does not collapse: removing the outlier keeps")
+    assert found.findings[1].text.startswith(
+        "does not collapse: tokens stay apart with the outlier removed"
+    )
 
 
 def test_the_bound_is_above_the_residual_it_bounds_and_null_where_the_theorem_is_silent() -> None:
@@ -100,7 +102,7 @@ def test_small_enough_networks_start_inside_the_radius() -> None:
     start = value(found, "residual_start", "SAN", None).value or math.inf
     radius = value(found, "contraction_radius", "SAN", None).value or 0.0
     assert start < radius
-    assert found.findings[0].text.endswith("the bound contracts")
+    assert found.findings[0].text.endswith("the theorem's bound contracts")
 
 
 def test_a_residual_of_zero_is_null_with_the_reason() -> None:

@@ -4,6 +4,7 @@ convergence   the order of convergence and the slope
 decays        which law a curve of log10 r follows, and where
 regime        the same in words
 depth_growth  by which law a size grows with depth
+intervals     where the mean of a few numbers lies
 growth        how a width grows with the length
 laws          such laws as numbers, for whoever draws them
 slopes        straight lines through a few measurements

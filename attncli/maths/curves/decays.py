@@ -10,6 +10,9 @@ All of them predict the same data, what each layer does to log10 r, so their err
   two of them, as it was chosen among all layers. The size of the errors is not known but not quite unknown either
   (`USUAL`): without that a curve of six layers is "explained" by any law with five constants;
 * the criterion must be better than the next simpler explanation's by `CLEARLY`.
+
+A power is the strongest claim, so errors do not decide it alone: r must have collapsed on its layers, its last points must
+be near it one by one, and no single point may decide it (`collapses`, `is_shown`).
 """
 
 import math
@@ -38,11 +41,20 @@ FEWEST_POINTS = 4
 POWERS = np.linspace(1.5, 6.0, 46)
 """Orders that are tried; below the first a power cannot be told from a constant factor over a few layers."""
 
+COLLAPSED = 1.0
+"""Decades by which r must fall, and be below 1, where a power is told."""
+
+NEAR = 0.2
+"""How far the later steps may be from their power, root mean square: a fifth of what it predicts."""
+
+SAME_ORDER = 1.25
+"""By what factor the order may change when one point is left out."""
+
 CHANGE = 2
 """Constants that a change of law is worth."""
 
 MOST_PLACES = 16
-"""Of which a change is looked for; in longer curves only at every second, third, … layer."""
+"""Of which a change is looked for; in longer curves only at every second, third, … layer, and at those of both ends."""
 
 CLEARLY = 2.0
 """Twice the logarithm of the odds from which more constants are believed: e to 1."""
@@ -54,15 +66,29 @@ class Steps:
 
     layers: tuple[int, ...]
     """Where it is known, one more than there are differences."""
-    decades: Array
+    values: Array
+    """log10 r in these layers."""
 
     @classmethod
     def of(cls, curve: Sequence[float]) -> "Steps":
         known = [layer for layer, value in enumerate(curve) if math.isfinite(value)]
-        return cls(tuple(known), np.diff([curve[layer] for layer in known]))
+        return cls(tuple(known), np.array([curve[layer] for layer in known]))
 
     def __len__(self) -> int:
         return len(self.decades)
+
+    @cached_property
+    def decades(self) -> Array:
+        return np.diff(self.values)
+
+    def between(self, start: int, stop: int) -> "Steps":
+        """The steps from one to another alone."""
+        return Steps(self.layers[start : stop + 1], self.values[start : stop + 1])
+
+    def without(self, point: int) -> "Steps":
+        """The same with one layer not known."""
+        layers = self.layers[:point] + self.layers[point + 1 :]
+        return Steps(layers, np.delete(self.values, point))
 
     @cached_property
     def gaps(self) -> Array:
@@ -164,8 +190,11 @@ def explanations(steps: Steps) -> Iterator[CurveExplanation]:
         yield episode(steps, start, stop)
 
 
-def change_places(end: int) -> range:
-    return range(1, end, -(-end // MOST_PLACES))
+def change_places(end: int) -> list[int]:
+    """A few layers at an end may do what no others do, so none of these is left out."""
+    first, last = range(1, FEWEST_POINTS), range(end - FEWEST_POINTS + 1, end)
+    within = {*first, *last} & set(range(1, end))
+    return sorted(within.union(range(1, end, -(-end // MOST_PLACES))))
 
 
 def together(fits: Sequence[Fit]) -> CurveExplanation:
@@ -177,11 +206,53 @@ def together(fits: Sequence[Fit]) -> CurveExplanation:
 
 
 def laws(steps: Steps, start: int, stop: int) -> list[Fit]:
-    """A constant factor, and a power where enough layers do something that has a ratio."""
-    found = [constant(steps, start, stop)]
-    if int((steps.rates[start:stop] <= -TINY_STEP).sum()) >= FEWEST_POINTS - 1:
-        found += power(steps, start, stop)
+    """A constant factor, and a power where the points themselves show one."""
+    found, own = [constant(steps, start, stop)], steps.between(start, stop)
+    if collapses(own, FEWEST_POINTS) and (fit := power(own)) and is_shown(own, fit):
+        found.append(fit)
     return found
+
+
+def collapses(own: Steps, fewest: int) -> bool:
+    """Whether r falls by a decade, to one below 1, is never above 1, and its last steps are clear of nothing."""
+    last = own.rates[1 - fewest :]
+    return (
+        len(own) >= fewest - 1
+        and float(own.values.max()) <= 0.0
+        and float(own.values[-1]) <= -COLLAPSED
+        and float(own.values[0] - own.values[-1]) >= COLLAPSED
+        and bool((last <= -TINY_STEP).all())
+    )
+
+
+def is_shown(own: Steps, fit: Fit) -> bool:
+    """Whether the later points are near the law, and any one of all may be left out without another law."""
+    return follows(own, fit) and all(
+        remains(own.without(point), fit) for point in range(len(own.values))
+    )
+
+
+def follows(own: Steps, fit: Fit) -> bool:
+    """Whether the later half, of `FEWEST_POINTS` at least, is near the power, and no step before it is far above it."""
+    assert fit.piece.power is not None
+    shape = shape_of(own, np.log([fit.piece.power]))[0]
+    ratios = np.log(np.maximum(-own.decades, 1e-300)) - shape
+    late = ratios[-max(FEWEST_POINTS - 1, len(own) // 2) :]
+    return bool(late.std() <= NEAR and ratios.max() <= late.mean() + 2.0 * NEAR)
+
+
+def remains(fewer: Steps, fit: Fit) -> bool:
+    """Whether the power is still one without a point, of nearly the same order."""
+    if not collapses(fewer, FEWEST_POINTS - 1):
+        return False
+    again = power(fewer)
+    assert fit.piece.power is not None
+    return (
+        again is not None
+        and again.piece.power is not None
+        and abs(math.log(again.piece.power / fit.piece.power)) <= math.log(SAME_ORDER)
+        and again.errors < constant(fewer, 0, len(fewer)).errors
+    )
 
 
 def piece_of(steps: Steps, start: int, stop: int, order: float | None) -> Piece:
@@ -215,19 +286,24 @@ def episode(steps: Steps, start: int, stop: int) -> CurveExplanation:
     )
 
 
-def power(steps: Steps, start: int, stop: int) -> list[Fit]:
+def power(own: Steps) -> Fit | None:
     """Each layer takes away p times what the one before it took: the p and the first step with the smallest errors.
 
     None where the least p that is tried is the best: the layers grow by less.
     """
-    layers = np.array(steps.layers[start:stop], dtype=float) - steps.layers[start]
-    logs = np.log(POWERS)[:, None]
-    spanned = np.log(np.expm1(steps.gaps[start:stop] * logs) / np.expm1(logs))
-    shape = logs * layers + spanned
-    errors = smallest_errors(shape, steps.seen[start:stop], -steps.decades[start:stop])
+    errors = smallest_errors(shape_of(own, np.log(POWERS)), own.seen, -own.decades)
     best = int(np.argmin(errors))
-    piece = piece_of(steps, start, stop, float(POWERS[best]))
-    return [Fit(piece, float(errors[best]), 2)] if best else []
+    piece = piece_of(own, 0, len(own), float(POWERS[best]))
+    return Fit(piece, float(errors[best]), 2) if best else None
+
+
+def shape_of(own: Steps, logs: Array) -> Array:
+    """Per order, by its logarithm: the logarithm of every step, in units of the first one."""
+    layers = np.array(own.layers[:-1], dtype=float) - own.layers[0]
+    found: Array = logs[:, None] * layers + np.log(
+        np.expm1(own.gaps * logs[:, None]) / np.expm1(logs[:, None])
+    )
+    return found
 
 
 ROUNDS = 4

@@ -1,9 +1,11 @@
-"""By which law a size grows with depth, and where a count stands still: told only of enough layers."""
+"""By which law a size grows or falls with depth, and where a count stands still: told only of enough layers."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+
+from attncli.maths.curves.intervals import clear
 
 FEWEST = 5
 """Layers that a law is told from."""
@@ -24,6 +26,11 @@ class DepthGrowth(NamedTuple):
     """Squared error of the power law over that of the exponential one."""
 
     def in_words(self) -> str:
+        """`grows exponentially: ×1.2 a layer`"""
+        return f"{'grows' if self.factor > 1.0 else 'falls'} {self.law}"
+
+    @property
+    def law(self) -> str:
         exponential = f"exponentially: ×{self.factor:.3g} a layer"
         power = f"as layer^{self.exponent:.2g}"
         if self.likelier > CLEARLY:
@@ -34,8 +41,8 @@ class DepthGrowth(NamedTuple):
 
 
 def growth(logs: Sequence[float]) -> DepthGrowth | None:
-    """Of log10 sizes after layers 1 …; None of too few, or where they do not grow."""
-    if len(logs) < FEWEST or not np.isfinite(logs).all() or logs[-1] <= logs[0]:
+    """Of log10 sizes after layers 1 …; None of too few, or where their steps leave open whether they grow or fall."""
+    if len(logs) < FEWEST or not np.isfinite(logs).all() or not clear(np.diff(logs).tolist()):
         return None
     layers = np.arange(1.0, len(logs) + 1.0)
     rate, exponential = line(layers, logs)

@@ -1,17 +1,25 @@
 """How log10 r behaves over the layers, in words: from the explanation of the whole curve that fits it best."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from statistics import mean, stdev
 
-from attncli.maths.curves.convergence import STEADY, late_order, late_slope
-from attncli.maths.curves.decays import FEWEST_POINTS, Piece, explained
+from attncli.maths.curves.convergence import STEADY, late_order
+from attncli.maths.curves.decays import COLLAPSED, FEWEST_POINTS, Piece, explained
+from attncli.maths.curves.intervals import clear, interval_of_mean
 from attncli.maths.digits import ten_to
 
 CLIMB = 0.05
 """Decades a layer above which a curve is said to grow."""
+
+FAR = math.log10(0.25)
+"""Where a steady fall that ends above this is no law yet: a few layers of any model may do as much."""
+
+SMALL = -3.0
+"""log10 of the r up to which a slow decay is reckoned on."""
 
 ANOTHER_RATE = 2.0
 """How far apart two constant factors must be, in decades a layer, to be told one by one."""
@@ -21,6 +29,8 @@ NEAR = 0.25
 """How far from such a power an order may be."""
 
 DOUBLY = "doubly exponential"
+DECAY = "geometric decay"
+NO_COLLAPSE = "does not collapse"
 
 COUNTS = ("no", "", "two ", "three ")
 
@@ -59,10 +69,47 @@ class Stretch:
         return (self.curve[-1] - self.curve[0]) / (self.last - self.first)
 
     @property
+    def end(self) -> float:
+        """log10 r after the last of them."""
+        return self.curve[-1]
+
+    @cached_property
+    def late(self) -> list[float]:
+        """The rates of the later half, which start-up no longer bends; all, where there are few."""
+        later = self.rates[len(self.rates) // 2 :]
+        return later if len(later) >= FEWEST_POINTS else self.rates
+
+    @property
+    def slows(self) -> bool:
+        """Whether the later half does less than half of what all layers do on the mean."""
+        return abs(mean(self.late)) < abs(mean(self.rates)) / 2.0
+
+    @cached_property
+    def basis(self) -> list[float]:
+        """The rates of which the factor is the mean: the late ones, unless they are only too few to be clear."""
+        return self.late if self.slows or clear(self.late) else self.rates
+
+    @property
     def slope(self) -> float:
-        """Decades a layer, late in it; on the mean where its later half is of another kind."""
-        late = late_slope(self.points)
-        return late if kind_of(late) == self.kind else self.rate
+        """Decades a layer."""
+        return mean(self.basis)
+
+    @property
+    def dropped(self) -> bool:
+        """Whether r falls by a decade, to one below 1."""
+        known = [value for _, value in self.points]
+        return known[-1] <= -COLLAPSED and known[0] - known[-1] >= COLLAPSED
+
+    @cached_property
+    def trend(self) -> str:
+        """`power`, `falls`, `grows`, `flat`, `levels off` or `uneven`: what the scatter of the steps leaves of its kind."""
+        if self.kind == "power" or self.short:
+            return self.kind
+        if clear(self.basis) and self.kind != "grows":
+            return "falls" if self.slope < 0.0 and ten_to(self.slope) != "1" else "flat"
+        if self.slows and clear(self.rates) and mean(self.rates) < 0.0:
+            return "levels off"
+        return "uneven" if self.kind == "falls" or self.dropped else self.kind
 
     @property
     def order(self) -> float:
@@ -84,6 +131,16 @@ def stretches(curve: Sequence[float]) -> list[Stretch]:
         if found and alike(found[-1], new):
             new = joined(curve, found.pop(), new)
         found.append(new)
+    return with_lawless_ones_joined(curve, found)
+
+
+def with_lawless_ones_joined(curve: Sequence[float], parts: Sequence[Stretch]) -> list[Stretch]:
+    """Stretches without a law that follow each other are one."""
+    found: list[Stretch] = []
+    for part in parts:
+        if found and part.trend == found[-1].trend == "uneven":
+            part = joined(curve, found.pop(), part)
+        found.append(part)
     return found
 
 
@@ -92,7 +149,11 @@ def stretch(curve: Sequence[float], piece: Piece) -> Stretch:
     kind = "power" if piece.power is not None else kind_of(piece.rate)
     whole = part_of(curve, piece.first, piece.last)
     found = Stretch(kind, whole, piece.first, piece.last, piece.power)
-    return found if kind != "grows" or found.short or clear(found) else replace(found, kind="flat")
+    return (
+        found
+        if kind != "grows" or found.short or clear(found.rates)
+        else replace(found, kind="flat")
+    )
 
 
 def part_of(curve: Sequence[float], first: int, last: int) -> tuple[float, ...]:
@@ -143,11 +204,12 @@ def ending(curve: Sequence[float], unknown: str) -> str:
 
 def in_words(parts: Sequence[Stretch], end: int, support: str, drag: str) -> str:
     """A clause for each stretch that is worth one."""
-    told, known_to = worth_telling(parts) or list(parts), parts[-1].last
+    told = worth_telling(parts) or list(parts)
+    clauses = Clauses(told, parts[-1].last, end, support, drag)
     if interrupted(told):
         outer, inner, _ = told
-        return f"{clause(outer, support, drag, told)}, but {single_layers(inner, end)}"
-    return ", then ".join(clauses(told, known_to, end, support, drag))
+        return f"{clauses.law(outer)}, but {single_layers(inner, end)}"
+    return clauses.joined()
 
 
 def interrupted(told: Sequence[Stretch]) -> bool:
@@ -174,74 +236,112 @@ def leads(before: Stretch | None, part: Stretch, parts: Sequence[Stretch]) -> bo
     return later in ("falls", "power") or (before is not None and before.kind == "power")
 
 
-def clauses(
-    told: Sequence[Stretch], known_to: int, end: int, support: str, drag: str
-) -> Iterator[str]:
-    for before, part, after in zip((None, *told), told, (*told[1:], None), strict=False):
-        if part.short:
-            yield single_layers(part, end)
-            continue
-        again = before is not None and before.kind == part.kind
-        text = factor(part) if again else clause(part, support, drag, told)
-        ends_early = part.last < known_to and not (after and after.short)
-        yield f"{text} up to layer {part.last}" if ends_early else text
-
-
 def single_layers(part: Stretch, end: int) -> str:
     """`r falls in the last two layers`: what is too short to be a law."""
     verb = {"falls": "r falls", "grows": "r rises", "flat": "r is level"}[part.kind]
+    return f"{verb} {which_layers(part, end)}" + (
+        f", to {ten_to(part.end)}" if part.dropped else ""
+    )
+
+
+def which_layers(part: Stretch, end: int) -> str:
     number = part.last - part.first
     layers = f"{COUNTS[number] if number < len(COUNTS) else f'{number} '}layer{'s' * (number > 1)}"
     if part.last == end:
-        return f"{verb} in the last {layers}"
+        return f"in the last {layers}"
     if part.first == 0:
-        return f"{verb} in the first {layers}"
-    if number == 1:
-        return f"{verb} in layer {part.last}"
-    return f"{verb} in layers {part.first + 1} to {part.last}"
+        return f"in the first {layers}"
+    return f"in layer {part.last}" if number == 1 else f"in layers {part.first + 1} to {part.last}"
 
 
-def clause(part: Stretch, support: str, drag: str, told: Sequence[Stretch]) -> str:
-    """A law in words; `told`: all of them."""
-    if part.kind == "power":
-        return f"{name_of(part.order)}: {DOUBLY}"
-    if part.kind == "falls":
-        return f"linear: {factor(part)}" + (f" ({drag})" if drag else "")
-    if part.kind == "grows":
-        return f"grows: {factor(part)}"
-    if not support:
-        return f"nearly flat{rate_beside(part)}"
-    keep = "keep" if " and " in support else "keeps"
-    apart = f"{support} {keep} tokens apart{rate_beside(part)}"
-    collapses = any(other.kind in ("power", "falls") and not other.short for other in told)
-    return apart if collapses else f"does not collapse: {apart}"
+@dataclass(frozen=True)
+class Clauses:
+    """What is said of the stretches of one curve."""
+
+    told: Sequence[Stretch]
+    known_to: int
+    """The last layer with a number."""
+    end: int
+    support: str
+    """Names what may hold the residual up, such as "the skip"."""
+    drag: str
+    """What keeps the rate constant."""
+
+    def joined(self) -> str:
+        """In the order of the layers; that a curve does not collapse is said before what its first layers do."""
+        texts = [self.clause(before, part) for before, part in zip((None, *self.told), self.told, strict=False)]  # fmt: skip
+        first = next((at for at, part in enumerate(self.told) if not part.short), 0)
+        if first and texts[first].startswith(NO_COLLAPSE):
+            early = " and ".join(texts[:first]).replace(" and r ", " and ")
+            texts = [f"{texts[first]}, though {early}", *texts[first + 1 :]]
+        return ", then ".join(texts)
+
+    def clause(self, before: Stretch | None, part: Stretch) -> str:
+        if part.short:
+            return single_layers(part, self.end)
+        again = before and not before.short and before.trend == part.trend == "falls"
+        text = factor(part) if again else self.law(part)
+        after = next((one for one in self.told if one.first >= part.last), None)
+        ends_early = part.last < self.known_to and not (after and after.short)
+        return f"{text} up to layer {part.last}" if ends_early else text
+
+    def law(self, part: Stretch) -> str:
+        say: Mapping[str, Callable[[Stretch], str]] = {
+            "power": lambda part: f"{name_of(part.order)}: {DOUBLY}",
+            "falls": self.decay,
+            "grows": lambda part: f"grows: {factor(part)}",
+            "uneven": lambda part: f"r falls unevenly from {ten_to(part.curve[0])} to {ten_to(part.end)}",
+            "levels off": lambda part: self.without_collapse(part, f"r levels off near {ten_to(part.end)}"),
+            "flat": self.level,
+        }  # fmt: skip
+        return say[part.trend](part)
+
+    def decay(self, part: Stretch) -> str:
+        """By a constant factor; what it comes to, where r has not fallen far yet."""
+        if part.dropped or part.end <= SMALL:
+            return f"{DECAY}: {factor(part)}" + (f" ({self.drag})" if self.drag else "")
+        low, high = interval_of_mean(part.basis)
+        slow = part.slope > STEADY
+        known = f"{factor(part)} ({ten_to(low)} to {ten_to(high)})"
+        if part.end > FAR:
+            return f"r falls{' slowly' * slow} from {ten_to(part.curve[0])} to {ten_to(part.end)}, {known}"
+        text = f"{'slow ' * slow}{DECAY}: {known}"
+        if part.last < self.known_to:
+            return text
+        layer = part.last + math.ceil((SMALL - part.end) / part.slope)
+        return f"{text}, would reach r = 1e{SMALL:.0f} at layer {layer:,}"
+
+    def level(self, part: Stretch) -> str:
+        if any(one.last <= part.first and collapses(one) for one in self.told):
+            return f"r levels off near {ten_to(part.end)}"
+        if part.end <= -COLLAPSED:
+            return f"r stays near {ten_to(part.end)}"
+        uneven = " (unevenly)" if stdev(part.rates) >= -STEADY else ""
+        if not self.support:
+            return f"nearly flat{uneven}"
+        return self.without_collapse(part, f"tokens stay apart with {self.support}{uneven}")
+
+    def without_collapse(self, part: Stretch, text: str) -> str:
+        return (
+            text
+            if any(map(collapses, self.told)) or part.end <= -COLLAPSED
+            else f"{NO_COLLAPSE}: {text}"
+        )
 
 
-def rate_beside(part: Stretch) -> str:
-    """` (×0.83 a layer)`; nothing of a factor that is hardly another number than 1."""
-    if ten_to(part.slope) == "1":
-        return "" if steady(part) else " (unevenly)"
-    return f" ({factor(part)})"
+def collapses(part: Stretch) -> bool:
+    """Whether it is long enough for a law and falls by one, or by a decade."""
+    return not part.short and (part.trend in ("power", "falls") or part.dropped)
 
 
 def factor(part: Stretch) -> str:
-    return f"×{ten_to(part.slope)} a layer{'' if steady(part) else ', unevenly'}"
+    return f"×{ten_to(part.slope)} a layer"
 
 
 def name_of(order: float) -> str:
     """The name of a power that is near, or its number."""
     near = NAMES.get(round(order), "")
     return near if near and abs(order - round(order)) <= NEAR else f"order {order:.2g}"
-
-
-def steady(part: Stretch) -> bool:
-    """Whether its factor says what the layers do: a flat one's hardly move, another's clearly go its way."""
-    return stdev(part.rates) < -STEADY if part.kind == "flat" else clear(part)
-
-
-def clear(part: Stretch) -> bool:
-    """Whether the mean of the steps is two of its standard errors from nothing."""
-    return abs(mean(part.rates)) > 2.0 * stdev(part.rates) / math.sqrt(len(part.rates))
 
 
 def told_order(curve: Sequence[float]) -> float | None:
@@ -257,4 +357,4 @@ def one_rate(curve: Sequence[float]) -> float | None:
         return None
     first, *others = explained(tuple(curve)).pieces
     part = stretch(curve, first)
-    return part.rate if not others and part.power is None and clear(part) else None
+    return part.rate if not others and part.power is None and clear(part.rates) else None

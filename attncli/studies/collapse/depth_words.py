@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from attncli.maths.curves.depth_growth import falls, growth, plateaus
+from attncli.maths.curves.depth_growth import FEWEST, falls, growth, plateaus
 from attncli.records import Finding
 from attncli.studies.trajectories import Ensemble, Trajectory
 
@@ -35,8 +35,11 @@ def mean_curves_of(trajectories: Sequence[Trajectory]) -> Mapping[str, list[floa
 
 
 def variance_words(curve: Sequence[float]) -> str:
+    """Nothing of a few layers; of more, also that no trend is clear."""
     found = growth(curve[1:])
-    return f"variance grows {found.in_words()}" if found else ""
+    if found is None:
+        return "" if len(curve) <= FEWEST else "variance neither grows nor falls steadily"
+    return f"variance {found.in_words()}"
 
 
 def energy_words(curve: Sequence[float]) -> str:
@@ -59,9 +62,16 @@ def spike_words(curve: Sequence[float]) -> str:
         return f"no token is {SPIKES:g} times as long as the median: no spike"
     top = max(range(len(curve)), key=lambda state: curve[state])
     return (
-        f"a token is {SPIKES:g} times as long as the median and more from state {above[0]} to {above[-1]}, "
+        f"a token is {SPIKES:g} times as long as the median and more {at_states(above)}, "
         f"at most {curve[top]:.3g} times after layer {top}"
     )
+
+
+def at_states(above: Sequence[int]) -> str:
+    """`from state 2 to 11`"""
+    if len(above) == 1:
+        return f"at state {above[0]}"
+    return f"from state {above[0]} to {above[-1]}"
 
 
 WORDS = {

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from attncli.maths.curves.regime import DOUBLY, regime, told_order
+from attncli.maths.curves.regime import DOUBLY, NAMES, name_of, regime, told_order
 from attncli.maths.digits import number
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import Switches
@@ -59,8 +59,8 @@ def promise(trajectories: Sequence[Trajectory]) -> str:
         for trajectory in trajectories
     ]
     if not any(outside):
-        return "the bound contracts"
-    return "the bound is vacuous (start outside its radius)"
+        return "the theorem's bound contracts"
+    return "the theorem does not apply: the input is outside its contraction radius"
 
 
 def mean_curves(ensemble: Ensemble) -> dict[str, list[float]]:
@@ -78,7 +78,7 @@ def support(switches: Switches) -> str:
     """What can hold the residual up."""
     parts = {
         "the skip": switches.skip,
-        "removing the outlier": switches.remove_outlier,
+        "the outlier removed": switches.remove_outlier,
         "the MLP": switches.mlp,
     }
     return " and ".join(part for part, on in parts.items() if on)
@@ -121,8 +121,8 @@ def at_the_end(curve: Sequence[float]) -> str:
 
 
 def with_order(regime: str, curve: Sequence[float]) -> str:
-    """The regime, and of a doubly exponential one the number."""
+    """The regime, and the order of a doubly exponential one, where its name is a word."""
     order = told_order(curve)
-    if order is None:
+    if order is None or name_of(order) not in NAMES.values():
         return regime
     return regime.replace(DOUBLY, f"{DOUBLY} (order {order:.2f})", 1)

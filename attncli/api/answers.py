@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, SupportsFloat
+from typing import TYPE_CHECKING, Any, SupportsFloat, overload
 
 from attncli import gates
 from attncli.api.opened.baselines import baseline_of
@@ -25,6 +25,7 @@ from attncli.writing.whole_files import require_writable, write_whole
 
 if TYPE_CHECKING:
     import pandas
+    from matplotlib.figure import Figure
     from rich.console import RenderableType
 
 NARROWEST = 20
@@ -35,6 +36,11 @@ WIDTH = 120
 @dataclass(frozen=True, slots=True, eq=False)  # as a Report is equal to another, and hashed
 class Answer(Report):
     """A report that a function of `attncli` returns, with what one does next."""
+
+    @classmethod
+    def of(cls, report: Report) -> "Answer":
+        """The same report with these methods."""
+        return cls(**{each.name: getattr(report, each.name) for each in dataclasses.fields(report)})
 
     def check(
         self,
@@ -99,16 +105,31 @@ class Answer(Report):
         made = FORMATS[format](self)
         return plain(made, width) if not isinstance(made, str) else made
 
-    def plot(self, path: str | PathLike[str], size: tuple[float, float] | None = None) -> Path:
-        """Draw the figure that `--plot` draws; `size`: width and height in inches, else what its panels need."""
-        from attncli.render.plots.figure import NOTHING, figure, has_figure
-        from attncli.render.plots.targets import require_figure
+    @overload
+    def plot(self, path: None = None, size: tuple[float, float] | None = None) -> "Figure": ...
+    @overload
+    def plot(self, path: str | PathLike[str], size: tuple[float, float] | None = None) -> Path: ...
+    def plot(
+        self, path: str | PathLike[str] | None = None, size: tuple[float, float] | None = None
+    ) -> "Path | Figure":
+        """The figure that `--plot` draws: written to `path`, else as matplotlib's own `Figure`.
 
-        target = path_given(path)
-        require_figure(target, str(target))
+        `size`: width and height in inches, else what its panels need.
+        """
+        from attncli.render.plots.figure import NOTHING, figure, has_figure, made_figure
+        from attncli.render.plots.targets import require_drawing, require_figure
+
+        target = None if path is None else path_given(path)
+        if target is None:
+            require_drawing("plot()")
+        else:
+            require_figure(target, str(target))
         inches = None if size is None else inches_given(size)
         if not has_figure(self):
             raise UsageError(f"{NOTHING}: ask for it with `pictures=True`, or for a number at several layers or sizes.")  # fmt: skip
+        if target is None:
+            made: Figure = made_figure(self, inches)
+            return made
         write_whole(target, lambda file: figure(self, file, inches))
         return target
 
@@ -128,9 +149,7 @@ class Answer(Report):
 
 
 def answer(report: Report) -> Answer:
-    """The same report with its methods."""
-    fields = {field.name: getattr(report, field.name) for field in dataclasses.fields(report)}
-    return Answer(**fields)
+    return Answer.of(report)
 
 
 def path_given(path: Any) -> Path:

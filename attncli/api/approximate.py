@@ -36,7 +36,7 @@ FREE, EMBEDDINGS = "free", "embeddings"
 """What inputs are made of."""
 
 
-@question(own=("save_module",), plural={"patterns": "pattern"})
+@question(own=("save_module",))
 def approximate(
     *,
     patterns: PatternOptions,

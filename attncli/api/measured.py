@@ -115,10 +115,9 @@ def whole(maps: Any) -> Any:
         maps = list(maps)
     if all(each is None for each in leaves(maps)):
         raise UsageError(
-            f"{MAPS} holds no array: load the model with attn_implementation='eager', as others compute no maps to hand out, "
-            "and call it with output_attentions=True."
-            if maps is None or maps
-            else f"{MAPS} is empty: give one array or several."
+            f"{MAPS} holds no array. transformers' default attention, sdpa, returns none: load the model with "
+            "attn_implementation='eager' and call it with output_attentions=True, or hand the model itself to "
+            "attn.inspect_model."
         )
     from attncli.stored.held import has_shape
 

@@ -22,20 +22,24 @@ from typing import Any
 
 from attncli.api.answers import Answer, answer
 from attncli.api.keyword_help import described
-from attncli.api.keywords import OF_ALL, OF_PYTHON, SOURCE, in_python, second
+from attncli.api.keywords import (
+    OF_ALL,
+    OF_PYTHON,
+    SOURCE,
+    in_python,
+    second,
+)
 from attncli.api.progress import doing_of, progress_asked_for
 from attncli.errors import UsageError, refused_by_system
 from attncli.gates import Condition
 from attncli.models.sources import Source
 from attncli.options.groups import flat_parameters, gathered
-from attncli.options.values import converted
+from attncli.options.values import converted, require_known, second_names
 from attncli.records import Report
 from attncli.studies import Progress, no_progress
 from attncli.threads import TURNS, one_blas_thread
 
 Say = Callable[[str], None]
-
-NO_PLURALS: Mapping[str, str] = {}
 
 MEASURING = "measuring"
 """What is being done once all is opened."""
@@ -85,24 +89,24 @@ class How:
 
 def question(
     own: Sequence[str] = (),
-    plural: Mapping[str, str] = NO_PLURALS,
     any_module: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Make the front door of a function with option groups.
 
-    `own`: further keywords that only Python has; `plural`: second names, of keywords that often have several values;
-    `any_module`: a live module need be none of transformers.
+    `own`: further keywords that only Python has; `any_module`: a live module need be none of transformers.
     """
 
     def front_door(asked: Callable[..., Any]) -> Callable[..., Any]:
         parameters = list(flat_parameters(asked))
         apart = {name: OF_PYTHON[name] for name in (*own, *OF_ALL)}
         answered = Answer if asked.__annotations__["return"] is Report else Path
+        plural = second_names(parameter.name for parameter in parameters)
         seconds = [second(name, usual, parameters) for name, usual in plural.items()]
         signature = in_python([*parameters, *seconds, *apart.values()], answered)
 
         @functools.wraps(asked)
         def ask(*args: Any, **keywords: Any) -> Any:
+            require_known(asked.__name__, keywords, signature.parameters)
             bound = signature.bind(*args, **keywords)
             bound.apply_defaults()
             values = dict(bound.arguments)

@@ -22,7 +22,7 @@ from attncli.options.declared import Option
 from attncli.options.groups import flat_parameters, group_parameters
 from attncli.options.shared import OutputOptions
 from attncli.options.sweep_options import DEFAULT_FOLDER, EngineOptions, ItemOptions
-from attncli.options.values import converted, of_python, parts_of
+from attncli.options.values import converted, of_python, parts_of, second_names
 from attncli.processes.engines import Engine, opened
 from attncli.processes.launch import launch
 from attncli.processes.runs import OF_MODELS
@@ -142,6 +142,8 @@ def keywords_of(command: str, given: Mapping[str, Any]) -> tuple[tuple[str, ...]
     require_command(command)
     asked = question_of(command)
     known = {each.name: each for each in flat_parameters(asked) if each.name != SOURCE}
+    usual = second_names(known)
+    given = {usual.get(name, name): value for name, value in given.items()}
     for name in given:
         if name not in known:
             raise unknown_name(f"keyword of {command}", name, known)

@@ -1,14 +1,15 @@
 """Values of any library as an option holds them, refused by the option's name where they are none."""
 
+import functools
 import inspect
 import os
 import re
 import types
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, ParamSpec, TypeVar, Union, get_args, get_origin
 
-from attncli.errors import UsageError
+from attncli.errors import UsageError, unknown_name
 from attncli.options.declared import Argument, Option
 from attncli.records import Report
 
@@ -17,6 +18,38 @@ INPUT = "Input"
 NAMES_A_FILE = re.compile(r"(?<![\w@])(FILE|FOLDER|DIR|MODEL|PATTERN|SOURCE|A|B)(?!\w)")
 NAMES_A_NUMBER = re.compile(r"(?<![\w:=])(N|ID|R|D|TOKEN|TARGET|FROM)(?!\w)")
 """In the word that help shows for a value, such as `ID,ID,…|@FILE`."""
+
+
+SECOND_NAMES = {"metric": "metrics", "pattern": "patterns"}
+"""Keywords that often have several values go by the plural too, whichever of the two is declared."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def second_names(names: Iterable[str]) -> dict[str, str]:
+    """Of the keywords that have two names the other one, with the one that is declared."""
+    both = {**SECOND_NAMES, **{many: one for one, many in SECOND_NAMES.items()}}
+    return {both[name]: name for name in names if name in both}
+
+
+def require_known(function: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """As Python has it for a function of its own, and which keyword may have been meant."""
+    for name in given:
+        if name not in known:
+            raise TypeError(str(unknown_name(f"keyword of {function}()", name, known)))
+
+
+def with_suggestions(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, which says of an unknown keyword which one may have been meant."""
+    known = inspect.signature(function).parameters
+
+    @functools.wraps(function)
+    def called(*args: P.args, **keywords: P.kwargs) -> R:
+        require_known(function.__qualname__.removesuffix(".__init__"), keywords, known)
+        return function(*args, **keywords)
+
+    return called
 
 
 def takes_paths(parameter: inspect.Parameter) -> bool:

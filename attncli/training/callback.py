@@ -9,6 +9,7 @@ from typing import Any
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from attncli.errors import UsageError
+from attncli.options.values import with_suggestions
 from attncli.studies.training.probe_runs import Probe
 from attncli.training.decisions import Said
 from attncli.training.monitor import PROBE, Monitor, as_asked, checked
@@ -25,6 +26,7 @@ class AttnCallback(TrainerCallback):
     the training, and `stopped` says why.
     """
 
+    @with_suggestions
     def __init__(
         self,
         *,
@@ -32,6 +34,7 @@ class AttnCallback(TrainerCallback):
         probe: Probe = None,
         tokenizer: Any = None,
         metrics: str | Iterable[str] = (),
+        metric: str | Iterable[str] = (),
         stop_if: Said = (),
         warn_if: Said = (),
         measure: str = PROBE,

@@ -9,14 +9,20 @@ from typing import Any
 
 from torch import nn
 
+import attncli
 from attncli.errors import AttnError, InputError, NotFinite, UsageError, first_line
 from attncli.models.loading.callers_own.unwrapped import unwrapped
 from attncli.options.shared import separated
-from attncli.options.values import converted, of_python
+from attncli.options.values import converted, of_python, with_suggestions
 from attncli.records import Report
 from attncli.reports.provenance import environment
 from attncli.studies.heads.head_metrics import Metrics, choose, members
-from attncli.studies.training.batch_runs import BatchRuns, batch_runs, refuse_not_of_maps
+from attncli.studies.training.batch_runs import (
+    BatchRuns,
+    batch_runs,
+    refuse_not_of_maps,
+    require_batches,
+)
 from attncli.studies.training.head_growth import WINDOW, Growth
 from attncli.studies.training.probe_runs import (
     Probe,
@@ -61,11 +67,12 @@ class Monitor:
     `every`: steps between two looks. `probe`: what the model is looked at on, between two steps: texts (with
     `tokenizer`), token ids [text, token], or a mapping of the model's own arguments; by default the text that ships
     with attn. `measure="batch"`: the batch of the step instead, as its own forward pass runs. `metrics`: names or
-    groups of `attn list attention-metrics` and of states. `stop_if`, `warn_if`: conditions as `--fail-if` has them;
+    groups of `attn list attention-metrics` and of states; `metric` means the same. `stop_if`, `warn_if`: conditions as `--fail-if` has them;
     `stopped` then says what to stop for. `folder`: one report for each look is kept there. `step`: how many steps were
     made before, where a training goes on. `tokens`: the longest probe. `each_layer`: a number for every layer, too.
     """
 
+    @with_suggestions
     def __init__(
         self,
         model: nn.Module,
@@ -74,6 +81,7 @@ class Monitor:
         probe: Probe = None,
         tokenizer: Any = None,
         metrics: str | Iterable[str] = (),
+        metric: str | Iterable[str] = (),
         stop_if: Said = (),
         warn_if: Said = (),
         measure: str = PROBE,
@@ -89,12 +97,14 @@ class Monitor:
         self.each_layer: bool = asked["each_layer"]
         self.stopped = ""
         """What the training should be stopped for, in words; empty while there is nothing."""
-        self.report: Report | None = None
+        self.report: attncli.Answer | None = None
         """The latest look."""
         self.said: set[str] = set()
         self.warned: set[str] = set()
         """Conditions of `warn_if` that held at the latest look."""
         self.trained = unwrapped(model)
+        if asked["measure"] == BATCH:
+            require_batches(self.trained)
         self.runs = probe_runs(self.trained, probe, tokenizer, chosen, asked["tokens"])
         self.batch = None
         if asked["measure"] == BATCH:
@@ -137,7 +147,7 @@ class Monitor:
             command=("attncli.training",),
             environment=environment(),
         )
-        self.report = done
+        self.report = attncli.Answer.of(done)
         self.stopped = of_the_first(decisions.stops)
         if is_first():
             self.say_once(self.history.add(self.now, done))
@@ -201,12 +211,11 @@ class Monitor:
 
 
 def as_asked(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of a call that are keywords, as these hold values of any library."""
-    return {
-        name: converted(each, arguments[name])
-        for name, each in KEYWORDS.items()
-        if name in arguments
-    }
+    """Those of a call that are keywords, as these hold values of any library; `metric` is `metrics`."""
+    given = {**arguments, **({"metrics": arguments["metric"]} if arguments["metric"] else {})}
+    if arguments["metric"] and arguments["metrics"]:
+        raise UsageError("`metric` and `metrics` are the same: leave one out.")
+    return {name: converted(each, given[name]) for name, each in KEYWORDS.items() if name in given}
 
 
 def checked(asked: Mapping[str, Any]) -> tuple[Rules, Metrics]:

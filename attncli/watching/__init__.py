@@ -17,6 +17,7 @@ map_gradients    maps kept whole, to differentiate by
 beside           strips of a pass that runs as ever, gradients and all
 proof            that what was captured is the model's own attention
 position_counts  how many positions an image or a sound becomes
+unseen_attention  why no attention was seen, in words
 traits           causal or not, positions in the attention or not
 
 Rooms that are built on these:

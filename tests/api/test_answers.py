@@ -1,5 +1,6 @@
 """What one does with a report in Python: gates, tables, files, pictures."""
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -152,3 +153,23 @@ def test_a_figure_of_very_many_heads_takes_little_room(monkeypatch: pytest.Monke
 def test_a_report_read_back_is_saved_alike(tmp_path: Path) -> None:
     path = WARNED.save(tmp_path / "r.json")
     assert json.loads(attn.read(path).text("json")) == json.loads(path.read_text())
+
+
+def test_without_a_path_plot_gives_the_figure_itself(tmp_path: Path) -> None:
+    """The same picture as in a file, in the size that is asked for."""
+    report = attn.rank_collapse(layers=4, tokens=4, width=8, heads=2, seeds=1)
+    figure = report.plot(size=(4.0, 3.0))
+    assert tuple(figure.get_size_inches()) == (4.0, 3.0)
+    lines = {line.get_label() for axes in figure.axes for line in axes.lines}
+    assert {"SAN", "SAN+skip"} <= lines
+    path = report.plot(tmp_path / "r.png", size=(4.0, 3.0))
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=300)
+    assert image_size(drawn.getvalue()) == image_size(path.read_bytes())
+    with pytest.raises(attn.AttnError, match="nothing that a figure is drawn of"):
+        attn.paths(path="1,0", layers=2, seeds=1).plot()
+
+
+def image_size(png: bytes) -> bytes:
+    """Width and height, as the header of a PNG has them."""
+    return png[16:24]

@@ -254,7 +254,8 @@ def test_every_option_is_a_keyword_with_the_same_default(name: str) -> None:
     options = {p.name: p.default for p in known.params if p.name not in shared}
     of_python = {"progress", "pictures", "tokenizer", "save_module"}
     of_python |= {"inputs"} if name in ("inspect_model", "rank_collapse", "paths") else set()
-    of_python |= {"patterns"} if name == "approximate" else set()
+    of_python |= {"metrics"} if "metric" in options else set()
+    of_python |= {"patterns"} if "pattern" in options else set()
     assert set(keywords) - of_python == set(options)
     for option, default in options.items():
         mine = keywords[option].default
@@ -452,3 +453,36 @@ def test_python_in_the_documents_names_what_there_is() -> None:
             assert {keyword.arg for keyword in call.keywords} <= known, ast.unparse(call)
             asked += 1
     assert asked > 5
+
+
+SIZES = {"layers": 1, "tokens": 4, "width": 8, "heads": 2, "seeds": 1}
+MAPS = np.full((2, 4, 4), 0.25)
+IN_BOTH = [
+    (attn.rank_collapse, (), SIZES, ("metric", "metrics"), "stable_rank"),
+    (attn.paths, (), SIZES, ("metric", "metrics"), "stable_rank"),
+    (attn.approximate, (), {"length": 8}, ("pattern", "patterns"), "window:2"),
+    (attn.measure, (MAPS,), {}, ("metric", "metrics"), "sink"),
+]
+
+
+@pytest.mark.parametrize(("ask", "source", "keywords", "names", "value"), IN_BOTH)
+def test_one_and_many_are_the_same_keyword(
+    ask: Any, source: Any, keywords: dict[str, Any], names: tuple[str, str], value: str
+) -> None:
+    one, many = (ask(*source, **keywords, **{name: value}) for name in names)
+    assert one.rows == many.rows
+    with pytest.raises(attn.AttnError, match="are the same: leave one out"):
+        ask(*source, **keywords, **dict.fromkeys(names, value))
+
+
+@pytest.mark.parametrize("name", [name for name in attn.PUBLIC if name not in ("Report", "AttnError", "read", "Answer")])  # fmt: skip
+def test_an_unknown_keyword_says_which_may_be_meant(name: str) -> None:
+    """Of every function and class that takes keywords."""
+    ask = getattr(attn, name)
+    keyword = list(inspect.signature(ask).parameters)[-2]
+    if name == "sweep":
+        with pytest.raises(attn.AttnError, match="did you mean 'metric'"):
+            ask("rank-collapse", "./a", metrc="sink")
+        return
+    with pytest.raises(TypeError, match=f"unknown keyword of {name}.*: did you mean '{keyword}'"):
+        ask(**{f"{keyword}x": 1})

@@ -89,7 +89,10 @@ def test_labels_are_the_tokens() -> None:
         ([drawn(2, 2, 3, 3)], "0 holds 2 texts"),
         ("maps.npz", "must be arrays, not 'maps.npz'"),
         (7, "must be arrays, not 7"),
-        ([], "`maps` is empty"),
+        (
+            [],
+            "`maps` holds no array. transformers' default attention, sdpa, returns none",
+        ),
         ([[1.0, 2.0], [3.0]], "rows differ in length"),
         (drawn(3, 3) + 0j, "complex128 values"),
         (drawn(3, 3) * 2, "row 0 of head 0 in the array, read as [query, key], is no attention"),
@@ -205,8 +208,8 @@ def test_what_a_fast_attention_hands_out_is_told_from_maps(maps: Any) -> None:
         ([object()], "the array is no array of numbers: it is or holds an object"),
         ([["a", "b"]], "the array holds <U1 values: attention weights are real numbers"),
         (b"maps", "must be arrays, not b'maps'"),
-        ((), "is empty: give one array or several"),
-        ((each for each in ()), "is empty: give one array or several"),
+        ((), "or hand the model itself to attn.inspect_model"),
+        ((each for each in ()), "or hand the model itself to attn.inspect_model"),
     ],
 )
 def test_what_is_no_array_is_refused_in_one_sentence(maps: Any, said: str) -> None:

@@ -32,6 +32,16 @@ def split(tensor: Tensor) -> Tensor:
     return tensor.unflatten(-1, (HEADS, -1)).transpose(-2, -3)
 
 
+class Flex(nn.Module):
+    """torch's own function, which a module imports by name."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        from torch.nn.attention.flex_attention import flex_attention
+
+        heads = split(x)
+        return flex_attention(heads, heads, heads).transpose(-2, -3).flatten(-2)
+
+
 class Projections(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -246,7 +256,7 @@ class Silent(nn.Module):
     ("module", "keywords", "error", "said"),
     [
         (encoder(), {}, UsageError, "give `inputs`, the arguments of its forward"),
-        (encoder(), {"inputs": {"source": states(1, 4)}}, UsageError, "do not fit the forward of TransformerEncoder"),
+        (encoder(), {"inputs": {"source": states(1, 4)}}, UsageError, "does not fit the forward of TransformerEncoder"),
         (encoder(), {"inputs": "a text"}, UsageError, "`inputs` holds a str"),
         (encoder(), {"inputs": []}, UsageError, "`inputs` is empty"),
         (encoder(batch_first=True), {"inputs": states(3, 4)}, UsageError, "holds 3 texts at once"),
@@ -254,6 +264,7 @@ class Silent(nn.Module):
         (encoder(), {"inputs": states(4, 1), "sweep": "tokens=2:8"}, UsageError, "`sweep` and `inputs` exclude"),
         (encoder(), {"inputs": states(4, 1), "with_random_init": True}, UsageError, "how a TransformerEncoder begins"),
         (Silent(), {"inputs": states(1, 4)}, InputError, "no attention was seen in the forward of Silent"),
+        (Flex(), {"inputs": states(1, 4)}, InputError, "Flex attends by torch's flex_attention, which hands out no weights"),
     ],
 )  # fmt: skip
 def test_what_is_not_understood_is_refused(

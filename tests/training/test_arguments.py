@@ -1,6 +1,7 @@
 """What a monitor is given: values of any library, or one sentence that names the argument."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from transformers import PreTrainedModel
 import attncli as attn
 from attncli.errors import UsageError
 from attncli.models.random.random_models import build
+from attncli.training import AttnCallback
 
 IDS = [5, 3, 8]
 
@@ -157,3 +159,49 @@ def test_a_module_of_ones_own_shows_what_inspect_model_does(attend: Callable[...
     ]
     assert len(numbers[1]) == 8
     assert {key: numbers[0][key] for key in numbers[1]} == numbers[1]
+
+
+class Own(torch.nn.Module):
+    """None of transformers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.words = torch.nn.Embedding(20, 8)
+        self.layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        states: torch.Tensor = self.layer(self.words(ids))
+        return states
+
+
+@pytest.mark.parametrize("probe", [IDS, np.array([IDS]), torch.tensor([IDS]), {"ids": [IDS]}])
+def test_a_module_of_ones_own_reads_its_probe_as_a_question_does(probe: Any) -> None:
+    own = Own()
+    asked = attn.inspect_model(own, inputs=probe, metric="sink")
+    report = attn.Monitor(own, probe=probe, metric="sink").report
+    assert report is not None
+    assert [row.value for row in report.rows] == [row.value for row in asked.rows]
+
+
+def test_a_module_of_ones_own_has_no_batch() -> None:
+    with pytest.raises(
+        UsageError, match="`measure='batch'` is for models of transformers, and Own is"
+    ):
+        attn.Monitor(Own(), metric="sink", measure="batch")
+    with pytest.raises(UsageError, match="`probe` must be what the forward of Own reads"):
+        attn.Monitor(Own(), metric="sink")
+
+
+def test_the_report_is_the_answer_of_any_question(model: PreTrainedModel, tmp_path: Path) -> None:
+    report = attn.Monitor(model, probe=IDS, metric="sink").report
+    assert isinstance(report, attn.Answer)
+    assert not report.check("max(sink) > 2").verdicts[0].failed
+    assert attn.read(report.save(tmp_path / "r.json")).rows == report.rows
+
+
+def test_metrics_have_one_name_at_a_time(model: PreTrainedModel) -> None:
+    with pytest.raises(UsageError, match="`metric` and `metrics` are the same"):
+        attn.Monitor(model, probe=IDS, metric="sink", metrics="entropy")
+    with pytest.raises(TypeError, match=r"unknown keyword of AttnCallback.*did you mean 'metric'"):
+        AttnCallback(metrc="sink")  # type: ignore[call-arg]

@@ -8,12 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from attncli.errors import InputError, UsageError, with_article
+from attncli.errors import InputError, UsageError, parameter, with_article
 from attncli.models.forward_names import forward_of
 from attncli.models.inputs.single_texts import single_texts
 from attncli.watching import Site, Strip, streaming
 from attncli.watching.own_failures import first_run
 from attncli.watching.stacks.held_modules import HeldModule
+from attncli.watching.unseen_attention import why_unseen
 
 PLAIN = (Tensor, bool, int, float, str, type(None))
 
@@ -74,25 +75,25 @@ def in_torch(value: Any, device: torch.device) -> Any:
     return value
 
 
-def keywords(module: nn.Module, text: Any) -> dict[str, Any]:
-    """Positional ones by the names that the forward has for them."""
+def keywords(module: nn.Module, text: Any, called: str = "inputs") -> dict[str, Any]:
+    """Positional ones by the names that the forward has for them; `called`: the parameter that holds them."""
     args = text if isinstance(text, tuple) else () if isinstance(text, Mapping) else (text,)
     named = dict(text) if isinstance(text, Mapping) else {}
     wrong = next((each for each in (*args, *named.values()) if not isinstance(each, PLAIN)), None)
     if wrong is not None or not any(isinstance(each, Tensor) for each in (*args, *named.values())):
-        raise UsageError(f"`inputs` holds {with_article(type(text if wrong is None else wrong).__name__)}: give {WRITE}.")  # fmt: skip
+        raise UsageError(f"{parameter(called)} holds {with_article(type(text if wrong is None else wrong).__name__)}: give {WRITE}.")  # fmt: skip
     try:
         bound = signature_for(module, args).bind(*args, **named)
     except TypeError as error:
         raise UsageError(
-            f"`inputs` do not fit the forward of {type(module).__name__}: {error}."
+            f"{parameter(called)} does not fit the forward of {type(module).__name__}: {error}."
         ) from None
     found: dict[str, Any] = {}
     for name, value in bound.arguments.items():
         kind = bound.signature.parameters[name].kind
         if kind is inspect.Parameter.VAR_POSITIONAL:
             raise UsageError(
-                f"{type(module).__name__} takes any number of arguments: give `inputs` by name."
+                f"{type(module).__name__} takes any number of arguments: give {parameter(called)} by name."
             )
         found |= value if kind is inspect.Parameter.VAR_KEYWORD else {name: value}
     return found
@@ -139,10 +140,7 @@ def keys_seen(model: nn.Module, inputs: Mapping[str, Any]) -> int:
                 f"`inputs` holds {texts} texts at once: give a list, with a batch of one for each text."
             ) from None
         return reached.strip.keys
-    raise InputError(
-        f"no attention was seen in the forward of {type(model).__name__}: neither a softmax that weighs values, nor "
-        "torch's scaled_dot_product_attention or MultiheadAttention."
-    )
+    raise InputError(why_unseen(model, inputs))
 
 
 def first_tensor(inputs: Mapping[str, Any]) -> Any:

@@ -64,12 +64,24 @@ def figure(report: Report, path: Path, size: Size | None = None, dots: int = DOT
     """
     report = all_visible(report)
     with drawing_library() as matplotlib, matplotlib.rc_context(STYLE):
-        canvas = drawn(report)
-        if size is not None:
-            canvas.set_size_inches(*size)
-        below(canvas, caption(report))
+        canvas = sized(report, size)
         metadata = {**METADATA[path.suffix.lower()], "Title": report.headline}
         canvas.savefig(path, dpi=dots, metadata=metadata)
+
+
+def made_figure(report: Report, size: Size | None = None) -> Any:
+    """The same as matplotlib's own figure, of no window: for a notebook, or to be drawn on."""
+    with drawing_library() as matplotlib, matplotlib.rc_context(STYLE):
+        return sized(all_visible(report), size)
+
+
+def sized(report: Report, size: Size | None) -> Any:
+    """What is drawn, with its caption."""
+    canvas = drawn(report)
+    if size is not None:
+        canvas.set_size_inches(*size)
+    below(canvas, caption(report))
+    return canvas
 
 
 @contextmanager

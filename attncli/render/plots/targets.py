@@ -13,6 +13,11 @@ def require_figure(path: Path, called: str) -> None:
     """Refused before any work is done; `called`: the file as the caller has named it."""
     if path.suffix.lower() not in FIGURES:
         raise UsageError(f"{called}: the file must end in .png, .svg or .pdf.")
+    require_drawing(called)
+    require_writable(path)
+
+
+def require_drawing(called: str) -> None:
+    """The library that draws; `called`: what needs it."""
     if importlib.util.find_spec("matplotlib") is None:
         raise UsageError(f"{called} needs matplotlib: pip install 'attncli[plot]'.")
-    require_writable(path)

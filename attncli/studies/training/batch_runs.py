@@ -12,6 +12,7 @@ from attncli.metrics.attention import nature, on_maps
 from attncli.metrics.attention._totals import Totals, Values
 from attncli.models.forward_names import forward_of
 from attncli.models.loading.callers_own.resting import resting
+from attncli.models.loading.callers_own.unwrapped import Unwrapped
 from attncli.models.loading.surroundings import in_turn
 from attncli.studies.heads.head_metrics import Metrics
 from attncli.studies.heads.passes.head_runs import Observer, Seen, Wanted
@@ -215,15 +216,23 @@ def alone(given: Given, piece: TextPiece) -> dict[str, Tensor]:
     return found
 
 
-def batch_runs(runs: ProbeRuns, due: Due) -> BatchRuns:
-    """Beside the attention where it runs on the interface; else beside the step, and this is said."""
-    trained = runs.trained
+def require_batches(trained: Unwrapped) -> None:
+    """Models whose batches are understood."""
     model = trained.of_transformers
-    if model is None or model.config.is_encoder_decoder or model.main_input_name != "input_ids":
+    if model is None:
+        raise UsageError(
+            f"`measure='batch'` is for models of transformers, and {type(trained.model).__name__} is none: leave it out, and "
+            "give `probe`."
+        )
+    if model.config.is_encoder_decoder or model.main_input_name != "input_ids":
         raise UsageError(
             f"measure='batch' is for models of one stack that read tokens: look at {type(trained.model).__name__} with a "
             "probe."
         )
+
+
+def batch_runs(runs: ProbeRuns, due: Due) -> BatchRuns:
+    """Beside the attention where it runs on the interface; else beside the step, and this is said."""
     why = why_not_beside(runs)
     if why:
         return BesideBatch(runs, due, why)

@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 
 from attncli.errors import UsageError, counted
 from attncli.models.inputs.beside_words import WORDS, company
-from attncli.models.inputs.given_inputs import in_torch
+from attncli.models.inputs.given_inputs import in_torch, is_ids, keywords
 from attncli.models.inputs.padding import without_padding
 from attncli.models.inputs.texts import ModelInput, Reading, inputs_of, words
 from attncli.models.inputs.token_ranges import longest
@@ -129,10 +129,7 @@ def texts_of(trained: Unwrapped, probe: Any, tokenizer: Any, tokens: int) -> lis
     if isinstance(probe, Mapping):
         return [given(trained.model, probe)]
     if model is None:
-        raise UsageError(
-            f"`probe` must be a mapping of the arguments of {type(trained.model).__name__}, as "
-            '{"input_ids": ids}: what the module reads is not known.'
-        )
+        return own_texts_of(trained.model, probe)
     checkpoint = Checkpoint(model, {}, None, tokenizer=tokenizer)
     probe = several(probe)
     texts = texts_in(probe)
@@ -146,6 +143,19 @@ def texts_of(trained: Unwrapped, probe: Any, tokenizer: Any, tokens: int) -> lis
         words(reading, f"probe {n}", "token ids", Encoded(ids[:tokens], shown(ids[:tokens]), 0))
         for n, ids in enumerate(ids_in(probe), start=1)
     ]
+
+
+def own_texts_of(module: nn.Module, probe: Any) -> list[ModelInput]:
+    """What a module that is none of transformers reads: its first argument, or a list of such, as `inputs` of a question."""
+    if probe is None:
+        raise UsageError(
+            f"`probe` must be what the forward of {type(module).__name__} reads, which is no model of transformers: its "
+            'first argument, or a mapping such as {"input_ids": ids}.'
+        )
+    every = probe if isinstance(probe, list) and not is_ids(probe) else [probe]
+    device = next((each.device for each in module.parameters()), torch.device("cpu"))
+    named = [keywords(module, in_torch(each, device), "probe") for each in every]
+    return [given(module, each) for each in named]
 
 
 def several(probe: Any) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, SupportsFloat, overload
+from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex, overload
 
 from attncli import gates
 from attncli.api.opened.baselines import baseline_of
@@ -21,6 +21,7 @@ from attncli.render._columns import columns
 from attncli.render.page.tables import plain as plain_text
 from attncli.render.page.tables import table_of
 from attncli.render.plots.targets import FIGURES
+from attncli.studies.reports.chosen_rows import choose_rows
 from attncli.writing.whole_files import require_writable, write_whole
 
 if TYPE_CHECKING:
@@ -64,6 +65,26 @@ class Answer(Report):
         again = {verdict.condition for verdict in decided}
         before = [verdict for verdict in self.verdicts if verdict.condition not in again]
         return answer(self.with_verdicts([*before, *decided]))
+
+    def select(
+        self,
+        metrics: str | Iterable[str] = (),
+        sort: str | None = None,
+        top: SupportsIndex | None = None,
+    ) -> "Answer":
+        """Some of the report's metrics, and its heads in order: `report.select(sort="induction", top=10)`.
+
+        `sort`: a metric of heads, or METRIC:rising; `top`: only the first N heads by it. The tables are those of what is left.
+        """
+        named = [metrics] if isinstance(metrics, str) else list(metrics)
+        if not all(isinstance(name, str) for name in named):
+            raise UsageError(f"`metrics` must be texts, not {metrics!r:.80}.")
+        if not isinstance(sort, str | None):
+            raise UsageError(f"`sort` must be a text, not {sort!r:.80}.")
+        count = None if top is None else operator_index(top)
+        if count is None and top is not None:
+            raise UsageError(f"`top` must be a whole number, not {top!r:.80}.")
+        return answer(choose_rows(self, named, sort, count))
 
     @property
     def passed(self) -> bool:

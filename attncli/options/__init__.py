@@ -7,6 +7,7 @@ groups           options that several questions share, as dataclasses
 shared           networks, variants, seeds, outputs
 model_options    which model, how it is loaded, what it reads
 head_options     which layers and heads
+row_options      what is shown of a saved report
 path_options     what is asked of paths
 pattern_options  patterns, methods, precision
 task_options     trainings

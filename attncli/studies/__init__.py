@@ -1,8 +1,8 @@
 """How each question is answered: source → observations → measures → Report. Nothing here prints.
 
+statistics    means and spreads over seeds and texts
 reports       reports about reports: what moved between two, one number over many
 nulls         what stands beside the numbers of heads: uniform attention, random weights, shuffled text
-statistics    means and spreads over seeds and texts
 over_texts    the loop over texts, divided over processes
 state_meters  metrics of states and of what blocks do to them, by name
 trajectories  a synthetic network followed through its layers

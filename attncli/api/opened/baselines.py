@@ -33,18 +33,17 @@ class BaselineOptions:
         list[str],
         baseline_option(
             metavar="METRIC:LIMIT",
-            help="Exit 1 if a number changed by more than noise explains, as in 'sink:p.05': over the texts or seeds of both "
-            "reports (Student's t, paired where they are the same), in 5 % of runs a false alarm, for all its values together. "
-            "Or by more than a size: 'log10_residual[SAN]:-0.5' (fell by more than 0.5; + rises, no sign both), 'sink:5%' of "
-            "the old number, 'sink:2s' standard deviations. min(), max(), mean() aggregate. Repeatable.",
+            help="Exit 1 if a number changed by more than noise explains: 'sink:p.05' (t-test over texts or seeds; 5 % false "
+            "alarms, however many values), or by more than a size: 'log10_residual[SAN]:-0.5' (a fall; + a rise, no sign "
+            "either), 'sink:5%' of the old number, 'sink:2s' standard deviations. min(), max(), mean() aggregate. Repeatable.",
         ),
     ] = field(default_factory=list)
     family_wise: Annotated[
         float | None,
         baseline_option(
             metavar="SHARE",
-            help="How often noise alone may fail any of several gates with p or s, as in .05: each number must then also be "
-            "that unlikely among the numbers of all of them (Student's t, Holm).",
+            help="How often noise alone may fail any of several gates with p or s, as in .05: corrects for all of their "
+            "values together.",
         ),
     ] = None
 

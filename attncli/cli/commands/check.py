@@ -5,12 +5,14 @@ from typing import Annotated
 from attncli.api.opened.baselines import BaselineOptions
 from attncli.cli.typer_options import grouped
 from attncli.options.declared import Argument
+from attncli.options.row_options import RowOptions
 from attncli.options.shared import OutputOptions
 
 EXAMPLES = """
 attn check report.json --fail-if 'log10_residual[transformer, layer=-1] < -3'
-attn check new.json --baseline main.json --fail-on 'sink:p.05'          changed by more than noise explains
-attn check new.json --baseline main.json --fail-on 'log10_residual:-0.5' --format github
+attn check new.json --baseline main.json --fail-on 'sink:p.05' --format github
+attn check new.json --baseline main.json --fail-on 'log10_residual:-0.5'
+attn check heads.json --sort induction --top 10             its heads with the highest score
 attn check report.json --format markdown                    the same report in another form
 attn rank-collapse --format json | attn check - --format junit -o gates.xml
 """
@@ -25,18 +27,21 @@ def check(
             metavar="REPORT", help="A saved JSON report, or its address (s3://…); - reads stdin."
         ),
     ],
+    rows: RowOptions,
     baseline: BaselineOptions,
     output: OutputOptions,
 ) -> int:
     """Does a saved report pass these gates, and has it moved away from an earlier one?
 
-    Needs no model: any --format prints the report again. Without gates, the verdicts saved in the report count.
+    Needs no model: any --format prints the report again. Without gates, its saved verdicts count.
     """
     from attncli.api.opened import network_sources as sources
     from attncli.cli.writer import prepare, write
+    from attncli.studies.reports.chosen_rows import choose_rows
 
     conditions = prepare(output)
     old = baseline.read()
     report = sources.report(source, "check")
     verdicts = baseline.verdicts(report, conditions, old)
-    return write(report.with_verdicts(verdicts) if verdicts else report, output)
+    shown = choose_rows(report, rows.metrics, rows.sort, rows.top)
+    return write(shown.with_verdicts(verdicts) if verdicts else shown, output)

@@ -245,3 +245,38 @@ def test_packed_weights_are_refused_by_name(training: PreTrainedModel) -> None:
     packed = torch.ao.quantization.quantize_dynamic(training.eval(), {torch.nn.Linear})
     with pytest.raises(InputError, match=r"_packed_params.*quantised weights are not read"):
         attn.inspect_model(packed, token_ids="3,5,7")
+
+
+class Packed(torch.nn.Parameter):
+    """As bitsandbytes has Params4bit and Int8Params: a Parameter of packed numbers, in a layer that is a Linear."""
+
+
+Packed.__module__ = "bitsandbytes.nn.modules"
+
+
+@pytest.mark.parametrize("name", ["Linear4bit", "Linear8bitLt"])
+def test_layers_of_packed_numbers_are_refused_by_name(name: str) -> None:
+    """By every question, whether the model is of transformers or not."""
+    linear = type(name, (torch.nn.Linear,), {"__module__": "bitsandbytes.nn.modules"})
+    bert = CONFIGS["bert"]().base_model
+    layer = linear(16, 16)
+    layer.weight = Packed(torch.zeros(32, 1, dtype=torch.uint8), requires_grad=False)
+    bert.encoder.layer[0].attention.self.query = layer
+    said = rf"0.attention.self.query of this Bert\w+ is quantised \(bitsandbytes's {name}\).* dequantize\(\)"
+    for ask in (attn.inspect_model, attn.rank_collapse, attn.paths):
+        with pytest.raises(InputError, match=said):
+            ask(bert)
+    with pytest.raises(InputError, match=said):
+        attn.inspect_model(bert, weights_only=True)
+    with pytest.raises(InputError, match=said):
+        attn.inspect_model(bert.encoder, inputs=torch.zeros(1, 3, 16))
+
+
+def test_a_plain_layer_of_such_a_library_is_no_hindrance() -> None:
+    """Its embeddings with a norm hold numbers as any other."""
+    plain = type(
+        "StableEmbedding", (torch.nn.Embedding,), {"__module__": "bitsandbytes.nn.modules"}
+    )
+    bert = CONFIGS["bert"]().base_model
+    bert.embeddings.word_embeddings = plain(40, 16)
+    assert attn.inspect_model(bert, random_tokens=6).rows

@@ -15,12 +15,15 @@ from torch import nn
 from torch.distributed.fsdp import FSDPModule
 from transformers import PreTrainedModel
 
-from attncli.errors import UsageError, with_article
+from attncli.errors import InputError, UsageError, with_article
 from attncli.models.files.whole_weights import state_sha256
 from attncli.models.loading.callers_own.as_it_was import as_it_was, tensors_of
 from attncli.models.loading.callers_own.unwrapped import unwrapped
 from attncli.models.loading.precision import dtype_name
 from attncli.watching.stacks.held_modules import HeldModule, held
+
+QUANTISED = "bitsandbytes"
+"""The library whose tensors hold packed numbers in the place of weights."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +84,7 @@ def live_model(
     inner = unwrapped(module).model if isinstance(module, nn.Module) else module
     if isinstance(inner, nn.Module):
         refuse_parts(inner)
+        refuse_quantised_parts(inner)
     if isinstance(inner, PreTrainedModel):
         return LiveModel(inner, tokenizer, inputs)
     name = type(inner).__name__
@@ -106,6 +110,23 @@ def refuse_parts(module: nn.Module) -> None:
             f"the weights of this {name} lie in parts on several processes (FSDP): save a checkpoint and ask that, or "
             "watch the training with attncli.Monitor."
         )
+
+
+def refuse_quantised_parts(module: nn.Module) -> None:
+    """Layers that unpack their weights as they run, and mix tokens where they pick columns of all of them."""
+    name = type(module).__name__
+    for path, each in module.named_modules():
+        if QUANTISED in {kind.__module__.partition(".")[0] for kind in kinds_of(each)}:
+            part = f"{path} of this {name}" if path else f"this {name}"
+            raise InputError(
+                f"{part} is quantised ({QUANTISED}'s {type(each).__name__}), which is not read: call dequantize() of the model before "
+                "its first forward pass, which may repack the weights, or load the unquantised checkpoint."
+            )
+
+
+def kinds_of(module: nn.Module) -> set[type]:
+    """The classes of its weights: such a library also has plain layers of its own."""
+    return {type(weight) for weight in module.parameters(recurse=False)}
 
 
 @contextmanager

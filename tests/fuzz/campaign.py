@@ -25,7 +25,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 if __name__ in ("__main__", "__mp_main__"):  # workers are started from this file
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from fuzz import models, patterns, reports, tensors, words
+from fuzz import models, patterns, read, reports, several, tensors, words
 from fuzz.forks import Case, Ending, ended, load_everything
 from fuzz.material import Material, material
 
@@ -48,6 +48,15 @@ MAKERS: Mapping[str, tuple[int, Maker]] = {
     "weights": (6, models.weights),
     "shards": (3, models.shards),
     "tokenizer": (5, models.tokenizer),
+    "page": (8, several.page),
+    "compare": (8, several.compare),
+    "accept": (6, several.accept),
+    "sweep": (6, several.sweep),
+    "own maps": (8, read.own_maps),
+    "name": (5, read.name),
+    "text": (6, read.text),
+    "adapter": (3, read.adapter),
+    "reading": (5, read.reading),
 }
 """How often each kind is drawn."""
 

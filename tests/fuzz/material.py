@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ class Material:
     maps: tuple[bytes, ...]
     fits: tuple[bytes, ...]
     report: Any
+    head_reports: tuple[Any, ...]
+    """Of heads, with and without baselines beside them."""
     models: tuple[Path, ...]
     """Folders of tiny checkpoints with a tokenizer; the last one in shards."""
 
@@ -48,6 +51,7 @@ def material(folder: Path) -> Material:
         tuple(some_maps()),
         tuple(some_fits(folder)),
         some_report(folder),
+        tuple(some_head_reports(folder)),
         tuple(some_models(folder)),
     )
 
@@ -100,6 +104,14 @@ def some_report(folder: Path) -> Any:
     size = ("--layers", "3", "--tokens", "4", "--width", "4", "--heads", "2", "--seeds", "2")
     quietly("rank-collapse", *size, "--fail-if", "order > 100", "-o", str(path))
     return json.loads(path.read_text())
+
+
+def some_head_reports(folder: Path) -> Iterator[Any]:
+    path = folder / "heads.json"
+    tiny = ("inspect-model", "random:bert?tiny", "--random-tokens", "6", "--samples", "3")
+    for more in (("--metric", "entropy,sink"), ("--metric", "all", "--with-random-init", "--pairs", "2")):  # fmt: skip
+        quietly(*tiny, *more, "-o", str(path))
+        yield json.loads(path.read_text())
 
 
 def some_models(folder: Path) -> list[Path]:

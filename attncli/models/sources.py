@@ -11,7 +11,9 @@ A command asks for the kind, and says what it can do with it (`require`); it nev
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -31,6 +33,8 @@ LOCAL = re.compile(r"(~|/|\./|\.\./|\.\.?$)")
 ENDINGS = (".safetensors", ".npy", ".npz", ".mtx", ".csv", ".json", ".jsonl", ".bin", ".pt", ".pth")
 """Of files that SOURCE may name without ./ before them: no model on the hub is called so."""
 GGUF = ".gguf"
+NEAR = 0.75
+"""How alike two names are of which one was meant by the other."""
 WORD = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?"
 HUB_ID = re.compile(rf"(?P<name>{WORD}(?:/{WORD})?)(?:@(?P<revision>[\w./-]+))?")
 RANDOM = "random:"
@@ -240,3 +244,12 @@ def spelled(path: str) -> str:
         return path
     plain_file = path[:1].isalnum() and path.lower().endswith(ENDINGS) and not path.startswith(RANDOM)  # fmt: skip
     return path if plain_file else f"./{path}"
+
+
+def nearest(path: Path) -> str:
+    """The folder beside it that is called almost so."""
+    with suppress(OSError):
+        names = [each.name for each in path.parent.iterdir() if each.is_dir()]
+        near = get_close_matches(path.name, names, n=1, cutoff=NEAR)
+        return spelled(str(path.with_name(near[0]))) if near else ""
+    return ""

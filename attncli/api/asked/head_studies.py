@@ -11,7 +11,7 @@ from attncli.api.opened.loaded_models import PROBE_TOKENS
 from attncli.api.rehearsal import before_the_work
 from attncli.errors import NoAttention, UsageError, said_of, with_article
 from attncli.limits import require_memory
-from attncli.models.inputs.texts import ModelInput, inputs_of
+from attncli.models.inputs.texts import ModelInput, ahead, inputs_of
 from attncli.models.loading.body import body_of
 from attncli.models.loading.load import load
 from attncli.models.loading.room_needed import require_room_to_run
@@ -176,7 +176,7 @@ def model_study(
         model.refuse_tensor_parallel("with_random_init")
     options, wanted = model.to_load(asked.seed), inputs.to_read(asked.tokens, asked.seed)
     before_the_work()
-    checkpoint = load(asked.source, options)
+    checkpoint = load(asked.source, options, ahead(wanted))
     texts = inputs_of(checkpoint, wanted)
     subject = proved(checkpoint.body, texts[0])
     refuse_absent(heads_there(subject), plan)

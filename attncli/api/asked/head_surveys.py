@@ -12,10 +12,10 @@ from attncli.api.rehearsal import before_the_work
 from attncli.errors import AttnError, InputError, LimitError, UsageError, said_of
 from attncli.fits import FitRequest
 from attncli.heads.head import Head, Reader, reader, with_plain_logits
-from attncli.models.inputs.texts import ModelInput, inputs_of
+from attncli.models.inputs.texts import ModelInput, ahead, inputs_of
 from attncli.models.inputs.wanted_input import WantedInput
 from attncli.models.loading.body import body_of
-from attncli.models.loading.load import Checkpoint, load
+from attncli.models.loading.load import Ahead, Checkpoint, load
 from attncli.models.loading.load_options import LoadOptions
 from attncli.models.loading.room_needed import require_room_to_run
 from attncli.models.loading.twins import random_twin
@@ -45,10 +45,10 @@ def surveyed(
     seeds = run.all_seeds()
     longest = patterns.length or LONGEST
     refuse_at_once(source, files, inputs, longest, seeds[0])
-    wanted = inputs.to_read(longest, seeds[0])
+    wanted = two(inputs.to_read(longest, seeds[0]))
     before_the_work()
-    checkpoint = in_float64(source, files.to_load(seeds[0]))
-    texts = of_one_length(checkpoint, two(wanted))
+    checkpoint = in_float64(source, files.to_load(seeds[0]), ahead(wanted))
+    texts = of_one_length(checkpoint, wanted)
     require_room_to_run(checkpoint.body, texts[0].tokens, 0, advice="cut it with `length`")
     plan = SurveyPlan(request, search.methods, search.widest, seeds)
 
@@ -100,12 +100,12 @@ def two(wanted: WantedInput) -> WantedInput:
     return wanted if asked else replace(wanted, own_texts=2, samples=max(2, wanted.samples))
 
 
-def in_float64(source: Source, options: LoadOptions) -> Checkpoint:
+def in_float64(source: Source, options: LoadOptions, ahead: Ahead) -> Checkpoint:
     """So that weights are positive where a key is visible; in the file's own dtype where that does not fit."""
     try:
-        return load(source, replace(options, dtype="float64"))
+        return load(source, replace(options, dtype="float64"), ahead)
     except LimitError:
-        return load(source, options)
+        return load(source, options, ahead)
 
 
 def of_one_length(checkpoint: Checkpoint, wanted: WantedInput) -> list[ModelInput]:

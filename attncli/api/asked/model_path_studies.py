@@ -12,7 +12,7 @@ from attncli.api.rehearsal import before_the_work
 from attncli.errors import InputError, unknown_name
 from attncli.limits import require_memory
 from attncli.models.inputs.beside_words import WORDS
-from attncli.models.inputs.texts import ModelInput, inputs_of
+from attncli.models.inputs.texts import ModelInput, ahead, inputs_of
 from attncli.models.loading.load import Checkpoint, load
 from attncli.models.loading.placing import require_one_device
 from attncli.models.loading.room_needed import room_to_run
@@ -125,7 +125,7 @@ def opened(
     options = model.to_load(seed)
     wanted = inputs.to_read(tokens, seed)
     before_the_work()
-    subject = subject_of(load(source, replace(options, half=False)), stack)
+    subject = subject_of(load(source, replace(options, half=False), ahead(wanted)), stack)
     single = subject.checkpoint.model.dtype == torch.float32
     drawn = options.allow_missing  # in another type other weights would be drawn
     if options.dtype is None and single and not drawn and options.device != "mps":

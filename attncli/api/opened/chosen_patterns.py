@@ -110,12 +110,13 @@ def maps_of(
     seed: int,
 ) -> "tuple[Mapping[str, csr_array], dict[str, Any], tuple[str, ...]]":
     """Maps of one model's heads, its identity, and what is to be said about it."""
-    from attncli.models.inputs.texts import inputs_of
+    from attncli.models.inputs.texts import ahead, inputs_of
     from attncli.models.loading.load import load
     from attncli.studies.approximate.model_patterns import model_patterns
 
-    checkpoint = load(model, files.to_load(seed))
-    texts = inputs_of(checkpoint, inputs.to_read(options.length, seed))
+    wanted = inputs.to_read(options.length, seed)
+    checkpoint = load(model, files.to_load(seed), ahead(wanted))
+    texts = inputs_of(checkpoint, wanted)
     if len(texts) > 1:
         raise UsageError(f"{len(texts)} inputs are given: a pattern is a map of one, so give one.")
     maps = model_patterns(checkpoint, texts[0], heads)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from attncli.api.rehearsal import before_the_work
+from attncli.api.rehearsal import STAGE, before_the_work
 from attncli.errors import InputError, LimitError, NoAttention, UsageError, parameters
 from attncli.models.sources import Source
 from attncli.networks.variants import Switches
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from attncli.models.inputs.texts import ModelInput
-    from attncli.models.loading.load import Checkpoint
+    from attncli.models.loading.load import Ahead, Checkpoint
     from attncli.records import Report
     from attncli.studies import Progress
     from attncli.studies.model_runs import CollapseSubject
@@ -54,12 +54,12 @@ def collapse_study(
     refuse_two_arithmetics(model, arithmetic)
     wanted = inputs.to_read(tokens, seed)
     before_the_work()
-    from attncli.models.inputs.texts import inputs_of
+    from attncli.models.inputs.texts import ahead, inputs_of
     from attncli.models.loading.twins import random_twin
     from attncli.studies.collapse.model_collapse import RANDOM_SUFFIX, model_collapse
     from attncli.studies.collapse.model_theorem import with_theorem
 
-    checkpoint = loaded_for_ablation(source, model, seed)
+    checkpoint = loaded_for_ablation(source, model, seed, ahead(wanted))
     texts = inputs_of(checkpoint, wanted)
     refuse_single_tokens(texts)
     why_plain = why_not_exact(checkpoint.model, model, arithmetic)
@@ -156,13 +156,16 @@ def refuse_at_once(
     model.to_load(seed)
     inputs.to_read(tokens, seed)
     from attncli.models.files.folders import read_config
-    from attncli.models.files.local_folder import local_folder
+    from attncli.models.files.local_folder import Fetching, local_folder
     from attncli.models.files.weight_files import refuse_unreadable
 
     if source.kind == "folder":
         folder = local_folder(source).folder
         read_config(folder)
         refuse_unreadable(folder, model.allow_pickle)
+    if source.kind == "hub" and not STAGE.rehearsing:
+        how = Fetching(model.revision, model.offline, config_alone=True)
+        local_folder(source, how)
 
 
 def refuse_beside_inputs(source: Source, others: Mapping[str, Any]) -> None:
@@ -175,17 +178,19 @@ def refuse_beside_inputs(source: Source, others: Mapping[str, Any]) -> None:
         )
 
 
-def loaded_for_ablation(source: Source, model: ModelOptions, seed: int) -> "Checkpoint":
+def loaded_for_ablation(
+    source: Source, model: ModelOptions, seed: int, ahead: "Ahead | None" = None
+) -> "Checkpoint":
     """In float64 unless the user says otherwise or it does not fit: what is left of a collapsed state is small."""
     from attncli.models.loading.load import load
 
     options = model.to_load(seed)
     if options.dtype is not None or options.device == "mps":
-        return load(source, options)
+        return load(source, options, ahead)
     try:
-        return load(source, replace(options, dtype="float64"))
+        return load(source, replace(options, dtype="float64"), ahead)
     except LimitError as error:
-        checkpoint = load(source, options)
+        checkpoint = load(source, options, ahead)
         warning = f"run in {checkpoint.identity['dtype']}, for {error}"
         return replace(checkpoint, warnings=(*checkpoint.warnings, warning))
 

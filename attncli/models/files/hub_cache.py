@@ -17,7 +17,7 @@ from huggingface_hub.errors import (
 
 from attncli.errors import InputError, LimitError, first_line
 from attncli.models.files.weight_files import has_safetensors
-from attncli.models.sources import Source
+from attncli.models.sources import Source, nearest
 
 SMALL = (
     "config.json",
@@ -53,7 +53,7 @@ def snapshot(
 ) -> Path:
     """Downloaded, or found in the cache; every way to fail is one sentence."""
     name = f"{source.name}@{revision}" if revision else source.name
-    local = f", or ./{source.name} for what lies on this machine" if source.warnings else ""
+    local = on_this_machine(source)
     try:
         return Path(
             snapshot_download(
@@ -90,6 +90,14 @@ def snapshot(
                 f"the disk is full while {name} is downloaded: free some space."
             ) from None
         raise InputError(f"{name} cannot be fetched: {first_line(error)}.") from None
+
+
+def on_this_machine(source: Source) -> str:
+    """A folder or file of this name, or a folder that is called almost so."""
+    if source.warnings:
+        return f", or ./{source.name} for what lies on this machine"
+    near = nearest(Path(source.name))
+    return f", or {near}, which lies on this machine" if near else ""
 
 
 def is_cached(name: str) -> bool:

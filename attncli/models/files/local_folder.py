@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from attncli.errors import InputError, UsageError
-from attncli.models.sources import SAVED_MODELS, Source, parse, require
+from attncli.models.sources import SAVED_MODELS, Source, nearest, parse, require
 
 
 class Local(NamedTuple):
@@ -49,7 +49,9 @@ def local_folder(source: Source | str, how: Fetching = NOTHING_TRUSTED) -> Local
     require(source, SAVED_MODELS, "reading weights")
     if source.kind == "folder":
         if not source.path.is_dir():
-            raise InputError(f"there is no folder {source.name}: give the folder of a saved model.")
+            near = nearest(source.path)
+            hint = f"did you mean {near}?" if near else "give the folder of a saved model."
+            raise InputError(f"there is no folder {source.name}: {hint}")
         return Local(source.path, source)
     from attncli.models.files.hub_cache import fetched, snapshot  # only hub models need the library
 

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -26,7 +26,7 @@ from attncli.models.inputs.text_files import texts_in
 from attncli.models.inputs.token_ranges import longest, vocabulary
 from attncli.models.inputs.tokenizing import Encoded, encode, shown, tokenizer_of
 from attncli.models.inputs.wanted_input import WantedInput, refuse_two_kinds
-from attncli.models.loading.load import Checkpoint
+from attncli.models.loading.load import Ahead, Checkpoint
 from attncli.models.random.dummy_inputs import example_inputs
 from attncli.watching.position_counts import positions
 from attncli.watching.stacks.held_modules import HeldModule
@@ -83,31 +83,74 @@ def as_bytes(tensor: Tensor) -> bytes:
 def inputs_of(checkpoint: Checkpoint, options: WantedInput) -> list[ModelInput]:
     """Every input that the options name, in their order."""
     refuse_two_kinds(options)
-    model = checkpoint.model
     if checkpoint.given is not None:
         return given_inputs(checkpoint, options)
-    asked = bool(options.texts or options.text_file is not None or options.token_ids)
+    asked = asks_for_texts(options)
     if checkpoint.body.main_input_name != WORDS:
-        if asked:
-            raise UsageError(
-                f"{type(model).__name__} reads {model.main_input_name}, not text: leave the text options out.",
-                idle=TEXT_OPTIONS,
-            )
+        refuse_texts(checkpoint, options)
         return random_inputs(checkpoint, options, options.random_tokens)
     if options.random_tokens is not None or (not checkpoint.reads_texts and not asked):
         return random_inputs(checkpoint, options, options.random_tokens)
+    ahead = checkpoint.read_ahead
+    known = ahead if ahead is not None and ahead.options == options else read(checkpoint, options)
     reading = Reading(checkpoint, company(checkpoint.body), options.seed)
+    kind = "token ids" if options.token_ids else "text"
+    return [words(reading, name, kind, encoded) for name, encoded in known.texts]
+
+
+def asks_for_texts(options: WantedInput) -> bool:
+    return bool(options.texts or options.text_file is not None or options.token_ids)
+
+
+def refuse_texts(checkpoint: Checkpoint, options: WantedInput) -> None:
+    """Of a model that reads images or sounds."""
+    model = checkpoint.model
+    if asks_for_texts(options):
+        raise UsageError(
+            f"{type(model).__name__} reads {model.main_input_name}, not text: leave the text options out.",
+            idle=TEXT_OPTIONS,
+        )
+
+
+class ReadTexts(NamedTuple):
+    """Token ids that the model knows, no more of them than it has positions for."""
+
+    options: WantedInput
+    texts: list[tuple[str, Encoded]]
+
+
+def ahead(options: WantedInput) -> Ahead:
+    """What config and tokenizer can refuse, before weights are read; texts are kept, as a stream is read once."""
+
+    def look(checkpoint: Checkpoint) -> ReadTexts | None:
+        if checkpoint.body.main_input_name != WORDS:
+            refuse_texts(checkpoint, options)
+            return None
+        if options.random_tokens is not None:
+            random_length(checkpoint.model, options, options.random_tokens)
+            return None
+        return read(checkpoint, options)
+
+    return look
+
+
+def read(checkpoint: Checkpoint, options: WantedInput) -> ReadTexts:
+    """Texts or ids, refused where the model cannot read them."""
+    model = checkpoint.model
     if options.token_ids:
-        return [
-            words(reading, name, "token ids", Encoded(ids, shown(ids), 0))
-            for name, ids in cut(id_lists(options.token_ids), options.tokens)
+        lists = cut(id_lists(options.token_ids), options.tokens)
+        found = [(name, Encoded(ids, shown(ids), 0)) for name, ids in lists]
+    else:
+        tokenizer = tokenizer_of(checkpoint)
+        where = checkpoint.folder or f"this {type(model).__name__}"
+        found = [
+            (name, encode(where, tokenizer, name, text, options.tokens))
+            for name, text in named_texts(options)
         ]
-    tokenizer = tokenizer_of(checkpoint)
-    where = checkpoint.folder or f"this {type(model).__name__}"
-    return [
-        words(reading, name, "text", encode(where, tokenizer, name, text, options.tokens))
-        for name, text in named_texts(options)
-    ]
+    for name, encoded in found:
+        refuse_unknown_ids(model, name, encoded.ids)
+        refuse_too_long(model, name, len(encoded.ids))
+    return ReadTexts(options, found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,10 +232,8 @@ def cut(lists: Sequence[Named], most: int | None) -> list[Named]:
 
 
 def words(reading: Reading, name: str, kind: str, encoded: Encoded) -> ModelInput:
-    """Token ids that the model knows, no more of them than it has positions for; and what it reads beside them."""
+    """Token ids, and what the model reads beside them."""
     model, company = reading.checkpoint.model, reading.company
-    refuse_unknown_ids(model, name, encoded.ids)
-    refuse_too_long(model, name, len(encoded.ids))
     ids = torch.tensor([encoded.ids], dtype=torch.long)
     others = company.made(reading.checkpoint.body, len(encoded.ids), reading.seed)
     kwargs = {WORDS: ids, **others}
@@ -244,17 +285,21 @@ def random_inputs(
     checkpoint: Checkpoint, options: WantedInput, length: int | None
 ) -> list[ModelInput]:
     """Random tokens, images or sounds, whatever the model reads; each sample from its own seed."""
-    model = checkpoint.model
-    most = longest(model)
-    asked = [each for each in (length, options.tokens) if each is not None]
-    length = min(asked or [DEFAULT_LENGTH, most or DEFAULT_LENGTH])
-    refuse_too_long(model, "`random_tokens`", length)
-    main = model.main_input_name
+    length = random_length(checkpoint.model, options, length)
+    main = checkpoint.model.main_input_name
     kind = "random tokens" if main == WORDS else f"random {main}"
     return [
         random_input(checkpoint, f"{kind}, seed {seed}", kind, length, seed)
         for seed in range(options.seed, options.seed + options.samples)
     ]
+
+
+def random_length(model: Any, options: WantedInput, length: int | None) -> int:
+    """As asked, if the model has so many positions."""
+    asked = [each for each in (length, options.tokens) if each is not None]
+    length = min(asked or [DEFAULT_LENGTH, longest(model) or DEFAULT_LENGTH])
+    refuse_too_long(model, "`random_tokens`", length)
+    return length
 
 
 def random_input(

@@ -1,6 +1,6 @@
 """A checkpoint, loaded strictly: every weight that a state runs through comes from the files, or there is an error."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -65,6 +65,8 @@ class Checkpoint:
     """A live module's, which came beside it."""
     given: Any = None
     """What a live module is to read, where its caller has said so."""
+    read_ahead: Any = None
+    """What was read of the texts before the weights were."""
 
     @property
     def reads_texts(self) -> bool:
@@ -77,7 +79,13 @@ class Checkpoint:
         return body_of(self.model)
 
 
-def load(source: Source | str, options: LoadOptions | None = None) -> Checkpoint:
+Ahead = Callable[[Checkpoint], Any]
+"""Of a model without memory: what can be refused before its weights are read, and what is kept of that."""
+
+
+def load(
+    source: Source | str, options: LoadOptions | None = None, ahead: Ahead | None = None
+) -> Checkpoint:
     """The model that SOURCE names."""
     alone()
     options = options or LoadOptions()
@@ -96,7 +104,7 @@ def load(source: Source | str, options: LoadOptions | None = None) -> Checkpoint
             options.revision, options.offline, options.allow_pickle, options.trust_remote_code
         )
         local = local_folder(source, how)
-        found = folder_checkpoint(local.folder, options, device)
+        found = folder_checkpoint(local.folder, options, device, ahead)
     return replace(
         found,
         identity={**local.described(), **found.identity},
@@ -104,7 +112,9 @@ def load(source: Source | str, options: LoadOptions | None = None) -> Checkpoint
     )
 
 
-def folder_checkpoint(folder: Path, options: LoadOptions, device: torch.device) -> Checkpoint:
+def folder_checkpoint(
+    folder: Path, options: LoadOptions, device: torch.device, ahead: Ahead | None = None
+) -> Checkpoint:
     """Config, class, files, room, weights, judgement: each step refuses what the next could not bear."""
     architecture = architecture_of(folder, read_config(folder), options.trust_remote_code)
     blank = architecture.without_memory(folder)
@@ -123,6 +133,7 @@ def folder_checkpoint(folder: Path, options: LoadOptions, device: torch.device) 
         in_place=options.device_map is not None or (dtype == stored and device.type == "cpu"),
         parts=launch().size if options.tensor_parallel else 1,
     )
+    read_ahead = None if ahead is None else ahead(Checkpoint(blank, {}, folder))
     weight_sha256 = weights.sha256()
     loaded, warnings = filled(folder, architecture, blank, weights, dtype, options)
     placed = options.device_map or options.tensor_parallel
@@ -144,7 +155,8 @@ def folder_checkpoint(folder: Path, options: LoadOptions, device: torch.device) 
         identity["remote_code"] = True
     shards = filter(None, [unread_shards(folder)])
     said = (*said_of_dtype(options.dtype, stored, dtype), *shards, *warnings)
-    return Checkpoint(model, identity, folder, (*architecture.warnings, *said))
+    said = (*architecture.warnings, *said)
+    return Checkpoint(model, identity, folder, said, read_ahead=read_ahead)
 
 
 def filled(

@@ -63,6 +63,8 @@ class Case:
     name: str
     steps: tuple[Step, ...]
     environment: tuple[tuple[str, str], ...] = ()
+    files: tuple[str, ...] = ()
+    """Of the material, what no step names in full."""
 
     def respelt(self) -> bool:
         """Whether the design spells it in another way."""
@@ -70,7 +72,7 @@ class Case:
 
     def text(self) -> str:
         """All that may name a file."""
-        return " ".join(step.spelt("old") for step in self.steps)
+        return " ".join([*self.files, *(step.spelt("old") for step in self.steps)])
 
 
 def measured(name: str, line: str, new: str | None = None) -> Case:
@@ -79,9 +81,9 @@ def measured(name: str, line: str, new: str | None = None) -> Case:
     return Case(name, (asked, Command("check r.json")))
 
 
-def run(name: str, *lines: str, env: Sequence[tuple[str, str]] = ()) -> Case:
+def run(name: str, *lines: str, files: Sequence[str] = ()) -> Case:
     """Command lines one after the other."""
-    return Case(name, tuple(map(Command, lines)), tuple(env))
+    return Case(name, tuple(map(Command, lines)), files=tuple(files))
 
 
 def called(name: str, expression: str, new: str | None = None) -> Case:

@@ -161,7 +161,7 @@ FITS = (
     measured("head's capacity", "approximate --module ./bert:0.1 --pattern previous --length 6"),
     measured("head's capacity: rotary", "approximate --module ./llama:1.0 --pattern strided:3 --length 6"),
     measured("head's capacity: embeddings", "approximate --module ./gpt2:0.0 --inputs embeddings --pattern previous --length 5"),
-    measured("heads' capacities", "approximate --heads ./bert --length 8"),
+    measured("heads' capacities", "approximate --heads ./bert --random-tokens 8 --length 8"),
     measured("trained heads' capacity", f"approximate --module {MINILM}:0.2 --pattern previous --length 8"),
 )  # fmt: skip
 
@@ -236,7 +236,7 @@ weights-only = true
 
 [paths]
 sample = 2
-count = true
+seeds = 2
 
 [approximate]
 length = 8
@@ -259,19 +259,19 @@ RUNS_OF_RUNS = (
     run("compare: models", "compare ./bert ./bert-2 --by 'inspect-model --metric sink --random-tokens 6' -o r.json", "check r.json"),
     run("compare: models' weights", "compare ./bert ./bert-2 --by 'inspect-model --weights-only --layers 0' -o r.json"),
     run("compare: models' paths", "compare ./bert ./bert-2 --by 'paths --random-tokens 6' -o r.json"),
-    run("sweep, gone on", f"{SWEPT} -o r.json", f"{SWEPT} --show 'log10_residual[layer=-1]' --format csv", "sweep --collect out", f"{SWEPT} --list-items"),
-    run("sweep: of finished reports", "sweep --glob 'report-heads*.json' --show 'max(sink)' < report-heads.json"),
-    run("sweep: models in a list", "sweep paths --models-file models.txt --into out --format json < net.safetensors", "sweep --collect out --format json < net-7.safetensors"),
-    run("sweep: of weights, one broken", "sweep inspect-model --model ./bert --model ./cut --weights-only --metric qk_stable_rank --into out --format json"),
+    run("sweep, gone on", f"{SWEPT} -o r.json", f"{SWEPT} --show 'log10_residual[layer=-1]' --format csv", "sweep --collect out", f"{SWEPT} --list-items", files=("net.safetensors", "net-7.safetensors")),
+    run("sweep: of finished reports", "sweep --glob 'report-heads*.json' --show 'max(sink)'", files=("report-heads.json", "report-heads-other.json")),
+    run("sweep: models in a list", "sweep paths --models-file models.txt --into out --format json", "sweep --collect out --format json", files=("net.safetensors", "net-7.safetensors")),
+    run("sweep: of weights, one cut off", "sweep inspect-model --model ./bert --model ./cut --weights-only --metric qk_stable_rank --into out --format json"),
     run("sweep: of heads", "sweep inspect-model --model ./bert --model ./gpt2 --random-tokens 6 --show 'mean(sink)' --into out --format json"),
     Case("ci: run, accepted, moved", (
         Write("attn.toml", CHECKS, CHECKS.replace("inspect-model ./bert --weights-only", "inspect-weights ./bert")),
-        Command("ci collapse saved --config attn.toml --keep reports < report.json"),
+        Command("ci collapse saved --config attn.toml --keep reports"),
         Command("ci --accept collapse --config attn.toml"),
-        Command("ci heads weights collapse --config attn.toml --format json < bert/config.json"),
+        Command("ci heads weights collapse --config attn.toml --format json"),
         Write("attn.toml", CHECKS.replace("seeds = 2", "seeds = 3")),
         Command("ci collapse --config attn.toml"),
-        Command("ci --accept --config attn.toml < report.json"),
+        Command("ci --accept --config attn.toml"),
     )),
     *(Case(f"config show {line}".strip(), (Write("attn.toml", DEFAULTS + "# essays.txt"), Command(f"config show {line} --config attn.toml".replace("  ", " ")))) for line in SHOWN),
     Case("config: defaults apply", (Write("attn.toml", DEFAULTS), Command("rank-collapse --layers 2 --tokens 4 --width 4 --heads 1 --config attn.toml --format json"))),

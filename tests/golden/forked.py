@@ -112,14 +112,16 @@ class Forks:
         steps = [self.step(step, folder, str(number)) for step in case.steps]
         used = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
         found = {"steps": steps, "files": files_left(folder, given), "seconds": round(used, 2)}
-        text = (
-            json.dumps(found)
-            .replace(str(folder), "{here}")
-            .replace(str(self.repo), "{repo}")
-            .replace(minilm(), MINILM)
-        )
+        text = json.dumps(found)
+        for place, name in self.places(folder).items():
+            text = text.replace(place, name)
         (self.scratch / f"{number}.json").write_text(text)
         shutil.rmtree(folder)
+
+    def places(self, folder: Path) -> dict[str, str]:
+        """Paths that differ from run to run, the longest first, and what stands for them."""
+        tests = str(Path(__file__).parent)
+        return {minilm(): MINILM, str(folder): "{here}", tests: "{tests}", str(self.repo): "{repo}"}
 
     def give(self, case: Case, folder: Path) -> set[str]:
         """Copies of the material that the case names."""

@@ -46,14 +46,12 @@ list metrcs
 list --format html
 guide metrcs
 approximate --pattern windw:3
-approximate --pattern window
 approximate --pattern random:k=99 --length 8
 approximate --pattern window:3 --length 0
 approximate --pattern window:2 --length 6 --method cyclc
 approximate --pattern window:2 --length 6 --method jl:draws=x
 approximate --pattern window:2 --length 6 --width 0
 approximate --dtype float16
-approximate --total-variation 2
 approximate --effort 9
 approximate --frontier 8:4
 approximate --sweep width=2:4
@@ -95,8 +93,6 @@ check report.json --baseline report.json
 check report.json --fail-if 'log10_residual[SAN, layer=99] < 0'
 check report.json --baseline report.json --fail-on 'log10_residual'
 compare report.json
-compare report.json report.json --top 0
-compare report.json report-heads.json
 compare ./bert ./bert-2
 compare ./bert ./bert-2 --by 'check'
 sweep rank-collapse
@@ -157,7 +153,6 @@ paths {TINY} --by head --sample 3
 paths {TINY} --random-tokens 4 --loss
 paths {TINY} --stack decoder --random-tokens 4
 paths {TINY} --sensitivity --by head
-paths ./t5 --sensitivity --random-tokens 4 --stack encoder
 approximate --decide --frontier 2:4
 approximate --decide --sweep length=4:8
 approximate --verify fit.safetensors --pattern previous
@@ -237,7 +232,6 @@ inspect-model ./no-weights
 inspect-model ./deeper --token-ids 2,5,6
 inspect-model ./bert --weights-only --allow-missing --heads 7
 rank-collapse ./cut --token-ids 2,5,6
-paths ./bad-sizes --count
 approximate --module ./cut:0.0 --pattern previous --length 5
 approximate --heads ./no-weights
 inspect-model random:nothing

@@ -35,7 +35,7 @@ def unexpected(records: Mapping[str, Any]) -> Iterator[str]:
     """Cases that measure nothing although they should, and refusals that refuse nothing."""
     for name, record in records.items():
         codes = [step["code"] for step in record.get("steps", ()) if "code" in step]
-        refusal = name.startswith("refused: ")
+        refusal = name.startswith(("refused: ", "sweep: of weights, one cut off"))
         if "lost" in record or (refusal and codes == [0]) or max(codes, default=0) >= 70:
             yield f"look at {name}: {codes}"
         elif not refusal and {2, 3, 4} & {*codes}:

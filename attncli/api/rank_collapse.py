@@ -106,7 +106,7 @@ def rank_collapse(
         bool,
         Option(
             "--theorem",
-            help="The theorem layer by layer: β, its condition, and its one-layer bound against what attention does.",
+            help="The theorem layer by layer: β, whether its one-layer bound is proved there, and that bound against what attention does.",
         ),
     ] = False,
     gates: Annotated[

@@ -216,6 +216,15 @@ REASONS: Mapping[str, str] = {
 }
 
 
+def why_no_family(config: Mapping[str, object]) -> str:
+    """Why the weights of its heads are not read; empty where they are."""
+    kind = config.get("model_type")
+    if kind in FAMILIES:
+        return ""
+    unknown = "which of its weights make queries, keys and values is not known here"
+    return f"model type '{kind}': {REASONS.get(str(kind), unknown)}"
+
+
 def family_of(where: str, config: Mapping[str, object]) -> Family:
     """The family that the config names, or a refusal that names it."""
     kind = config.get("model_type")

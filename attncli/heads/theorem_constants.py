@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attncli.heads.configs import Config
-from attncli.heads.head_projections import output_projection, projection, query_norm
+from attncli.heads.head_projections import Array, output_projection, projection, query_norm
 from attncli.maths.bounds import log10_attention_constant
 from attncli.models.files.stored_tensors import Tensors
 
@@ -38,6 +38,16 @@ def why_not_covered(config: Config, tensors: Tensors) -> str:
             f"the theorem is about attention on content alone, and positions are '{positions}' here"
         )
     return ""
+
+
+def logit_range(tensors: Tensors, config: Config, layer: int, residual: Array) -> float:
+    """Largest |E_ij - E_ij'| over heads, queries i and keys j, j', E = R W_QK R^T/√d of the residual R [token, feature]."""
+    place, found = config.place(layer), []
+    for head in range(config.heads):
+        w_q, _ = projection(tensors, config, place, "query", head)
+        w_k, _ = projection(tensors, config, place, "key", head * config.key_heads // config.heads)
+        found.append(float(np.ptp((residual @ w_q) @ (residual @ w_k).T, axis=1).max()))
+    return max(found) * config.logit_scale(layer)
 
 
 def layer_constant(tensors: Tensors, config: Config, layer: int) -> LayerConstant:

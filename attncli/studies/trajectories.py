@@ -4,11 +4,14 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from attncli.errors import InputError, Unresolved
 from attncli.limits import require_finishable, require_memory
 from attncli.maths import bounds
 from attncli.maths.residuals.activations import STEEPEST
 from attncli.maths.residuals.logits import BLOCK_ELEMENTS
+from attncli.maths.residuals.scaled import log10_of, matmul
 from attncli.maths.residuals.split import Split
 from attncli.networks.layer import block
 from attncli.networks.spec import NetworkSpec
@@ -42,6 +45,8 @@ class Trajectory:
     """How far rounding may have moved each number, of a run in plain numbers."""
     unknown: Mapping[str, list[str]] = field(default_factory=dict)
     """Why a number is not known; empty where it is."""
+    log10_logit_ranges: list[float] = field(default_factory=list)
+    """Per layer, log10 of how far the logits of a row differ by the tokens' residuals; empty where nobody asked."""
 
 
 Ensemble = Mapping[str, Sequence[Trajectory]]
@@ -64,8 +69,12 @@ def run(
     metrics: Sequence[str],
     tick: Callable[[], None],
     over: int = 1,
+    logits: bool = False,
 ) -> dict[str, Trajectory]:
-    """All variants in step, so that each layer's weights are made or read once; `over`: blocks between two states."""
+    """All variants in step, so that each layer's weights are made or read once; `over`: blocks between two states.
+
+    `logits`: also how far those of a row differ, where the theorem applies.
+    """
     spec = network.spec
     require_memory(memory_needed(spec, len(variants)), "This network", "lower `tokens` or `width`")
     meters = StateMeters(metrics)
@@ -82,6 +91,8 @@ def run(
     for index in range(spec.layers):
         layer = network.layer(index)
         for name, switches in variants.items():
+            if logits and bound_applies(spec, switches):
+                result[name].log10_logit_ranges.append(logit_range(states[name], layer))
             state = step(states[name], layer, spec, switches, f"{name}, layer {index}")
             states[name] = state
             found = dict.fromkeys(meters.names, math.nan)
@@ -107,6 +118,18 @@ def step(
         return None
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
+
+
+def logit_range(state: Split | None, layer: Layer) -> float:
+    """log10 of the largest |E_ij - E_ij'| over heads, E = R W_QK R^T/√d of the residual R; nan where that is lost."""
+    if state is None:
+        return math.nan
+    found = []
+    for w_q, w_k in zip(layer.w_q, layer.w_k, strict=True):
+        query, key = matmul(state.residual, w_q), matmul(state.residual, w_k)
+        widest = float(np.ptp(query.mantissa @ key.mantissa.T, axis=1).max())
+        found.append(log10_of(widest / math.sqrt(w_q.shape[1]), query.exponent + key.exponent))
+    return max(found)
 
 
 def bound_applies(spec: NetworkSpec, switches: Switches) -> bool:

@@ -16,15 +16,20 @@ from torch import Tensor, nn
 
 from attncli.errors import AttnError, InputError, counted
 from attncli.heads.configs import Config
-from attncli.heads.families import family_of
+from attncli.heads.families import family_of, why_no_family
 from attncli.heads.head_projections import Array
 from attncli.heads.held_tensors import HeldTensors
-from attncli.heads.theorem_constants import LayerConstant, layer_constant, why_not_covered
+from attncli.heads.theorem_constants import (
+    LayerConstant,
+    layer_constant,
+    logit_range,
+    why_not_covered,
+)
 from attncli.maths.digits import number
 from attncli.maths.matrices.norms import composite_norm
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.loading.load import Checkpoint
-from attncli.records import NOT_APPLICABLE, Finding, Report, Row
+from attncli.records import NOT_APPLICABLE, Finding, Report, Row, Scalar
 from attncli.studies import Progress
 from attncli.studies.collapse.theorem_rows import (
     BEYOND,
@@ -45,6 +50,7 @@ class Residuals:
 
     read: float
     written: float
+    logit_range: float
 
 
 def with_theorem(
@@ -77,10 +83,10 @@ def theorem_of(
             progress(layer, config.layers, "layers' constants")
             constants.append(layer_constant(tensors, config, layer))
     except AttnError as error:
-        why = str(error).removesuffix(".")
+        why = why_no_family(model.config.to_dict()) or str(error).removesuffix(".")
         return [nothing(metric, why) for metric in THEOREM_METRICS], Finding("theorem", why)
     uncovered = why_not_covered(config, tensors)
-    residuals = [] if uncovered else [residuals_of(model, config, text) for text in texts]
+    residuals = [] if uncovered else [residuals_of(model, config, tensors, text) for text in texts]
     rows = list(layer_rows(constants, residuals, uncovered))
     return rows, Finding("theorem", in_words(rows, config, uncovered))
 
@@ -104,11 +110,15 @@ def layer_rows(
         own = [one[layer] for one in residuals]
         read = [each.read for each in own]
         yield summary_row("attention_residual", "norm", read, why, **beside)
+        ranges = [each.logit_range for each in own]
+        yield summary_row("logit_range", "1", ranges, why, **beside)
         slacks = [slack(found.log10_constant, each.read, each.written) for each in own]
         yield summary_row("bound_slack", "log10", slacks, why, **beside)
 
 
-def residuals_of(model: nn.Module, config: Config, text: ModelInput) -> list[Residuals]:
+def residuals_of(
+    model: nn.Module, config: Config, tensors: HeldTensors, text: ModelInput
+) -> list[Residuals]:
     """What every layer's attention is given and gives, in the order in which the layers run."""
     read, written = [], []
     with ExitStack() as hooks, torch.no_grad(), own_precision(model):
@@ -124,7 +134,14 @@ def residuals_of(model: nn.Module, config: Config, text: ModelInput) -> list[Res
         raise InputError(
             f"{text.name}: {counted(len(read), 'attention')} read and {len(written)} wrote, where the config says {config.layers}."
         )
-    return [Residuals(residual(a), residual(b)) for a, b in zip(read, written, strict=True)]
+    return [
+        Residuals(
+            composite_norm(centred(a)),
+            composite_norm(centred(b)),
+            logit_range(tensors, config, layer, centred(a)),
+        )
+        for layer, (a, b) in enumerate(zip(read, written, strict=True))
+    ]
 
 
 def state(tensor: Tensor) -> Array:
@@ -132,15 +149,29 @@ def state(tensor: Tensor) -> Array:
     return found
 
 
-def residual(states: Array) -> float:
-    return composite_norm(states - states.mean(axis=0))
+def centred(states: Array) -> Array:
+    found: Array = states - states.mean(axis=0)
+    return found
 
 
 def in_words(rows: Sequence[Row], config: Config, uncovered: str) -> str:
-    """The condition, then the one-layer bound, or why there is none."""
+    """The constant, then the one-layer bound, or why there is none."""
+    if uncovered:
+        return uncovered
     constants = [row.value for row in rows if row.metric == "layer_constant"]
     known = [value for value in constants if value is not None]
-    said = f"4βH < √d holds in {sum(value < 1.0 for value in known)} of {config.layers} layers"
+    inside = sum(
+        map(within, values_of(rows, "attention_residual"), values_of(rows, "layer_radius"))
+    )
+    said = f"tokens lie within the bound's radius in {inside} of {counted(config.layers, 'layer')}"
     if known:
         said += f" (4βH/√d from {number(min(known))} to {number(max(known))})"
-    return f"{said}; {uncovered or holds_in_words(rows)}"
+    return f"{said}; {holds_in_words(rows)}"
+
+
+def values_of(rows: Sequence[Row], metric: str) -> list[Scalar]:
+    return [row.value for row in rows if row.metric == metric]
+
+
+def within(residual: Scalar, radius: Scalar) -> bool:
+    return isinstance(residual, float) and isinstance(radius, float) and residual < radius

@@ -66,7 +66,7 @@ def rank_collapse(
     """All variants of networks that differ in their seed alone; `over`: blocks between the states that metrics compare."""
     spec = networks[0].spec
     require_days([spec], len(networks), len(variants))
-    ensemble = measure(networks, variants, metrics, progress, over)
+    ensemble = measure(networks, variants, metrics, progress, over, theorem)
     findings = tuple(describe(ensemble, explain(ensemble, spec, variants)))
     more = network_theorem(ensemble) if theorem else ([], [], [])
     return Report(
@@ -88,6 +88,7 @@ def measure(
     metrics: Sequence[str],
     progress: Progress,
     over: int = 1,
+    logits: bool = False,
 ) -> Ensemble:
     """Run every network; the residuals that the regime and the bound need are always among the metrics."""
     wanted = measured_metrics(metrics)
@@ -101,7 +102,7 @@ def measure(
         progress(done, total, "layers")
 
     for network in networks:
-        for name, trajectory in run(network, variants, wanted, tick, over).items():
+        for name, trajectory in run(network, variants, wanted, tick, over, logits).items():
             ensemble[name].append(trajectory)
     return ensemble
 

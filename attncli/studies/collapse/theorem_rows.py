@@ -11,11 +11,15 @@ from attncli.studies.trajectories import RESIDUAL_NORM, Ensemble
 
 THEOREM_METRICS: Mapping[str, Definition] = {
     "beta": Definition("1", "β of a layer: max over heads of ‖W_QK‖_1 ‖W_V W_O‖_{1,∞}, as the model has them."),
-    "layer_constant": Definition("1", "4βHλ/√d of a layer (γ = 1 form; λ = 1 without an MLP): below 1 the theorem's condition holds."),
+    "layer_constant": Definition("1", "4βHλ/√d of a layer (γ = 1 form; λ = 1 without an MLP): the factor of its one-layer bound."),
     "layer_radius": Definition("norm", "(4βHλ/√d)^(-1/2) of a layer: its one-layer bound contracts only residuals below it."),
     "attention_residual": Definition("norm", "‖Z - 1z̄^T‖ of what the layer's attention reads, in √(‖·‖_1 ‖·‖_∞), to compare with layer_radius."),
+    "logit_range": Definition("1", "Largest |E_ij - E_ij'| over heads, queries i and keys j, j', E = res(Z) W_QK res(Z)^T/√d: up to 1.256 the one-layer bound is proved, beyond it only seen to hold or not."),
     "bound_slack": Definition("log10", "Decades between the one-layer bound (4βHλ/√d) ‖res(Z)‖³ and the residual that comes out: negative where the bound is broken."),
 }  # fmt: skip
+
+PROVED_UP_TO = 1.256
+"""The hypothesis of the lemma behind the one-layer bound: how far the logits of a row may lie apart."""
 
 BEYOND = "zero, or beyond the range of floats"
 
@@ -36,6 +40,11 @@ def ten_to(exponent: float) -> float:
     return 10.0**exponent if abs(exponent) < 300.0 else math.inf
 
 
+def below(exponent: float) -> float:
+    """10^x, 0 where that is below floats: a bound on logits holds all the more."""
+    return 0.0 if exponent < -300.0 else ten_to(exponent)
+
+
 def slack(log10_constant: float, read: float, written: float) -> float:
     """Decades that the bound lies above the residual; inf where one is zero, so that nothing is claimed of it."""
     if not read > 0.0 or not written > 0.0:
@@ -50,8 +59,20 @@ def holds_in_words(rows: Sequence[Row]) -> str:
         return "no residual that the one-layer bound could be held against"
     kept = sum(value >= 0.0 for value in found)
     span = f"{number(min(found))} … {number(max(found))}"
+    layers = counted(len(found), "layer")
+    return f"{proved_in_words(rows)}; it is seen to hold in {kept} of {layers}, by {span} decades"
+
+
+def proved_in_words(rows: Sequence[Row]) -> str:
+    """In how many layers the lemma's hypothesis holds."""
+    ranges = [row.value for row in rows if row.metric == "logit_range" and row.value is not None]
+    if not ranges:
+        return "whether the one-layer bound is proved is not known: logits are beyond floats"
+    proved = sum(value <= PROVED_UP_TO for value in ranges)
+    span = f"{number(min(ranges))} … {number(max(ranges))}"
     return (
-        f"the one-layer bound holds in {kept} of {counted(len(found), 'layer')}, by {span} decades"
+        f"the one-layer bound is proved in {proved} of {counted(len(ranges), 'layer')} "
+        f"(the logits of a row may differ by up to {PROVED_UP_TO}, and do by {span})"
     )
 
 
@@ -72,6 +93,7 @@ def network_theorem(ensemble: Ensemble) -> tuple[list[Row], list[View], list[Fin
                 "layer_constant": [ten_to(k) for k in constants],
                 "layer_radius": [ten_to(-k / 2.0) for k in constants],
                 "attention_residual": [ten_to(r) for r in before],
+                "logit_range": [below(one.log10_logit_ranges[layer]) for one in trajectories],
                 "bound_slack": [k + 3.0 * r - s for k, r, s in triples],
             }
             own += layer_rows(columns, variant, layer)

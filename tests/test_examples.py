@@ -204,7 +204,7 @@ def test_the_workflow_from_an_empty_repository(tmp_path: Path, environment: dict
     code, said = ours.job("check")
     assert code == 5
     assert "`attn ci --accept collapse --config attn.toml` makes one" in said
-    assert sorted(path.name for path in (ours.folder / "reports").iterdir()) == ["activations.json", "collapse.json"]  # fmt: skip
+    assert sorted(path.name for path in (ours.folder / "reports").iterdir()) == ["collapse.json", "entropy.json"]  # fmt: skip
     suite = ElementTree.parse(ours.folder / "attn.xml").getroot()
     assert (suite.get("failures"), suite.get("errors")) == ("0", "1")
     assert "::error " in said

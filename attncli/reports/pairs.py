@@ -128,8 +128,21 @@ def over(change: float | None, noise: float | None) -> float | None:
 def side_by_side(old: Report, new: Report) -> list[Pair]:
     """Every row of either report once: in the order of the new one, then what only the old one has."""
     before, after = dict(placed(old.rows)), dict(placed(new.rows))
-    order = same_order(old, new)
-    return [paired(before.get(place), after.get(place), order) for place in {**after, **before}]
+    on_texts, same_draws = same_order(old, new), old.seeds == new.seeds
+    drawn_for = {*not_on_texts(old), *not_on_texts(new)}
+
+    def side(place: Place) -> Pair:
+        first = before.get(place)
+        draws = range(len(first.each)) if first is not None and same_draws else None
+        return paired(first, after.get(place), draws if place[0] in drawn_for else on_texts)
+
+    return [side(place) for place in {**after, **before}]
+
+
+def not_on_texts(report: Report) -> list[str]:
+    """Metrics whose numbers are means over tokens that the seed has drawn for them."""
+    names = report.input.get("not_on_texts")
+    return [str(name) for name in names] if isinstance(names, list | tuple) else []
 
 
 def paired(old: Row | None, new: Row | None, order: Order | None) -> Pair:

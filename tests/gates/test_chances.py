@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -155,3 +156,15 @@ def test_command_and_python_read_limits_by_chance(tmp_path: Path) -> None:
     assert (outcome.code, verdict["condition"], verdict["failed"]) == (1, "sink:p.05", True)
     assert attn("check", old, "--baseline", old, "--fail-on", "sink:p.05").code == 0
     assert attn("check", new, "--baseline", old, "--fail-on", "sink:p.05", "--family-wise", ".05").code == 1  # fmt: skip
+
+
+@pytest.mark.parametrize("seeds", [(0,), (1,)])
+@pytest.mark.parametrize("texts", ["text", "other"])
+def test_what_is_not_measured_on_texts_is_paired_by_its_draws(texts: str, seeds: tuple[int, ...]) -> None:  # fmt: skip
+    """As many draws as texts, or fewer; texts in another order leave the draws where they are."""
+    old, new = (replace(report(heads), input={**report(heads).input, "not_on_texts": ["sink"]}, seeds=(0,)) for heads in (OLD, NEW))  # fmt: skip
+    shown = [{"sha256": f"{texts} {place}"} for place in reversed(range(4))]
+    new = replace(new, input={**new.input, "texts": shown}, seeds=seeds)
+    found = decided("sink:p.05", new, old)
+    assert (", paired, n = 9)" in found.text) is (seeds == (0,))
+    assert (", n = 9 and 9)" in found.text) is (seeds == (1,))

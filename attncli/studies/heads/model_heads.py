@@ -192,7 +192,7 @@ def inspect_model(
             "layers": layers.described(),
             **described_linear(subject.linear),
         },
-        input=described(texts, runs.own),
+        input=described(texts, runs.own, plan.metrics),
         seeds=(plan.seed,),
         views=tuple(views(rows, plan.metrics, plan.ranking, len(texts))),
         findings=told,
@@ -471,14 +471,17 @@ def census(own: Observed) -> list[dict[str, Any]]:
     ]
 
 
-def described(texts: Sequence[ModelInput], own: Observed) -> dict[str, Any]:
+def described(texts: Sequence[ModelInput], own: Observed, metrics: Metrics) -> dict[str, Any]:
+    """The texts, and which metrics were measured on others, that attn has drawn."""
     made = {"copying_on": {kind: len(seen) for kind, seen in own.made.items()}} if own.made else {}
     draws = {"role_draws": len(own.repeated)} if own.repeated else {}
+    elsewhere = sorted(own.not_on_texts(metrics.on_repeats, metrics.on_made()))
     return {
         "texts": [text.described() for text in texts],
         "roles_on": roles_on(own),
         **draws,
         **made,
+        **({"not_on_texts": elsewhere} if elsewhere else {}),
     }
 
 

@@ -99,9 +99,13 @@ def table(report: Report, order: HeadOrder, names: Iterable[str]) -> View:
 
 def over(report: Report, metrics: Iterable[str]) -> str:
     """`, mean ± standard deviation over 8 texts`, where some numbers are over several."""
-    drawn = {len(report.seeds): "seeds", len(report.input.get("texts") or ()): "texts"}
-    count = max((row.n for row in report.rows if row.metric in metrics), default=1)
-    return averaged(count, drawn[count]) if count in drawn else ""
+    counts = {row.n for row in report.rows if row.metric in metrics} - {1}
+    texts = len(report.input.get("texts") or ())
+    if not texts:
+        return averaged(len(report.seeds), "seeds") if counts == {len(report.seeds)} else ""
+    words = [f"{texts} texts"] if texts > 1 else []
+    words += [f"{count} draws of random tokens" for count in sorted(counts - {texts})]
+    return f", mean ± standard deviation over {' or '.join(words)}" if words else ""
 
 
 def metric_views(report: Report, names: Sequence[str]) -> Iterator[View]:

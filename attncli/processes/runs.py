@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from attncli.errors import FAILED_GATE, AttnError
+from attncli.errors import FAILED_GATE, AttnError, LimitError
 from attncli.limits import MEMORY
 from attncli.processes.launch import without_launch
 
@@ -16,8 +16,6 @@ OF_MODELS = ("rank-collapse", "inspect-model", "paths")
 """Commands whose first argument is a model."""
 SETTING = "ATTN_"
 """How environment variables begin that set attn's options."""
-KILLED = 128
-"""As shells count: 128 + the signal's number."""
 
 
 class ProcessRun(NamedTuple):
@@ -72,9 +70,10 @@ def output_words(path: Path) -> tuple[str, ...]:
 
 
 def ended(code: int, said: str = "") -> ProcessRun:
-    """How a process has ended, by its code as the system gives it."""
+    """How a process has ended, by its code as the system gives it; one that was killed is a limit, as far as anybody knows."""
     if code < 0:
-        return ProcessRun(KILLED - code, f"killed by {signal.Signals(-code).name}")
+        sentence = f"its process was lost ({signal.Signals(-code).name}; out of memory?)"
+        return ProcessRun(LimitError.exit_code, sentence)
     return ProcessRun(code, last_sentence(said))
 
 

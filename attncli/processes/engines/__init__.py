@@ -6,6 +6,7 @@ dask          a scheduler, or a cluster on this machine
 ray           a cluster, or one on this machine
 torchrun      the processes that torchrun has started
 _warm_worker  the program of a worker of `local`
+_ray_driver   the program that speaks to ray
 _futures      what the engines have in common that hand jobs to somebody else's scheduler
 
 To add one, add a file with a function of its name: `name(where, options)`, given what stands behind the colon and the

@@ -1,13 +1,14 @@
 import logging
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
 from attncli.errors import UsageError
 from attncli.processes.engines import Engine, EngineOptions, Outcomes, needs, refuse_options
-from attncli.processes.engines._futures import lost
+from attncli.processes.engines._futures import lost, lost_scheduler, silent
 from attncli.processes.jobs import Job, made
+from attncli.processes.runs import ProcessRun
 
 OWN = ("workers", "memory_limit")
 """Of a cluster on this machine."""
@@ -39,17 +40,32 @@ def run(
     total: int,
 ) -> Outcomes:
     """Every item is a task; one whose worker is lost is not tried on the others, which it would kill too."""
-    with client_of(distributed, where, options, resources, total) as client:
+    with (
+        silent("distributed", "tornado", "asyncio"),
+        client_of(distributed, where, options, resources, total) as client,
+    ):
         places = {
             client.submit(made, job, pure=False, retries=0, resources=dict(resources) or None): job.place
             for job in jobs
         }  # fmt: skip
         try:
             for future in distributed.as_completed(list(places)):
-                error = future.exception() if future.status != "finished" else None
-                yield places[future], future.result() if error is None else lost(error)
+                yield places[future], outcome(future)
         finally:
-            client.cancel(list(places), force=True)
+            with suppress(OSError):
+                client.cancel(list(places), force=True)
+
+
+def outcome(future: Any) -> ProcessRun:
+    """Of a task that is over; a client without its scheduler calls all that is left cancelled, or closes."""
+    from concurrent.futures import CancelledError
+
+    try:
+        error = future.exception() if future.status != "finished" else None
+        found: ProcessRun = future.result() if error is None else lost(error)
+    except (CancelledError, OSError):
+        raise lost_scheduler("the scheduler of dask") from None
+    return found
 
 
 @contextmanager
@@ -61,7 +77,6 @@ def client_of(
 
     import dask as library
 
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
     quiet = {"distributed.scheduler.allowed-failures": 0, "logging.distributed": "critical"}
     with library.config.set(quiet):
         if where:

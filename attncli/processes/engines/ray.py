@@ -1,17 +1,21 @@
-import contextlib
-import io
-import logging
-import os
-from collections.abc import Iterable
+import json
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import Any
 
-from attncli.errors import UsageError, first_line
+from attncli.errors import UsageError
 from attncli.processes.engines import Engine, EngineOptions, Outcomes, needs, refuse_options
-from attncli.processes.engines._futures import lost
-from attncli.processes.jobs import Job, made
+from attncli.processes.engines._futures import lost_scheduler
+from attncli.processes.jobs import Job
 from attncli.processes.runs import ProcessRun
 
+DRIVER = "attncli.processes.engines._ray_driver"
+REFUSED = -1
+"""In the place of a job: why there is no cluster."""
+ENDS = 20.0
+"""Seconds that the driver may take to end before it is killed."""
 KNOWN = ("num_cpus", "num_gpus", "memory")
 """What each item takes, in ray's words."""
 
@@ -19,53 +23,55 @@ KNOWN = ("num_cpus", "num_gpus", "memory")
 def ray(where: str, options: EngineOptions) -> Engine:
     """A cluster, as in ray:auto, or one on this machine; --engine-options num_gpus=.5 is what each item takes."""
     try:
-        import ray as library
+        import ray as _library  # noqa: F401
     except ImportError:
         raise needs("ray", "ray", "ray") from None
     refuse_options("ray", options, KNOWN)
     for name, value in options.items():
         if isinstance(value, str):
             raise UsageError(f"{name}={value} of `engine_options`: it must be a number.")
-    return partial(run, library, where, options)
+    return partial(run, where, options)
 
 
-def run(
-    library: Any, where: str, options: EngineOptions, jobs: Iterable[Job], total: int
-) -> Outcomes:
-    """Every item is a task that is tried once; what ray prints of lost workers is told by the items themselves."""
-    with contextlib.redirect_stdout(io.StringIO()):
-        begin(library, where)
-        task = library.remote(**{"num_cpus": 1, **options, "max_retries": 0})(made)
-        places = {task.remote(job): job.place for job in jobs}
-        waiting = list(places)
+def run(where: str, options: EngineOptions, jobs: Iterable[Job], total: int) -> Outcomes:
+    """By a process of its own, which goes where its cluster is lost."""
+    with subprocess.Popen(
+        [sys.executable, "-P", "-m", DRIVER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        encoding="utf-8",
+    ) as driver:
         try:
-            while waiting:
-                (done, *_), waiting = library.wait(waiting, num_returns=1)
-                yield places[done], result(library, done)
+            yield from outcomes(driver, [(where, options), *jobs])
         finally:
-            for left in waiting:
-                library.cancel(left, force=True)
-            library.shutdown()
+            stop(driver)
 
 
-def result(library: Any, done: Any) -> ProcessRun:
+def outcomes(driver: subprocess.Popen[str], asked: Sequence[object]) -> Outcomes:
+    """As they come; a driver that ends before its last job is gone with its cluster."""
+    assert driver.stdin is not None
+    assert driver.stdout is not None
+    with suppress(BrokenPipeError):
+        driver.stdin.write("".join(f"{json.dumps(each)}\n" for each in asked) + "\n")
+        driver.stdin.flush()
+    for _ in asked[1:]:
+        line = driver.stdout.readline()
+        if not line:
+            raise lost_scheduler("ray's cluster")
+        place, found = json.loads(line)
+        if place == REFUSED:
+            raise UsageError(f"`engine='ray'`: {found}.")
+        yield place, ProcessRun(*found)
+
+
+def stop(driver: subprocess.Popen[str]) -> None:
+    """It ends with its stdin, and takes along what it has started."""
+    assert driver.stdin is not None
+    with suppress(BrokenPipeError):
+        driver.stdin.close()
     try:
-        found: ProcessRun = library.get(done)
-    except library.exceptions.RayError as error:
-        return lost(error)
-    return found
-
-
-def begin(library: Any, where: str) -> None:
-    """Join the cluster, or start one that ends with the sweep; nothing is sent to its makers."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    try:
-        library.init(
-            address=where or "local",
-            include_dashboard=False if not where else None,
-            log_to_driver=False,
-            logging_level=logging.CRITICAL,
-        )
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        raise UsageError(f"`engine='ray'`: {first_line(error)}.") from None
+        driver.wait(ENDS)
+    except subprocess.TimeoutExpired:
+        driver.kill()

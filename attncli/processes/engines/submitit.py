@@ -1,4 +1,6 @@
+import getpass
 import os
+import subprocess
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -9,12 +11,16 @@ from typing import Any
 
 from attncli.errors import UsageError, first_line
 from attncli.processes.engines import Engine, EngineOptions, Outcomes, needs
-from attncli.processes.engines._futures import lost
+from attncli.processes.engines._futures import lost, silent
 from attncli.processes.jobs import Job, made
 from attncli.processes.runs import ProcessRun
 
 POLLED = 0.2
-"""Seconds between two looks at the jobs; the library itself asks Slurm far less often."""
+"""Seconds between two looks at the jobs' results."""
+ASKED = 10.0
+"""Seconds between two questions to Slurm."""
+PATIENCE = 30.0
+"""Seconds that a result may take to be seen here after Slurm has forgotten its job."""
 COMMON = ("timeout_min", "mem_gb", "nodes", "cpus_per_task", "gpus_per_node", "tasks_per_node", "name", "stderr_to_stdout")  # fmt: skip
 """Options that every executor of submitit knows; all others are Slurm's own."""
 CLUSTERS = ("", "slurm", "local")
@@ -37,7 +43,7 @@ def submitit(where: str, options: EngineOptions) -> Engine:
         )
     except (NameError, ValueError, TypeError, AssertionError, RuntimeError) as error:
         raise UsageError(f"`engine='submitit'`: {first_line(error)}.") from None
-    return partial(run, library, executor)
+    return partial(run, executor)
 
 
 def minutes(executor: Any) -> int:
@@ -65,10 +71,48 @@ class Resumed:
         return DelayedSubmission(self, job)
 
 
-def run(library: Any, executor: Any, jobs: Iterable[Job], total: int) -> Outcomes:
+class Queue:
+    """The jobs that Slurm still knows, by squeue: sacct would need accounting, which many clusters have not."""
+
+    def __init__(self) -> None:
+        self.asked = -ASKED
+        self.known: frozenset[str] | None = None
+        self.missed: dict[str, float] = {}
+        """Since when a job is unknown."""
+
+    def has_lost(self, job: str) -> bool:
+        """A job that is unknown for a while; where Slurm does not answer nothing is known of any."""
+        now = time.monotonic()
+        if now - self.asked >= ASKED:
+            self.asked, self.known = now, known_jobs()
+        if self.known is None or job in self.known:
+            self.missed.pop(job, None)
+            return False
+        return now - self.missed.setdefault(job, now) >= PATIENCE
+
+
+def known_jobs() -> frozenset[str] | None:
+    """Of this user, every one of an array by itself."""
+    words = ["squeue", "-h", "-r", "-u", getpass.getuser()]
+    environment = {**os.environ, "SQUEUE_FORMAT": "%i"}
+    try:
+        found = subprocess.run(
+            words, env=environment, capture_output=True, text=True, timeout=60, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return frozenset(found.stdout.split())
+
+
+def run(executor: Any, jobs: Iterable[Job], total: int) -> Outcomes:
+    with silent("submitit"):
+        yield from arrays(executor, jobs, total)
+
+
+def arrays(executor: Any, jobs: Iterable[Job], total: int) -> Outcomes:
     """One array of all jobs for Slurm; here as many at a time as there are cores, for nobody else holds them back."""
     here = executor.cluster == "local"
-    waiting = iter(jobs)
+    waiting, queue = iter(jobs), Queue()
     running: dict[Any, Job] = {}
     try:
         while True:
@@ -83,7 +127,7 @@ def run(library: Any, executor: Any, jobs: Iterable[Job], total: int) -> Outcome
                 running.update(zip(submitted, batch, strict=True))
             if not running:
                 return
-            yield from finished(running)
+            yield from finished(running, None if here else queue)
             time.sleep(POLLED)
     finally:
         for job in running:
@@ -91,11 +135,36 @@ def run(library: Any, executor: Any, jobs: Iterable[Job], total: int) -> Outcome
                 job.cancel(check=False)
 
 
-def finished(running: dict[Any, Job]) -> Iterator[tuple[int, ProcessRun]]:
-    for submitted in [job for job in running if job.done()]:
-        place = running.pop(submitted).place
-        try:
-            found = submitted.result()
-        except Exception as error:
-            found = lost(error)
-        yield place, found
+def finished(running: dict[Any, Job], queue: Queue | None) -> Iterator[tuple[int, ProcessRun]]:
+    """Those that have left a result, and those that will leave none."""
+    for submitted in list(running):
+        found = outcome(submitted, queue)
+        if found is not None:
+            yield running.pop(submitted).place, found
+
+
+def outcome(job: Any, queue: Queue | None) -> ProcessRun | None:
+    """None while it may still come."""
+    there = job.done() if queue is None else has_result(job)
+    if not there:
+        return forgotten(job) if queue is not None and queue.has_lost(job.job_id) else None
+    try:
+        found: ProcessRun = job.result()
+    except Exception as error:
+        return lost(error)
+    return found
+
+
+def has_result(job: Any) -> bool:
+    """Without asking sacct, as the library's own `done` does; a new mode lets a network's folder be looked at anew."""
+    folder = job.paths.folder
+    with suppress(OSError):
+        folder.chmod(folder.stat().st_mode)
+    return bool(job.paths.result_pickle.exists())
+
+
+def forgotten(job: Any) -> ProcessRun:
+    """The last line of its log says why, where there is one, as of memory that ran out."""
+    log = (job.stderr() or "").strip().splitlines()[-1:]
+    last = f": {log[0]}" if log else ""
+    return lost(LookupError(f"Slurm no longer knows job {job.job_id}, and it left no result{last}"))

@@ -29,7 +29,7 @@ FOUND_KEYS = frozenset(
         *("uniform", "random_init", "shuffled"),
         *("token", "feature", "over_median", "largest", "text"),
         *("role", "mark", "word"),
-        *("query", "key", "query_token", "key_token"),
+        *("query", "key", "query_token", "key_token", "other_queries"),
         *("error", LOW, HIGH, "directions"),
         "floor",
     }
@@ -97,6 +97,14 @@ class Row:
         return {**own, **({"each": list(self.each)} if self.each else {}), **self.keys}
 
 
+def named_token(row: Row, key: str) -> str:
+    """A token of a pair and its position, `quick@12`; the position alone where tokens have no names."""
+    place, word = row.keys.get(key.removesuffix("_token"), ""), row.keys.get(key)
+    if word is None:
+        return str(place)
+    return f"{str(word).strip() or repr(str(word))}@{place}"
+
+
 ROW_COLUMNS = ("metric", "variant", "layer", "head", "value", "spread", "n", "unit", "note")
 
 
@@ -146,7 +154,7 @@ class View:
     names: str = ""
     """Beside each place on the axis that goes down, show what stands under this key of its rows."""
     pair: tuple[str, ...] = ()
-    """Before the number, what stands under these two keys of the row, and behind it uniform attention's: `fox ← quick`."""
+    """Before the number, what stands under these two keys of the row, and behind it uniform attention's: `fox@3 ← quick@1`."""
     measure: str = ""
     """What the numbers across are called on a plot's axis, where that is not the metric itself: `max(sink)`."""
 

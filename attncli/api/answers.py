@@ -238,8 +238,9 @@ def plain(renderable: "RenderableType", width: int) -> str:
 def html_parts(report: Report) -> Iterator[str]:
     """Everything that comes from outside is escaped: a token may well be called <script>."""
     yield f"<p><strong>{plain_text(report.headline)}</strong></p>"
-    yield from pictures(report)
-    yield from map(table_of, grids(report))
+    drawn = list(pictures(report))
+    yield from drawn
+    yield from (table_of(grid) for grid in grids(report) if not (drawn and grid.is_heat))
     for verdict in report.verdicts:
         mark = "✗" if verdict.failed else "✓"
         yield f"<p>{mark} <code>{plain_text(verdict.condition)}</code> {plain_text(verdict.text)}</p>"

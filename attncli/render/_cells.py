@@ -1,13 +1,26 @@
 """How numbers and views look to a person: shared by the table and markdown formats."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from attncli.maths.digits import number, with_interval, with_spread
-from attncli.records import HIGH, LOW, UNCERTAINTY, Definition, Report, Row, Scalar, View
+from attncli.records import (
+    HIGH,
+    LOW,
+    UNCERTAINTY,
+    Definition,
+    Report,
+    Row,
+    Scalar,
+    View,
+    named_token,
+)
 
 NOTHING = "–"
+
+BRIEF = 3
+"""Digits in a grid of heads."""
 
 SHADES = " ░▒▓█"
 """Of numbers from 0 to 1, each for a fifth."""
@@ -22,6 +35,8 @@ class Grid:
     lines: tuple[tuple[str, ...], ...]
     words: bool = False
     """Whether the last column is text that may wrap."""
+    is_heat: bool = False
+    """Whether cells are letters and shades, which a figure of the report draws too."""
 
 
 def grids(report: Report) -> Iterator[Grid]:
@@ -53,7 +68,8 @@ def grid(view: View, rows: Sequence[Row], metrics: Mapping[str, Definition]) -> 
     downs = distinct(row.axis(view.down) for row in rows)
     acrosses = view.metrics if view.across is None else distinct(across(row, view) for row in rows)
     cells = {(row.axis(view.down), across(row, view)): row for row in by_layer(rows, view)}
-    show = partial(shaded, key=view.heat) if view.heat else cell
+    show: Callable[[Row | None], str] = brief if view.across == "head" else cell
+    show = partial(shaded, key=view.heat) if view.heat else show
     show = partial(paired, keys=view.pair) if view.pair else show
     names = {row.axis(view.down): str(row.keys.get(view.names, "")) for row in rows}
     lines = [
@@ -65,7 +81,7 @@ def grid(view: View, rows: Sequence[Row], metrics: Mapping[str, Definition]) -> 
     ]
     columns = acrosses if view.across else [heading(str(name), metrics) for name in acrosses]
     header = (view.down, *map(str, columns))
-    return Grid(view.title, header, tuple(map(tuple, lines)))
+    return Grid(view.title, header, tuple(map(tuple, lines)), is_heat=bool(view.heat))
 
 
 def heading(metric: str, metrics: Mapping[str, Definition]) -> str:
@@ -101,14 +117,21 @@ def cell(row: Row | None) -> str:
     return with_spread(row.value, by) if isinstance(by, float) and touches(shown, by) else shown
 
 
+def brief(row: Row | None) -> str:
+    """In a grid of heads three digits are enough to look at."""
+    if row is None or row.value is None or row.spread is not None or abs(row.value) >= 100.0:
+        return cell(row)
+    return fixed(row.value, decimals(row.value, BRIEF))
+
+
 def paired(row: Row | None, keys: Sequence[str]) -> str:
-    """`fox ← quick 0.93 (0.11)`: places stand for tokens that have no names, and a space is seen."""
+    """`fox@3 ← quick@1 0.93 (0.11)`: positions stand for tokens that have no names, and a space is seen."""
     if row is None or row.value is None:
         return NOTHING
     even = row.keys.get("uniform")
     beside = f" ({short(even)})" if isinstance(even, float) else ""
-    words = (str(row.keys.get(key, row.keys.get(key.removesuffix("_token"), ""))) for key in keys)
-    return f"{' ← '.join(word.strip() or repr(word) for word in words)} {short(row.value)}{beside}"
+    words = " ← ".join(named_token(row, key) for key in keys)
+    return f"{words} {short(row.value)}{beside}"
 
 
 def short(value: float) -> str:

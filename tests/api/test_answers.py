@@ -136,6 +136,18 @@ def test_a_notebook_shows_the_figure_that_plot_draws(name: str, tmp_path: Path) 
         assert shown.count(part) == drawn.count(part) > 0
 
 
+def test_a_notebook_shows_the_grid_of_roles_once() -> None:
+    """In the figure; the letters stand in a table only where there is none."""
+    rows = tuple(
+        Row("role", 0.5, "1", layer=0, head=head, keys={"mark": "S", "role": "sink"})
+        for head in range(4)
+    )
+    views = (View("roles", "layer", ("role",), across="head", heat="mark"),)
+    shown = answer(Report("x", "few heads", rows, {}, {}, views=views))._repr_html_()
+    assert "<svg" in shown
+    assert "<table" not in shown
+
+
 def test_a_figure_of_very_many_heads_takes_little_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "MOST_DRAWN", 2**16)
     rows = tuple(

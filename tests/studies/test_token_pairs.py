@@ -18,7 +18,7 @@ from attncli.studies.heads.passes.strongest_pairs import StrongestQueries
 from attncli.studies.heads.passes.uniform_null import UniformNull
 from attncli.studies.heads.rows.head_rows import Observed
 from attncli.studies.heads.rows.token_names import TokenNames
-from attncli.studies.heads.rows.token_pairs import pair_rows
+from attncli.studies.heads.rows.token_pairs import clearest_in_words, pair_rows
 from attncli.watching import Site, Strip
 from attncli.watching.stacks.blocks import find_stacks
 
@@ -108,7 +108,7 @@ def test_of_several_texts_the_strongest_are_told_with_the_text_they_are_in() -> 
     weak[0, 2] = torch.tensor([0.6, 0.2, 0.2])
     strong[0, 1] = torch.tensor([0.05, 0.05, 0.9])
     first, second = rows_of(observed(weak, strong), TokenNames("abc"), TokenNames("xyz"))
-    assert first.keys == {"rank": 1, "query": 1, "key": 2, "query_token": "y", "key_token": "z", "text": 1, "uniform": pytest.approx(1 / 3)}  # fmt: skip
+    assert first.keys == {"rank": 1, "query": 1, "key": 2, "query_token": "y", "key_token": "z", "text": 1, "uniform": pytest.approx(1 / 3), "other_queries": pytest.approx(1 / 3)}  # fmt: skip
     assert (second.keys["query_token"], second.keys["key_token"], second.keys["text"]) == ("c", "a", 0)  # fmt: skip
     assert first.coordinates == {"layer": 2, "head": 0, "rank": 1}
 
@@ -161,10 +161,21 @@ def test_at_a_terminal_and_from_saved_maps_the_same_pairs_are_told(tmp_path: Pat
     assert {row["query_token"] for row in told[0]} <= set("45678")
     outcome = attn("inspect-model", maps, *asked)
     best = told[0][0]
-    assert (
-        f"'{best['query_token']} ← {best['key_token']}' in head 1.0" in outcome.out.splitlines()[0]
-    )
-    assert f"1  {best['query_token']} ← {best['key_token']} 0." in outcome.out
+    words = "{query_token}@{query} ← {key_token}@{key}"
+    clear = max(told[0], key=lambda row: row["value"] - max(row["uniform"], row["other_queries"]))
+    assert f"'{words.format(**clear)}' in head 1.0" in outcome.out.splitlines()[0]
+    assert f"1  {words.format(**best)} 0." in outcome.out
+
+
+def test_the_first_line_names_no_sink() -> None:
+    """Every query rests on token 0, and one looks at another token beside it."""
+    weights = torch.zeros(1, 6, 6)
+    weights[0, :, 0] = 0.9
+    weights[0, torch.arange(6), torch.arange(6)] += 0.1
+    weights[0, 4] = torch.tensor([0.2, 0.0, 0.8, 0.0, 0.0, 0.0])
+    rows = rows_of(observed(weights), TokenNames("abcdef"))
+    assert (rows[0].keys["key"], rows[0].value) == (0, pytest.approx(1.0))
+    assert clearest_in_words(rows) == "clearest pair 'e@4 ← c@2' in head 2.0: 0.8; uniform attention 0.17, other queries 0.02"  # fmt: skip
 
 
 @pytest.mark.parametrize(("count", "more"), [("0", ()), ("1001", ()), ("3", ("--weights-only",)), ("3", ("--attribute", "1"))])  # fmt: skip

@@ -56,7 +56,7 @@ from attncli.studies.heads.rows.head_rows import (
 )
 from attncli.studies.heads.rows.layer_census import LayerCensus
 from attncli.studies.heads.rows.token_names import TokenNames
-from attncli.studies.heads.rows.token_pairs import pair_rows, strongest_in_words
+from attncli.studies.heads.rows.token_pairs import clearest_in_words, pair_rows
 from attncli.studies.model_runs import own_precision
 from attncli.studies.nulls import RANDOM, SHUFFLED
 from attncli.studies.over_texts import over_texts
@@ -418,8 +418,8 @@ def chosen_of(subject: HeadSubject, plan: HeadPlan) -> Chosen:
 
 
 def without_roles(rows: Sequence[Row], plan: HeadPlan) -> str:
-    """The strongest pair where pairs were asked for; without that and without roles, what the metrics range over."""
-    return strongest_in_words(rows) or ("" if plan.metrics.roles else extremes_in_words(rows))
+    """The clearest pair where pairs were asked for; without that and without roles, what the metrics range over."""
+    return clearest_in_words(rows) or ("" if plan.metrics.roles else extremes_in_words(rows))
 
 
 def headline(
@@ -431,7 +431,7 @@ def headline(
     layers: LayerCensus | None,
     strongest: str,
 ) -> str:
-    """The model, what its heads do, what is wrong with it, and the strongest pair where pairs were asked for."""
+    """The model, what its heads do, what is wrong with it, and the clearest pair where pairs were asked for."""
     name = identity.get("name") or identity.get("path") or identity.get("class")
     hybrid = layers.headline() if layers is not None and chosen.whole else ""
     length = lengths_in_words([seen.tokens for seen in own.texts])

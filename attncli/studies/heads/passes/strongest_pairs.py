@@ -22,6 +22,8 @@ class HeadPairs(NamedTuple):
     """The same of uniform attention; infinite where no query sees the key."""
     queries: Tensor
     keys: Tensor
+    others: Tensor
+    """[head, rank]: the mean weight that the other queries give the key: large where it is a sink."""
     shape: tuple[int, int, int]
     """Windows into which the attention is divided, of more than one there are no pairs; queries and keys of the map."""
 
@@ -36,6 +38,9 @@ class StrongestQueries:
         self.weights = torch.zeros(held, dtype=torch.float64)
         self.even = torch.full(held, torch.inf, dtype=torch.float64)
         self.queries = torch.zeros(held, dtype=torch.long)
+        self.received = torch.zeros(held, dtype=torch.float64)
+        self.seen = torch.zeros(strip.keys, dtype=torch.float64)
+        """How many queries see each key."""
 
     def add(self, strip: Strip) -> None:
         """Strips come in order; of equal queries the first one stays."""
@@ -48,6 +53,9 @@ class StrongestQueries:
         best, row = above.max(dim=1)
         part = slice(strip.first_key, strip.first_key + weights.shape[-1])
         row, best = row.cpu(), best.double().cpu()
+        self.received[:, part] += weights.sum(dim=1).double().cpu()
+        seen = weights.shape[1] if strip.visible is None else strip.visible[0, 0].sum(dim=0).cpu()
+        self.seen[part] += seen
         better = best > self.weights[:, part] - self.even[:, part]
         found = weights.gather(1, row.to(weights.device)[:, None])[:, 0].double().cpu()
         for held, new in (
@@ -63,7 +71,8 @@ class StrongestQueries:
         keys = above.argsort(dim=1, descending=True, stable=True)[:, :most]
         held = (self.weights, self.even, self.queries)
         weights, even, queries = (values.gather(1, keys) for values in held)
-        return HeadPairs(weights, even, queries, keys, self.shape)
+        others = (self.received.gather(1, keys) - weights) / (self.seen[keys] - 1).clamp_min(1.0)
+        return HeadPairs(weights, even, queries, keys, others, self.shape)
 
 
 def even_weights(strip: Strip) -> Tensor:

@@ -1,10 +1,10 @@
-"""The strongest query → key pairs of each head as rows and tables: `fox ← quick 0.93 (0.11)`."""
+"""The strongest query → key pairs of each head as rows and tables: `fox@3 ← quick@1 0.93 (0.11)`."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from attncli.records import NOT_APPLICABLE, Row, Scalar, View
+from attncli.records import NOT_APPLICABLE, Row, Scalar, View, named_token
 from attncli.studies.heads.passes.strongest_pairs import HeadPairs
 from attncli.studies.heads.rows.extreme_heads import head_in_words
 from attncli.studies.heads.rows.head_rows import SILENT, Keeps, Observed
@@ -15,6 +15,8 @@ from attncli.watching import Site
 
 QUERY_TOKEN, KEY_TOKEN = "query_token", "key_token"
 """Keys of a row: the two tokens in words, where they are known."""
+OTHERS = "other_queries"
+"""Key of a row: the mean weight that all other queries give the key."""
 FEW = 4
 """Up to so many heads have a column each; of more each has a line."""
 
@@ -53,11 +55,12 @@ class FoundPair(NamedTuple):
 
     weight: float
     even: float
+    others: float
     places: Mapping[str, Scalar]
     """Which tokens of which text."""
 
     def row(self, layer: int, head: int, keys: Mapping[str, Scalar]) -> Row:
-        places = {**keys, **self.places, UNIFORM: self.even}
+        places = {**keys, **self.places, UNIFORM: self.even, OTHERS: self.others}
         return Row(PAIR, self.weight, "1", layer=layer, head=head, keys=places)
 
 
@@ -67,14 +70,14 @@ def ranked(
     """A head's pairs in all texts, the strongest first; what was hidden is left out."""
     found = []
     for text, (pairs, (queries, seen)) in enumerate(zip(own, words, strict=True)):
-        columns = (part[head].tolist() for part in pairs[:4])
-        for weight, even, query, key in zip(*columns, strict=True):
+        columns = (part[head].tolist() for part in pairs[:5])
+        for weight, even, query, key, others in zip(*columns, strict=True):
             if math.isfinite(even):
                 said = {QUERY_TOKEN: queries[query : query + 1], KEY_TOKEN: seen[key : key + 1]}
                 named = {name: word[0] for name, word in said.items() if word}
                 which = {"text": text} if len(own) > 1 else {}
                 places = {"query": query, "key": key, **named, **which}
-                found.append(FoundPair(weight, even, places))
+                found.append(FoundPair(weight, even, max(0.0, others), places))
     return sorted(found, key=lambda pair: pair.even - pair.weight)
 
 
@@ -90,15 +93,20 @@ def pair_views(rows: Sequence[Row], places: Sequence[Mapping[str, Scalar]]) -> I
         yield View(named, down, (PAIR,), across, where, pair=(QUERY_TOKEN, KEY_TOKEN))
 
 
-def strongest_in_words(rows: Sequence[Row]) -> str:
-    """Of all heads the pair that lies furthest above uniform attention; empty where there is none."""
+def clearest_in_words(rows: Sequence[Row]) -> str:
+    """Of all pairs the one furthest above uniform attention, unless its key is a sink; empty where there is none.
+
+    What the other queries give the key counts as uniform attention does: above a sink no query stands out.
+    """
     pairs = [row for row in rows if row.metric == PAIR and row.value is not None]
     if not pairs:
         return ""
-    top = max(pairs, key=lambda row: (row.value or 0.0) - float(row.keys[UNIFORM]))
-    query = top.keys.get(QUERY_TOKEN, f"token {top.keys['query']}")
-    key = top.keys.get(KEY_TOKEN, f"token {top.keys['key']}")
+    top = max(pairs, key=lambda row: (row.value or 0.0) - above_what(row))
     return (
-        f"strongest pair '{query} ← {key}' in head {head_in_words(top)}: {top.value:.2g}, uniform attention "
-        f"{float(top.keys[UNIFORM]):.2g}"
+        f"clearest pair '{named_token(top, QUERY_TOKEN)} ← {named_token(top, KEY_TOKEN)}' in head {head_in_words(top)}: "
+        f"{top.value:.2g}; uniform attention {float(top.keys[UNIFORM]):.2g}, other queries {float(top.keys[OTHERS]):.2g}"
     )
+
+
+def above_what(row: Row) -> float:
+    return max(float(row.keys[UNIFORM]), float(row.keys[OTHERS]))

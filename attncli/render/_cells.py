@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from attncli.maths.digits import decimals, fixed, number, with_spread
+from attncli.maths.digits import decimals, fixed, number, with_interval, with_spread
 from attncli.records import (
     HIGH,
     LOW,

@@ -164,7 +164,7 @@ function paintTable(report, grid, rows, numbers, scale, isSigned, state) {
     const mark = state.metric === ROLE && grid.side === "" && row !== undefined ? cellOf(report, "mark", row) : null;
     const number = numbers[index];
     const chosen = state.head?.name === cell.dataset.name;
-    const more = `${mark === null ? "" : "role"} ${chosen ? "chosen" : ""}`.trim();
+    const more = `${mark === null ? "" : roleClass(mark)} ${chosen ? "chosen" : ""}`.trim();
     write(grid, cell, mark, brief(number));
     shade(cell, number === null ? null : scale.of(number), isSigned, more);
     if ((cell.getAttribute("aria-selected") === "true") !== chosen) cell.setAttribute("aria-selected", chosen);
@@ -195,7 +195,13 @@ function roleLegend(report) {
     if (role !== null) marks.set(role, { mark: cellOf(report, "mark", row), count: (marks.get(role)?.count ?? 0) + 1 });
   }
   const ordered = [...marks].sort((a, b) => b[1].count - a[1].count);
-  return ordered.map(([role, { mark, count }]) => make("span", { class: "key" }, make("b", {}, mark), ` ${role} ${count}`));
+  return ordered.map(([role, { mark, count }]) => make("span", { class: "key" }, make("b", { class: roleClass(mark) }, mark), ` ${role} ${count}`));
+}
+
+/** Its hue, also where the role is in doubt; a mixed head has no role, and none. */
+function roleClass(mark) {
+  const letter = mark[0] === "=" ? "X" : mark[0];
+  return /[A-Z]/.test(letter) ? `role role-${letter}` : "role mixed";
 }
 
 /** The metric in words, and its strongest heads to click on. */

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from math import isclose
 from typing import NamedTuple
 
@@ -282,7 +283,7 @@ def sinks(heads: Sequence[PlayedHead], shortest: int) -> Iterator[Weighed]:
             f"{verb(found, 'its', 'their')} attention on a single token{clear}{which_token(found)}"
             f": {named(found, metric, as_percent=True)}"
             f"{uniform_value(found, metric, percent)}"
-            f"{other_nulls(heads, metric, lambda head, numbers: shows(SINK, head, numbers))}"
+            f"{other_nulls(heads, metric, partial(shows, SINK))}"
             f"{with_earlier_roles(found, SINK)}{brief if shortest < SHORT else ''}",
             metric,
             names(found),
@@ -314,7 +315,7 @@ def uniform(heads: Sequence[PlayedHead]) -> Iterator[Weighed]:
                 "uniform heads",
                 f"{share(found, known)} {verb(found, 'is', 'are')} nearly uniform (normalised entropy ≥ {EVEN.threshold})"
                 f": {named(found, metric)}"
-                f"{other_nulls(heads, metric, lambda head, numbers: shows(EVEN, head, numbers))}"
+                f"{other_nulls(heads, metric, partial(shows, EVEN))}"
                 f"{with_earlier_roles(found, EVEN)}",
                 metric,
                 names(found),
@@ -377,7 +378,7 @@ def players(heads: Sequence[PlayedHead]) -> Iterator[Weighed]:
                 Finding(
                     f"{role.name} heads",
                     f"{'; '.join(clauses)}{uniform_value(every, metric)}"
-                    f"{other_nulls(heads, metric, lambda head, numbers, role=role: would_play(role, head, numbers))}",
+                    f"{other_nulls(heads, metric, partial(would_play, role))}",
                     metric,
                     (*names(found), *names(changing)),
                 ),

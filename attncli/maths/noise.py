@@ -21,6 +21,11 @@ def spread(numbers: Sequence[float], mean: float) -> float | None:
     return scale * math.sqrt(square / (len(numbers) - 1))
 
 
+def share_spread(share: float, draws: int) -> float | None:
+    """The same of draws that are 1 or 0, from the share of ones."""
+    return math.sqrt(share * (1.0 - share) * draws / (draws - 1)) if draws > 1 else None
+
+
 def two_sided(t: float, freedom: float) -> float:
     """The probability that Student's t with so many degrees of freedom is at least as far from 0: I_x(f/2, 1/2), x = f/(f+t²)."""
     if math.isinf(t):
@@ -47,12 +52,15 @@ class Interval(NamedTuple):
 
 
 def interval(value: float, error: float, freedom: int) -> Interval:
-    """Student's t on the logarithm, where sums of few squares are nearly symmetric; 0 … ∞ where the error is unknown."""
+    """Student's t, of a positive number on its logarithm, where sums of few squares are nearly symmetric."""
     if error == 0.0:
         return Interval(value, value)
-    if math.isnan(error) or freedom < 1 or value <= 0.0:
-        return Interval(0.0, math.inf)
-    factor = math.exp(min(student_quantile(CONFIDENCE, freedom) * error / value, 700.0))
+    if math.isnan(error) or freedom < 1:
+        return Interval(-math.inf, math.inf)
+    reach = student_quantile(CONFIDENCE, freedom) * error
+    if value <= 0.0:
+        return Interval(value - reach, value + reach)
+    factor = math.exp(min(reach / value, 700.0))
     return Interval(value / factor, value * factor)
 
 

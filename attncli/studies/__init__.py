@@ -1,6 +1,7 @@
 """How each question is answered: source → observations → measures → Report. Nothing here prints.
 
-statistics    means and spreads over seeds and texts
+statistics    means and standard deviations over seeds and texts, and what they separate
+quantiles     standard errors of quantiles
 reports       reports about reports: what moved between two, one number over many
 nulls         what stands beside the numbers of heads: uniform attention, random weights, shuffled text
 over_texts    the loop over texts, divided over processes

@@ -5,10 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
 from attncli.errors import counted
-from attncli.maths.noise import spread
+from attncli.maths.noise import share_spread, spread
 from attncli.metrics import definition
 from attncli.records import NOT_APPLICABLE, Definition, Finding, Row, Scalar, View
 from attncli.studies.circle.circle_runs import ASTRAY, STILL, TOGETHER, CircleRun
+from attncli.studies.quantiles import quantile_errors
 from attncli.studies.statistics import summary_row
 from attncli.tasks.circle.arcs import RADIUS, STEP
 
@@ -95,7 +96,10 @@ def summary_rows(group: Sequence[CircleRun], width: int, variant: str) -> Iterat
         if metric in SHARES:
             ended = known(group, SHARES[metric])
             value = len(ended) / len(group)
-            yield Row(metric, value, meaning.unit, variant, n=len(group), keys=keys)
+            deviation = share_spread(value, len(group))
+            yield Row(
+                metric, value, meaning.unit, variant, spread=deviation, n=len(group), keys=keys
+            )
         else:
             nothing = f"{NOT_APPLICABLE}no run has a {metric.replace('_', ' ')}"
             values = known(group, metric)
@@ -114,9 +118,11 @@ def curve_rows(metric: str, group: Sequence[CircleRun], width: int, variant: str
     curves = [run.curves[metric] for run in group]
     for step in told_steps(len(curves[0]) - 1):
         values = sorted(lowest_if_lost(curve[step]) for curve in curves)
+        errors = quantile_errors(values, QUANTILES)
         for quantile in QUANTILES if len(group) > 1 else (MEDIAN,):
             value = values[round(quantile * (len(values) - 1))]
             keys: dict[str, Scalar] = {"width": width, "step": step, "quantile": quantile}
+            keys |= {"error": errors[quantile]} if errors else {}
             lost = not math.isfinite(value)
             yield Row(
                 metric, None if lost else value, unit, variant, n=len(group),

@@ -8,7 +8,7 @@ from typing import Any
 
 from attncli.errors import counted
 from attncli.maths.digits import about, number, with_spread
-from attncli.maths.noise import spread
+from attncli.maths.noise import share_spread, spread
 from attncli.records import Definition, Finding, Row, Scalar, View
 from attncli.studies.approximate.all_heads.own_maps import OWN_MAP_METRICS, OwnMap
 from attncli.studies.approximate.all_heads.random_patterns import CAPACITY_METRICS, whole_up_to
@@ -88,7 +88,7 @@ class SurveyedHead:
         for k, share in self.shown.shares.items():
             keys = {**self.keys, "keys_per_row": k, "dtype": self.shown.dtype}
             unit, draws = SURVEY_METRICS["capacity"].unit, self.shown.draws
-            deviation = sqrt(share * (1.0 - share) * draws / (draws - 1)) if draws > 1 else None
+            deviation = share_spread(share, draws)
             yield Row("capacity", share, unit, layer=self.layer, head=self.head, spread=deviation, n=draws, keys=keys)  # fmt: skip
         yield self.row("capacity_k", whole_up_to(self.shown.shares))
 

@@ -40,7 +40,7 @@ DECISION_METRICS = {
 }  # fmt: skip
 NO_BUDGET = NOT_APPLICABLE + "no `logit_budget`, or no rows with keys of their own"
 MASKED = NOT_APPLICABLE + "a mask, or too many tokens"
-NARROW = "width 1 is impossible: "
+NARROW = "d = 1 is impossible: "
 OPEN = "not decided: no module was found, and no proof"
 
 VIEWS = (
@@ -192,11 +192,18 @@ def in_words(one: Decided) -> str:
     made = f"{one.attempt.method}, {logits}{proved}" if one.attempt else ""
     if one.found == one.proved:
         least = f"; {proof}" if proof else ""
-        return f"d = {one.found} is enough ({made}), and the least{least}"
+        return f"d = {one.found} is enough ({made}) and is the least{least}"
+    return f"{one.proved} ≤ d ≤ {one.found}: d = {one.found} works ({made}); {undecided(one, one.found)}"
+
+
+def undecided(one: Decided, found: int) -> str:
+    """What is known of the widths below the one found: `d = 1 is impossible, d = 2 is open`."""
+    below, first, last = one.proved - 1, one.proved, found - 1
+    impossible = f"d {'=' if below == 1 else '≤'} {below} is impossible, " if below else ""
+    left = f"d = {first} is open" if first == last else f"d = {first} … {last} are open"
     faces = one.faces.d if one.faces else 1
-    exact = f"; {faces} with exact ratios" if faces > one.proved else ""
-    below = f"proved: d ≥ {one.proved}{exact}"
-    return f"d = {one.found} is enough ({made}); whether less is, is not decided ({below})"
+    exact = f" (with exact ratios d ≥ {faces})" if faces > one.proved else ""
+    return f"{impossible}{left}{exact}"
 
 
 def short_words(one: Decided) -> str:

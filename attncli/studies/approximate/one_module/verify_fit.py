@@ -36,7 +36,7 @@ def verify_file(path: Path, progress: Progress = no_progress) -> Report:
     total = len(fits) + len(absent)
     return Report(
         study="approximate verify",
-        headline=f"{total - len(short)} of {total} patterns in {path.name} meet the request they were made for.",
+        headline=in_words(total, len(short), path.name),
         rows=tuple(rows),
         metrics=FIT_METRICS,
         source=describe(fits, request) | {"file": path.name},
@@ -44,3 +44,13 @@ def verify_file(path: Path, progress: Progress = no_progress) -> Report:
         findings=tuple(found),
         verdicts=unmet_verdicts(short),
     )
+
+
+def in_words(total: int, short: int, name: str) -> str:
+    """How many patterns of the file still meet their request."""
+    if total == 1:
+        return (
+            f"The pattern in {name} {'misses' if short else 'meets'} the request it was made for."
+        )
+    many = f"{total - short} of {total}" if short else f"All {total}"
+    return f"{many} patterns in {name} meet the request they were made for."

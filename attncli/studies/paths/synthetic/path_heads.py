@@ -1,9 +1,11 @@
 """How much of the output passes through each head, and through each layer's skip."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from attncli.errors import InputError
+from attncli.errors import InputError, counted
+from attncli.maths.digits import with_spread
 from attncli.maths.residuals.split import Split
 from attncli.networks.frozen import FrozenLayer, sum_of
 from attncli.networks.variants import VARIANTS
@@ -21,7 +23,7 @@ from attncli.studies.paths.synthetic.path_terms import (
     require_room,
     total,
 )
-from attncli.studies.statistics import averaged, summary_row
+from attncli.studies.statistics import averaged, near_largest, summary_row
 
 OUTPUT, NORM = "head_output_share", "head_norm_share"
 
@@ -49,7 +51,7 @@ class Door(NamedTuple):
 BIASES = "biases"
 BEYOND = "beyond float range"
 
-WHERE = {"skip": "through a layer's skip", "past": "past a layer's attention"}
+WHERE = {"skip": "each layer's skip carries", "past": "past each layer's attention go"}
 """Where the rest of the output passes, in words."""
 
 
@@ -189,12 +191,27 @@ def door_rows(
 
 
 def largest(rows: Sequence[Row], beside: str = "skip") -> str:
-    """The head through which most of the output passes, and what the skips carry, in words."""
+    """The head with the largest share of the output, if the errors tell which, and what the skips carry, in words."""
     shares = [row for row in rows if row.metric == OUTPUT and row.value is not None]
-    heads = [row for row in shares if row.head is not None]
-    top = max(heads, key=lambda row: row.value or 0.0)
-    text = f"Most of the output through one head: {percent(top.value or 0.0)}, head {top.head} of layer {top.layer}"
+    heads = sorted((row for row in shares if row.head is not None), key=lambda row: -(row.value or 0.0))  # fmt: skip
+    text = first_head(heads)
     skips = [row.value or 0.0 for row in shares if row.keys["through"] == beside]
     if not skips:
         return text + "."
     return f"{text}; {WHERE[beside]} {percent(min(skips))} to {percent(max(skips))}."
+
+
+def first_head(order: Sequence[Row]) -> str:
+    """By the intervals over seeds or texts; of a single one the number itself."""
+    top = order[0]
+    name = f"head {top.head} of layer {top.layer}"
+    if top.spread is None:
+        return (
+            f"The head with the largest share of the output is {name}: {percent(top.value or 0.0)}"
+        )
+    share = f"{with_spread(100.0 * (top.value or 0.0), 100.0 * top.spread / math.sqrt(top.n))} %"
+    near = len(near_largest(order))
+    if near == 1:
+        return f"The head with the largest share of the output is {name}: {share}"
+    others = counted(near - 1, "other")
+    return f"No head stands out: the largest share of the output is {share}, {name}, and the errors do not tell it from {others}"

@@ -20,6 +20,7 @@ from attncli.studies import Progress, no_progress
 from attncli.studies.paths.path_choices import Path, length_of, random_path
 from attncli.studies.paths.synthetic.path_measures import log10_size
 from attncli.studies.paths.synthetic.path_terms import frozen_layers, require_room
+from attncli.studies.quantiles import quantile_errors
 from attncli.studies.statistics import summary_row
 
 RESIDUAL, NORM = "log10_path_residual", "log10_path_norm"
@@ -33,6 +34,8 @@ OWN_METRICS: Mapping[str, Definition] = {
 }
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+SURE = 1.96
+"""Standard errors."""
 
 LOST = "zero, or beyond float range"
 
@@ -197,18 +200,35 @@ def sampled_report(
 def quantile_rows(length: int, singles: Sequence[Single], variant: str) -> Iterator[Row]:
     for metric, values in both(singles):
         finite = bool(np.isfinite(values).all())
+        errors = quantile_errors(values, QUANTILES)
         for quantile in QUANTILES:
             value = float(np.quantile(values, quantile)) if finite else None
+            error = {"error": errors[quantile]} if quantile in errors else {}
             yield Row(
                 metric, value, "log10", variant, n=len(values),
-                note=None if finite else LOST, keys={"length": length, "quantile": quantile},
+                note=None if finite else LOST, keys={"length": length, "quantile": quantile, **error},
             )  # fmt: skip
+
+
+class Median(NamedTuple):
+    """Of log10_path_residual, with its standard error."""
+
+    value: float
+    error: float
+
+    def above(self, other: "Median") -> bool:
+        return self.value - other.value > SURE * math.hypot(self.error, other.error)
+
+    def in_words(self) -> str:
+        reach = SURE * self.error
+        around = f" ({ten_to(self.value - reach)} to {ten_to(self.value + reach)})" if reach else ""
+        return f"{ten_to(self.value)}{around}"
 
 
 def decay(rows: Sequence[Row]) -> str:
     """How the median falls with length, in words."""
     medians = {
-        int(row.keys["length"]): row.value
+        int(row.keys["length"]): Median(row.value, float(row.keys.get("error", 0.0)))
         for row in rows
         if row.metric == RESIDUAL and row.keys["quantile"] == 0.5 and row.value is not None
     }
@@ -216,21 +236,24 @@ def decay(rows: Sequence[Row]) -> str:
         return "Attention products of the sampled paths have exactly rank 1."
     first, last = min(medians), max(medians)
     if first == last:
-        return f"Every path has length {last}: median distance to rank 1 {ten_to(medians[last])}."
+        return (
+            f"Every path has length {last}: median distance to rank 1 {medians[last].in_words()}."
+        )
+    values = {length: median.value for length, median in medians.items()}
     return (
-        f"{how_it_goes(list(medians.values()))}: median distance {ten_to(medians[first])} at length {first}, "
-        f"{ten_to(medians[last])} at length {last}{with_every_head(medians)}."
+        f"{how_it_goes(list(medians.values()))}: median distance {medians[first].in_words()} at length {first}; "
+        f"{medians[last].in_words()} at length {last}{with_every_head(values)}."
     )
 
 
-def how_it_goes(values: Sequence[float]) -> str:
-    """From the order of all pairs of lengths, of which two thirds must agree."""
-    pairs = list(combinations(values, 2))
-    if 3 * sum(after < before for before, after in pairs) > 2 * len(pairs):
+def how_it_goes(medians: Sequence[Median]) -> str:
+    """From the order of all pairs of lengths, of which two thirds must agree, each by more than its error."""
+    pairs = list(combinations(medians, 2))
+    if 3 * sum(before.above(after) for before, after in pairs) > 2 * len(pairs):
         return "Longer paths are closer to rank 1"
-    if 3 * sum(after > before for before, after in pairs) > 2 * len(pairs):
+    if 3 * sum(after.above(before) for before, after in pairs) > 2 * len(pairs):
         return "Longer paths are farther from rank 1"
-    return "The distance to rank 1 hardly depends on the length"
+    return "The distance to rank 1 has no clear trend with the length"
 
 
 def with_every_head(medians: Mapping[int, float]) -> str:

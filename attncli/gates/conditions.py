@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from attncli.errors import UsageError
 from attncli.gates.selection import SUBJECT, Selection, counted, lost, place, select, selectors
+from attncli.maths.noise import mean
 from attncli.records import Report, Row, Verdict
 
 OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
@@ -22,7 +23,7 @@ OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
 AGGREGATES: Mapping[str, Callable[[Sequence[float]], float]] = {
     "min": min,
     "max": max,
-    "mean": lambda values: math.fsum(values) / len(values),
+    "mean": mean,
 }
 GRAMMAR = re.compile(SUBJECT + r"(?P<op><=|>=|==|!=|<|>)\s*+(?P<number>\S++)\s*+")
 EXAMPLE = "log10_residual[variant=SAN, layer=-1] < -3"

@@ -12,6 +12,14 @@ CONFIDENCE = 0.95
 """Of intervals."""
 
 
+def mean(numbers: Sequence[float]) -> float:
+    """Also of numbers whose sum no float holds."""
+    try:
+        return math.fsum(numbers) / len(numbers)
+    except OverflowError:
+        return math.fsum(number / len(numbers) for number in numbers)
+
+
 def spread(numbers: Sequence[float], mean: float) -> float | None:
     """Standard deviation with n - 1; None for a single number."""
     if len(numbers) < 2:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from attncli.maths.noise import spread, two_sided, welch_freedom
+from attncli.maths.noise import mean, spread, two_sided, welch_freedom
 from attncli.records import Report, Row
 
 Place = tuple[object, ...]
@@ -58,9 +58,8 @@ class Pair:
         return math.hypot(self.old.spread, self.new.spread)
 
     def noise_of_differences(self, old: Row, new: Row) -> float:
-        mean = math.fsum(self.differences) / len(self.differences)
         size = max(map(abs, (*old.each, *new.each)))
-        return max(spread(self.differences, mean) or 0.0, ROUNDING * size)
+        return max(spread(self.differences, mean(self.differences)) or 0.0, ROUNDING * size)
 
     @property
     def in_spreads(self) -> float | None:
@@ -72,7 +71,7 @@ class Pair:
         """What the noise is held against: of paired numbers the mean difference, which is the change but for maxima."""
         if self.change is None or not self.differences:
             return self.change
-        return math.fsum(self.differences) / len(self.differences)
+        return mean(self.differences)
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -90,7 +89,7 @@ class Pair:
         assert self.new is not None
         least = ROUNDING * max(abs(mean_of(self.old)), abs(mean_of(self.new)))
         if self.differences:
-            deviation = spread(self.differences, math.fsum(self.differences) / self.counts[0])
+            deviation = spread(self.differences, mean(self.differences))
             return max((deviation or 0.0) / math.sqrt(self.counts[0]), least)
         parts = ((row.spread or 0.0) / math.sqrt(row.n) for row in (self.old, self.new))
         return max(math.hypot(*parts), least)
@@ -114,7 +113,7 @@ class Pair:
 
 def mean_of(row: Row) -> float:
     """Of a metric whose largest number counts the mean too, for that is what Student's t is about."""
-    return math.fsum(row.each) / len(row.each) if row.each else row.value or 0.0
+    return mean(row.each) if row.each else row.value or 0.0
 
 
 def over(change: float | None, noise: float | None) -> float | None:
@@ -206,7 +205,7 @@ def combined(rows: Sequence[Row], combine: Callable[[Sequence[float]], float], n
     each: tuple[float, ...] = ()
     if len(lengths) == 1 and 0 not in lengths:
         each = tuple(combine(found) for found in zip(*(row.each for row in rows), strict=True))
-    deviation = spread(each, math.fsum(each) / len(each)) if each else None
+    deviation = spread(each, mean(each)) if each else None
     first = replace(rows[0], variant=None, layer=None, head=None, keys={})
     return replace(
         first, metric=name, value=combine(values), spread=deviation, n=len(each) or 1, each=each

@@ -168,3 +168,14 @@ def test_what_is_not_measured_on_texts_is_paired_by_its_draws(texts: str, seeds:
     found = decided("sink:p.05", new, old)
     assert (", paired, n = 9)" in found.text) is (seeds == (0,))
     assert (", n = 9 and 9)" in found.text) is (seeds == (1,))
+
+
+@pytest.mark.parametrize("gate", ["sink:p.05", "sink:2s", "mean(sink):-p.05", "sink:5%"])
+def test_numbers_whose_sum_no_float_holds_are_judged(gate: str) -> None:
+    huge = np.array([[1.7e308, -1.7e308, 1.6e308, 1.7e308], [1.0, 2.0, 3.0, 5e-324]])
+    old, new = (
+        Report("heads", "", tuple(Row("sink", float(row[0]), "1", layer=0, head=head, spread=1.0, n=4, each=tuple(map(float, row)))
+        for head, row in enumerate(rows)), {}, {}, seeds=(0, 1, 2, 3))
+        for rows in (huge, huge[:, ::-1])
+    )  # fmt: skip
+    assert decided(gate, new, old).text

@@ -100,7 +100,8 @@ def table(report: Report, order: HeadOrder, names: Iterable[str]) -> View:
 def over(report: Report, metrics: Iterable[str]) -> str:
     """`, mean ± standard deviation over 8 texts`, where some numbers are over several."""
     counts = {row.n for row in report.rows if row.metric in metrics} - {1}
-    texts = len(report.input.get("texts") or ())
+    listed = report.input.get("texts")
+    texts = len(listed) if isinstance(listed, list | tuple) else 0
     if not texts:
         return averaged(len(report.seeds), "seeds") if counts == {len(report.seeds)} else ""
     words = [f"{texts} texts"] if texts > 1 else []

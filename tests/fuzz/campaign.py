@@ -7,7 +7,6 @@ leaves behind is kept in a folder of its own.
 """
 
 import argparse
-import contextlib
 import multiprocessing
 import os
 import shutil
@@ -108,12 +107,14 @@ def campaign(plan: Plan, place: Path) -> Figures:
     made = material(place / "material")
     shares = [share for share, _ in MAKERS.values()]
     figures = Figures()
-    with contextlib.suppress(KeyboardInterrupt):
-        for number in plan.cases:
-            rng = Random(f"{plan.seed}/{number}")
-            kind = rng.choices(list(MAKERS), shares)[0]
-            if not plan.only or kind in plan.only:
-                one_case(plan, kind, number, rng, made, place, figures)
+    asked: list[int] = []
+    # An exception would be lost where it falls into what the interpreter does around a fork.
+    signal.signal(signal.SIGINT, lambda number, frame: asked.append(number))
+    for number in plan.cases:
+        rng = Random(f"{plan.seed}/{number}")
+        kind = rng.choices(list(MAKERS), shares)[0]
+        if not asked and (not plan.only or kind in plan.only):
+            one_case(plan, kind, number, rng, made, place, figures)
     return figures
 
 
@@ -172,7 +173,6 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--patience", type=float, default=PATIENCE)
     asked = parser.parse_args()
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it is ignored
     began = time.monotonic()
     only = tuple(part for part in asked.only.split(",") if part)
     plan = Plan(

@@ -95,6 +95,7 @@ def in_child(case: Case, folder: Path, streams: Path) -> None:
     code = 99
     try:
         os.chdir(folder)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         for number, (name, flags) in enumerate(
             {
                 "in": os.O_RDONLY,

@@ -4,6 +4,7 @@ import atexit
 import contextlib
 import gc
 import os
+import re
 import sys
 from collections.abc import Sequence
 
@@ -21,6 +22,9 @@ BUG = 70
 """EX_SOFTWARE: none of the codes that mean something about the input."""
 SELDOM = 100
 """Collections of what is less young, before one of all."""
+
+POSSIBLE = re.compile(r" \(Possible options: (.+)\)$")
+"""typer's own words for what may have been meant."""
 
 
 def main() -> None:
@@ -146,6 +150,7 @@ def usage_sentence(error: Exception) -> str:
     context = getattr(error, "ctx", None)
     where = context.command_path if context is not None else "attn"
     message = " ".join(message.split()).rstrip(".")
+    message = POSSIBLE.sub(r": did you mean \1?", message)
     for theirs, ours in PARSER_WORDS.items():
         message = message.replace(theirs, ours)
     return f"{message[:1].lower()}{message[1:]} (see `{where} --help`)."

@@ -44,7 +44,7 @@ def test_1_is_the_verdict_that_is_printed(gates: tuple[str, ...], code: int, for
     ("arguments", "said"),
     [
         (["rank-colapse"], "Did you mean 'rank-collapse'?"),
-        (["rank-collapse", "--laers", "3"], "--layers"),
+        (["rank-collapse", "--laers", "3"], "no such option: --laers: did you mean --layers?"),
         (["rank-collapse", "--layers"], "requires an argument"),
         (["rank-collapse", "--layers", "x"], "invalid value for '--layers'"),
         (["rank-collapse", "--layers", "0"], "--layers must be from 1 to 1,000,000,000, not 0."),

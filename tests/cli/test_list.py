@@ -10,6 +10,7 @@ import pytest
 from commands import attn
 
 from attncli.cli.catalogue import LISTS
+from attncli.cli.commands.list_things import fold
 
 
 @pytest.mark.parametrize("what", LISTS)
@@ -79,3 +80,13 @@ def test_what_cannot_be_is_refused(
     assert (outcome.code, outcome.out) == (2, "")
     assert sentence in outcome.err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("width", [64, 79])
+def test_at_a_terminal_no_word_of_a_list_is_broken(width: int) -> None:
+    """Whole words, in order, below the beginning of the summary; no line wider than the terminal."""
+    for line in attn("list").out.splitlines():
+        parts = fold(line, width)
+        assert " ".join(" ".join(parts).split()) == " ".join(line.split())
+        assert max(map(len, parts)) <= width or len(parts) == 1
+        assert len({len(part) - len(part.lstrip()) for part in parts[1:]}) <= 1

@@ -1,5 +1,8 @@
 """`attn list`"""
 
+import re
+import sys
+import textwrap
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +14,11 @@ from attncli.options.declared import WRITES, Argument, Option
 
 SCHEMA = "schema"
 """A document of its own: shown only when asked for."""
+
+ENTRY = re.compile(r"  \S+ +")
+"""The beginning of an entry's line: its name."""
+NARROWEST = 30
+"""Columns of a summary, however narrow the terminal."""
 
 EXAMPLES = """
 attn list metrics
@@ -70,8 +78,25 @@ def list_things(
     else:
         names = SMALL if what is None else (what,)
         text = MANNERS[manner]([entry for name in names for entry in entries(name)])
-    write(text, output)
+    write(
+        folded(text) if manner == "table" and output is None and sys.stdout.isatty() else text,
+        output,
+    )
     return 0
+
+
+def folded(text: str) -> str:
+    """For a terminal: a summary that is too long goes on below itself, where the terminal would break words."""
+    from attncli.cli.help import text_width
+
+    return "".join(f"{part}\n" for line in text.splitlines() for part in fold(line, text_width()))
+
+
+def fold(line: str, width: int) -> list[str]:
+    entry = ENTRY.match(line)
+    indent = len(entry[0]) if entry else 0
+    first, *rest = textwrap.wrap(line[indent:], max(width - indent, NARROWEST), break_on_hyphens=False) or [""]  # fmt: skip
+    return [line[:indent] + first, *(" " * indent + part for part in rest)]
 
 
 def chosen_manner(format: str | None, output: Path | None) -> str:

@@ -28,6 +28,8 @@ def dense(name: str, x: np.ndarray) -> float:
         return math.log10(composite_norm(residual) / composite_norm(x))
     if name == "log10_residual_norm":
         return math.log10(composite_norm(residual))
+    if name == "residual":
+        return composite_norm(residual) / composite_norm(x)
     if name == "log10_residual_frobenius":
         return math.log10(np.linalg.norm(residual) / np.linalg.norm(x))
     if name == "log10_residual_spectral":

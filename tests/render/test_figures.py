@@ -10,12 +10,17 @@ from xml.etree import ElementTree
 import pytest
 from commands import attn
 
+from attncli.networks.spec import NetworkSpec
+from attncli.networks.variants import by_names
+from attncli.networks.weights import GeneratedNetwork
 from attncli.records import Definition, Report, Row, View
 from attncli.render.plots.chart import charts, doubles, is_magnitude, needs_squeeze
+from attncli.render.plots.curves import curve_figure
 from attncli.render.plots.figure import figure
 from attncli.render.plots.labels import caption, label
 from attncli.render.plots.law_curves import best_law
 from attncli.render.plots.looks import looks
+from attncli.studies.collapse.network_collapse import rank_collapse
 
 SVG = "{http://www.w3.org/2000/svg}text"
 pytest.importorskip("matplotlib")
@@ -222,3 +227,17 @@ def test_an_answer_is_drawn_from_python(tmp_path: Path) -> None:
     assert answer.plot(tmp_path / "x.pdf", size=(3.4, 2.6)).read_bytes().startswith(b"%PDF-")
     with pytest.raises(attncli.AttnError, match=r"x\.jpg: the file must end in \.png"):
         answer.plot(tmp_path / "x.jpg")
+
+
+def test_r_is_drawn_on_a_linear_axis_with_bands() -> None:
+    """As in figure 2 of the paper, though it falls over many decades."""
+    networks = [GeneratedNetwork(NetworkSpec(layers=6, tokens=16, width=16), seed) for seed in range(3)]  # fmt: skip
+    report = rank_collapse(networks, by_names(["paper"]), ["residual"], {"kind": "synthetic"})
+    (axes,) = curve_figure(report).axes
+    assert axes.get_yscale() == "linear"
+    assert axes.get_ylabel() == "r"
+    assert len(axes.collections) == 4
+    values = [row.value for row in report.rows if row.metric == "residual"]
+    logs = [row.value for row in report.rows if row.metric == "log10_residual"]
+    assert len(values) == len(logs) == 28
+    assert min(filter(None, values)) < 1e-30 < 0.1 < max(filter(None, values))

@@ -383,3 +383,12 @@ def test_parallel_blocks_have_nothing_between_and_say_so() -> None:
     report = json.loads(done.out)
     assert not any(row.get("after") for row in report["rows"])
     assert any("parallel" in warning for warning in report["warnings"])
+
+
+@pytest.mark.parametrize(("variants", "kept"), [("paper", "SAN, SAN+skip: "), ("pure", "")])
+def test_what_stays_of_alberts_mlp_is_said(variants: str, kept: str) -> None:
+    done = attn("rank-collapse", "random:albert?tiny", "--random-tokens", "9", "--variants", variants, "--arithmetic", "float64", "--format", "json")  # fmt: skip
+    assert done.code == 0, done.err
+    said = [one for one in json.loads(done.out)["warnings"] if "gelu" in one]
+    assert len(said) == bool(kept)
+    assert all(one.startswith(kept) for one in said)

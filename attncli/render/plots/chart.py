@@ -135,6 +135,8 @@ def laws_of(report: Report, view: View, series: Iterable[str]) -> dict[str, LawC
 
 FITTED = ("d_min",)
 """Metrics to which laws are fitted."""
+LINEAR = ("residual",)
+"""Metrics that are there for a linear axis."""
 
 
 def gaps_of(
@@ -190,7 +192,11 @@ def needs_squeeze(chart: Chart) -> bool:
 def is_magnitude(chart: Chart) -> bool:
     """Whether all numbers are above 0 and far apart, so that a log axis shows them."""
     values = [*(point.y for point in chart.points), *chart.levels.values()]
-    return chart.metric not in FITTED and min(values) > 0.0 and max(values) > FAR * min(values)
+    return (
+        chart.metric not in (*FITTED, *LINEAR)
+        and min(values) > 0.0
+        and max(values) > FAR * min(values)
+    )
 
 
 FAR = 30.0

@@ -7,6 +7,7 @@ from typing import Any
 from attncli.records import Definition, Report
 
 SYMBOLS = {
+    "residual": "r",
     "log10_residual": "log₁₀ r",
     "log10_residual_norm": "log₁₀ ‖residual‖",
     "log10_residual_frobenius": "log₁₀ r, Frobenius",

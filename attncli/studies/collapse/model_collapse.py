@@ -26,6 +26,7 @@ from attncli.studies.over_texts import over_texts
 from attncli.studies.state_meters import definition_of
 from attncli.studies.statistics import averaged
 from attncli.studies.trajectories import EXACT, RESIDUAL, Ensemble, Trajectory
+from attncli.surgery.published import activation_notes
 from attncli.watching.traits import Traits
 
 RANDOM_SUFFIX = "@random"
@@ -64,6 +65,7 @@ def model_collapse(
             *checkpoint.warnings,
             *said_of_company(texts),
             *subjects[""].anatomy.notes,
+            *activation_notes(subjects[""].anatomy, variants),
             *whys_of(ensembles),
         ),
     )

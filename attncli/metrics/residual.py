@@ -1,0 +1,16 @@
+import math
+
+from attncli.maths.matrices.norms import composite_norm
+from attncli.maths.residuals.split import Split
+from attncli.metrics import unit
+from attncli.metrics._residual import log10_relative
+
+
+@unit("1")
+def residual(state: Split) -> float:
+    """r = ‖X - 1x̄^T‖ / ‖X‖ in the norm √(‖·‖_1 ‖·‖_∞), x̄ the token mean, as the published figure draws it.
+
+    `log10_residual` without the logarithm, for a linear axis: 0 below the smallest float. Dong, Cordonnier & Loukas (2021).
+    """
+    exponent = log10_relative(state, composite_norm)
+    return exponent if math.isnan(exponent) else 10.0 ** max(exponent, -400.0)

@@ -33,7 +33,7 @@ class BaselineOptions:
         list[str],
         baseline_option(
             metavar="METRIC:LIMIT",
-            help="Exit 1 if a number changed by more than noise explains: 'sink:p.05' (t-test over texts or seeds; 5 % false "
+            help="Exit 1 if a number changed by more than noise explains: 'sink:p.05' (t-test over texts or seeds; about 5 % false "
             "alarms, however many values), or by more than a size: 'log10_residual[SAN]:-0.5' (a fall; + a rise, no sign "
             "either), 'sink:5%' of the old number, 'sink:2s' standard deviations. min(), max(), mean() aggregate. Repeatable.",
         ),

@@ -13,9 +13,11 @@ from itertools import chain, combinations
 
 import pytest
 
+import attncli as attn
 from attncli.records import Row, Scalar
 from attncli.studies.heads.judged.head_findings import findings
 from attncli.studies.heads.judged.head_roles import PlayedHead, count_roles, heads_of
+from attncli.studies.heads.rows.extreme_heads import extremes_in_words
 
 LAYERS, HEADS, MODELS = 3, 5, 24
 Numbers = Mapping[str, Mapping[str, float]]
@@ -255,3 +257,25 @@ def test_the_first_line_counts_each_head_once() -> None:
         heads = heads_of(rows_of(OF_HEADS, seed), ON_DRAWS)
         counts = re.findall(r"(\d+) ", count_roles(heads, LAYERS * HEADS + 2))
         assert sum(map(int, counts)) == LAYERS * HEADS + 2
+
+
+def test_what_is_sampled_says_how_far_it_may_be_off() -> None:
+    """Every number that is a mean over texts or draws has its standard deviation and how many they are; roles too."""
+    texts = ["3,4,5,6,7,8,9,10", "12,9,7,5,3,4,6,8", "5,5,6,7,3,3,2,9"]
+    for metric in (["all"], []):
+        report = attn.inspect_model("random:gpt2?tiny&layers=2", token_ids=texts, metric=metric)
+        for row in report.rows:
+            if row.value is None:
+                continue
+            assert row.n in (3, 8), row
+            assert row.spread is not None, row
+            assert len(row.each) == row.n, row
+        assert {row.n for row in report.rows if row.metric == "induction"} == {8}
+        for finding in report.findings:
+            for numbers in re.findall(r"\d+\.\d+ \(([^)]*)\)", finding.text):
+                assert "±" in numbers, finding.text
+
+
+def test_the_first_line_has_the_standard_deviations_of_what_it_ranks() -> None:
+    rows = [Row("entropy", 1.0 + head, "1", layer=0, head=head, spread=0.125, n=3) for head in range(3)]  # fmt: skip
+    assert extremes_in_words(rows) == "entropy from 1 ± 0.1 in head 0.0 to 3 ± 0.1 in head 0.2"

@@ -114,11 +114,16 @@ def place_keys(row: Row) -> dict[str, Any]:
 def headline(step: int, identity: Mapping[str, Any], rows: Sequence[Row]) -> str:
     """The worst of every metric, with its place."""
     parts = [
-        f"{metric} {row.value:.4g} ({row.place})"
+        f"{metric} {row.value:.4g}{deviation(row)} ({row.place})"
         for metric in dict.fromkeys(row.metric for row in rows)
         if (row := worst(metric, rows)) is not None
     ]
     return f"step {step} of {identity['name']}: {', '.join(parts) or 'no numbers'}."
+
+
+def deviation(row: Row) -> str:
+    """Over the texts of one look, where there are several."""
+    return "" if row.spread is None else f" ± {row.spread:.1g}"
 
 
 def worst(metric: str, rows: Sequence[Row]) -> Row | None:

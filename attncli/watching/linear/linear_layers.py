@@ -42,7 +42,7 @@ NO_HEAD = -1
 """A number that is kept where all are, and never where heads are named."""
 
 LOOKED_AT = 16
-"""Of a layer with more channels that have maps of their own so many are looked at, evenly apart."""
+"""Of a layer with more channels that have maps of their own so many are looked at, evenly spaced."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from math import isclose
 from typing import NamedTuple
 
 from attncli.errors import counted
-from attncli.maths.digits import number
+from attncli.maths.digits import number, with_spread
 from attncli.metrics.activations._state import MASSIVE, RATIO
 from attncli.records import Finding, Row
 from attncli.studies.heads.judged.head_roles import PlayedHead
@@ -147,6 +147,12 @@ def nulls_of(row: Row) -> str:
     return "".join(f"; {words}: {number(v)}" for words, v in found if isinstance(v, float))
 
 
+def measured(row: Row) -> str:
+    """A number, with its standard deviation where it is a mean."""
+    value = row.value or 0.0
+    return number(value) if row.spread is None else with_spread(value, row.spread)
+
+
 def smoothed(states: Sequence[Row]) -> Iterator[Weighed]:
     """Stacks whose last state points one way."""
     gaps = of_metric(states, "token_cosine_gap")
@@ -160,8 +166,8 @@ def smoothed(states: Sequence[Row]) -> Iterator[Weighed]:
                 80.0,
                 Finding(
                     "over-smoothing",
-                    f"{where}tokens point one way at the end: 1 - cosine {number(last.value)} after layer {last.layer}, "
-                    f"{number(first.value or 0.0)} {start}; unrelated directions: 1{nulls_of(last)}",
+                    f"{where}tokens point one way at the end: 1 - cosine {measured(last)} after layer {last.layer}, "
+                    f"{measured(first)} {start}; unrelated directions: 1{nulls_of(last)}",
                 ),
             )
 
@@ -330,7 +336,7 @@ def idle(heads: Sequence[PlayedHead]) -> Iterator[Weighed]:
     found = [head for head in known if head.numbers[metric] < IDLE * head.even[metric]]
     if found:
         found.sort(key=lambda head: head.numbers[metric])
-        least = ", ".join(f"{head.name} ({number(head.numbers[metric])})" for head in some(found))
+        least = ", ".join(f"{head.name} ({measured(head.rows[metric])})" for head in some(found))
         more = " …" if len(found) > NAMED else ""
         shares = sorted({number(head.even[metric]) for head in found})
         yield Weighed(

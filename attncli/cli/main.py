@@ -23,7 +23,7 @@ BUG = 70
 SELDOM = 100
 """Collections of what is less young, before one of all."""
 
-POSSIBLE = re.compile(r" \(Possible options: (.+)\)$")
+POSSIBLE = re.compile(r"(--[\w-]+) \(Possible options: (.+)\)$")
 """typer's own words for what may have been meant."""
 
 
@@ -150,10 +150,19 @@ def usage_sentence(error: Exception) -> str:
     context = getattr(error, "ctx", None)
     where = context.command_path if context is not None else "attn"
     message = " ".join(message.split()).rstrip(".")
-    message = POSSIBLE.sub(r": did you mean \1?", message)
+    message = POSSIBLE.sub(nearest_option, message)
     for theirs, ours in PARSER_WORDS.items():
         message = message.replace(theirs, ours)
     return f"{message[:1].lower()}{message[1:]} (see `{where} --help`)."
+
+
+def nearest_option(found: re.Match[str]) -> str:
+    """Of those that may have been meant, which typer has by the alphabet, the one that is most alike."""
+    import difflib
+
+    typed, possible = found[1], found[2].split(", ")
+    best = difflib.get_close_matches(typed, possible, 1, 0.0)
+    return f"{typed}: did you mean {best[0]}?"
 
 
 def complain(sentence: str, code: int) -> int:

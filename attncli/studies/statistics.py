@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from attncli.maths.noise import Interval, interval, spread
+from attncli.maths.noise import Interval, interval, mean, spread
 from attncli.records import HIGH, LOW, Row, Scalar
 
 NOTHING: Mapping[str, Scalar] = {}
@@ -38,11 +38,11 @@ def summary_row(
         why_null = UNRESOLVED
     if not numbers or len(numbers) < len(values) or not all(map(math.isfinite, numbers)):
         return Row(metric, None, unit, n=len(values), note=why_null, keys=keys, **coordinates)
-    mean = math.fsum(numbers) / len(numbers)
+    middle = mean(numbers)
     each = tuple(numbers) if 1 < len(numbers) <= MOST_KEPT else ()
-    value = mean if take == "mean" else EXTREMES[take](numbers)
+    value = middle if take == "mean" else EXTREMES[take](numbers)
     return Row(
-        metric, value, unit, spread=spread(numbers, mean), n=len(numbers), keys=keys, each=each, **coordinates
+        metric, value, unit, spread=spread(numbers, middle), n=len(numbers), keys=keys, each=each, **coordinates
     )  # fmt: skip
 
 

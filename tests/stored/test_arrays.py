@@ -14,6 +14,7 @@ from safetensors.numpy import save_file
 from safetensors.torch import save_file as save_torch
 
 from attncli.errors import InputError
+from attncli.models.files.stored_tensors import Tensors
 from attncli.networks.network_files import FileNetwork, metadata, tensors
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.weights import GeneratedNetwork
@@ -102,3 +103,12 @@ def test_any_header_is_read_or_refused(
     path = tmp_path_factory.getbasetemp() / "any.safetensors"
     with contextlib.suppress(InputError):
         StoredArrays(written(path, header, data))
+
+
+def test_a_nan_that_signals_is_refused_without_a_word_of_numpy(tmp_path: Path) -> None:
+    """Its cast to float64 is an invalid operation to the processor."""
+    path = tmp_path / "model.safetensors"
+    signals = np.array([0x7FA00000, 0x3F800000], "<u4").view("<f4")
+    save_file({"a.weight": signals}, path)
+    with pytest.raises(InputError, match=r"tensor a\.weight holds a number that is not finite"):
+        Tensors(tmp_path, [path]).rows("a.weight", slice(None))

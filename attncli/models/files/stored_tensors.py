@@ -70,7 +70,8 @@ class Tensors:
         axis = len(part) - 1
         start, stop, _ = part[axis].indices(place.shape[axis])
         piece = StoredArrays(place.path, Header({name: place}, {})).block(name, start, stop, axis)
-        result: Array = piece.astype(np.float64)
+        with np.errstate(invalid="ignore"):  # a NaN that signals: it is refused by name
+            result: Array = piece.astype(np.float64)
         if not np.isfinite(result).all():
             raise InputError(f"{place.path}: tensor {name} holds a number that is not finite.")
         return result

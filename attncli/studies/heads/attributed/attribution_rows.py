@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from attncli.maths.noise import mean
 from attncli.records import Definition, Row, Scalar, View
 from attncli.studies.paths.path_words import percent
 from attncli.studies.statistics import averaged, summary_row
@@ -164,7 +165,7 @@ def relevance_in_words(
 ) -> str:
     """What is explained, and the tokens that matter most to it."""
     names = sorted({one.explained for one in found})
-    score = math.fsum(one.score for one in found) / len(found)
+    score = mean([one.score for one in found])
     what = names[0] if len(names) == 1 else "the top of each text"
     said = f"Relevance for {what} ({score:.4g})"
     told = [row for row in rows if row.metric in (RELEVANCE, OF_SOURCE) and row.value]

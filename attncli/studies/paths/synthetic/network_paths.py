@@ -1,9 +1,9 @@
 """`attn paths` on synthetic networks: how much of the output travels through paths of each length?"""
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from attncli.maths.noise import mean
 from attncli.maths.path_counts import log10_of_integer, path_counts, shares
 from attncli.networks.variants import VARIANTS
 from attncli.networks.weights import Network
@@ -94,16 +94,13 @@ def finding_of(about: str, found: Sequence[MeasuredTerms], counts: dict[int, int
     by_count = running_sums(shares(counts))
     known = {length: by_count.get(length, 0.0) for length in up_to}
     text = carried(up_to, known, means(found, ERROR))
-    cancellation = math.fsum(one.cancellation for one in found) / len(found)
+    cancellation = mean([one.cancellation for one in found])
     return Finding(about, text + cancelling(cancellation))
 
 
 def means(found: Sequence[MeasuredTerms], metric: str) -> dict[int, float]:
     lengths = found[0].by_length[metric]
-    return {
-        length: math.fsum(one.by_length[metric][length] for one in found) / len(found)
-        for length in lengths
-    }
+    return {length: mean([one.by_length[metric][length] for one in found]) for length in lengths}
 
 
 def count_rows(counts: dict[int, int], variant: str) -> Iterator[Row]:

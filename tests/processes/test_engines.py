@@ -182,7 +182,7 @@ SLURM = {
         done
         echo Submitted batch job 77""",
     "srun": 'while [ "$1" != -u ]; do program="$1"; shift; done; exec "$program" "$@"',
-    "squeue": "ls alive",
+    "squeue": '[ "$SQUEUE_FORMAT$SQUEUE_PARTITION" = %i ] && ls alive',
     "sacct": "echo Slurm accounting storage is disabled >&2; touch sacct-was-asked; exit 1",
     "scancel": "exit 0",
 }
@@ -226,6 +226,7 @@ def test_a_queue_that_does_not_answer_loses_nobody(
     monkeypatch.setenv("PATH", commands.PLAIN["PATH"])
     monkeypatch.setattr(submitit, "ASKED", 0.0)
     monkeypatch.setattr(submitit, "PATIENCE", 0.0)
+    monkeypatch.setenv("SQUEUE_PARTITION", "another")
     queue = submitit.Queue()
     assert queue.has_lost("77_1")
     (slurm / "alive/77_1").touch()

@@ -94,7 +94,8 @@ class Queue:
 def known_jobs() -> frozenset[str] | None:
     """Of this user, every one of an array by itself."""
     words = ["squeue", "-h", "-r", "-u", getpass.getuser()]
-    environment = {**os.environ, "SQUEUE_FORMAT": "%i"}
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("SQUEUE_")}
+    environment = {**plain, "SQUEUE_FORMAT": "%i"}  # the user's own may leave jobs out
     try:
         found = subprocess.run(
             words, env=environment, capture_output=True, text=True, timeout=60, check=True

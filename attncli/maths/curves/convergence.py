@@ -1,4 +1,4 @@
-"""From a curve of log10 r over layers: the order of convergence and the slope."""
+"""From a curve of log10 r over layers: the order of convergence."""
 
 import itertools
 import math
@@ -31,9 +31,3 @@ def late_order(curve: Sequence[float]) -> float | None:
     last = list(itertools.takewhile(lambda p: p is not None, reversed(late)))
     known = [p for p in last if p is not None]
     return math.exp(math.fsum(map(math.log, known)) / len(known)) if len(known) > 1 else None
-
-
-def late_slope(points: Sequence[tuple[int, float]]) -> float:
-    """Decades a layer over the later half of these layers and values."""
-    (start, before), (end, after) = points[(len(points) - 1) // 2], points[-1]
-    return (after - before) / (end - start)

@@ -29,7 +29,7 @@ from attncli.maths.digits import number
 from attncli.maths.matrices.norms import composite_norm
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.loading.load import Checkpoint
-from attncli.records import NOT_APPLICABLE, Finding, Report, Row, Scalar
+from attncli.records import NOT_APPLICABLE, Finding, Report, Row
 from attncli.studies import Progress
 from attncli.studies.collapse.theorem_rows import (
     BEYOND,
@@ -169,9 +169,9 @@ def in_words(rows: Sequence[Row], config: Config, uncovered: str) -> str:
     return f"{said}; {holds_in_words(rows)}"
 
 
-def values_of(rows: Sequence[Row], metric: str) -> list[Scalar]:
+def values_of(rows: Sequence[Row], metric: str) -> list[float | None]:
     return [row.value for row in rows if row.metric == metric]
 
 
-def within(residual: Scalar, radius: Scalar) -> bool:
-    return isinstance(residual, float) and isinstance(radius, float) and residual < radius
+def within(residual: float | None, radius: float | None) -> bool:
+    return residual is not None and radius is not None and residual < radius

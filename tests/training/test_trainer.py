@@ -83,7 +83,7 @@ def test_reports_of_the_history_are_those_of_any_model(tmp_path: Path, caplog: A
         assert rows[row.metric, row.layer, row.head].value == pytest.approx(row.value, rel=1e-6)
         assert rows[row.metric, row.layer, row.head].keys == row.keys
     assert [(each.condition, each.failed) for each in report.verdicts] == [("max(sink) > 0.99", False)]  # fmt: skip
-    assert report.warnings[0].startswith("max(sink) > 0.1: 0.")
+    assert report.warnings[0].startswith("max(sink) > 0.1: max of 8 values: 0.")
     assert caplog.text.count("max(sink) > 0.1") == 1, "what goes on is not said again"
     logs = run.state.log_history[-2]
     layer = [row.value for row in report.rows if row.metric == "max_logit" and row.layer == 1]

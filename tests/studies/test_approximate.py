@@ -11,12 +11,12 @@ from attncli.errors import AttnError, InputError
 from attncli.fits import FitRequest
 from attncli.fits._module_files import metadata, read_fits, tensors
 from attncli.maths.capacity.widths import sufficient_width
-from attncli.maths.digits import number
+from attncli.maths.digits import about, number
 from attncli.patterns import build
 from attncli.records import Report
 from attncli.studies.approximate.least_sizes.frontier import frontier
 from attncli.studies.approximate.least_sizes.width_growth import growth
-from attncli.studies.approximate.one_module.module_fits import approximate, thousands
+from attncli.studies.approximate.one_module.module_fits import approximate
 from attncli.studies.approximate.one_module.solutions import Solution, solve
 from attncli.studies.approximate.one_module.verify_fit import verify_file
 
@@ -40,7 +40,7 @@ def values(report: Report, metric: str) -> dict[str, float | None]:
 @pytest.mark.slow
 def test_headline_answers_with_the_width_and_the_papers_bound() -> None:
     one = solve(targets(patterns=("permutation",)), ["auto"], FitRequest(d=1), [0])
-    bound = thousands(sufficient_width(48, 1, 0.2, 0.2, 1.0))
+    bound = about(sufficient_width(48, 1, 0.2, 0.2, 1.0))
     scale = number(one.fits[0].module.x[:, :2].max())  # keys at n = 48 include the axes
     assert approximate(one).headline == (
         f"d = 2 is enough (cyclic, logits to {scale}); the paper's construction would need d ≈ {bound}."
@@ -233,4 +233,4 @@ def test_frontier_falls_with_the_width() -> None:
 
 
 def test_thousands() -> None:
-    assert [thousands(n) for n in (8, 97, 24_390, 9_565_409)] == ["8", "97", "24,000", "9,600,000"]
+    assert [about(n) for n in (8, 97, 24_390, 9_565_409)] == ["8", "97", "24,000", "9,600,000"]

@@ -79,7 +79,7 @@ def loop(attn: Any, steps: int = 5, **how: Any) -> list[Any]:
 
 
 def weights_sum(model: nn.Module) -> float:
-    return float(sum(parameter.double().abs().sum() for parameter in model.parameters()))
+    return float(sum(parameter.detach().double().abs().sum() for parameter in model.parameters()))
 
 
 class Data(torch.utils.data.Dataset):  # type: ignore[type-arg]

@@ -3,6 +3,7 @@
 import json
 import tempfile
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ def value_of(expression: str) -> Any:
 def as_json(value: Any) -> Any:
     if hasattr(value, "rows") and hasattr(value, "save"):
         return {"report": saved(value), "text": value.text()}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: as_json(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, Mapping):
         return {str(name): as_json(each) for name, each in value.items()}
     if isinstance(value, list | tuple):

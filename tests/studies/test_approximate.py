@@ -116,7 +116,7 @@ def test_a_saved_fit_is_verified_from_the_file_alone(dtype: str, tmp_path: Path)
     path = tmp_path / "fit.safetensors"
     save_file(tensors(solution.fits), path, metadata(solution.fits, solution.request))
     report = verify_file(path)
-    assert report.headline.startswith("3 of 3 patterns")
+    assert report.headline.startswith("All 3 patterns")
     again, first = (
         values(report, "total_variation"),
         values(approximate(solution), "total_variation"),

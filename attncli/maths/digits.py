@@ -1,6 +1,7 @@
 """Numbers as people read them: four significant digits, whole from 1000 on, no exponent where it can be avoided."""
 
 import math
+import sys
 
 SIGNIFICANT = 4
 
@@ -40,7 +41,7 @@ def decimals(value: float, digits: int) -> int:
     """Places after the point that leave so many significant digits."""
     if value == 0.0:
         return digits - 1
-    return max(0, min(9, digits - 1 - math.floor(math.log10(abs(value)))))
+    return max(0, min(9, digits - 1 - math.floor(math.log10(min(abs(value), sys.float_info.max)))))
 
 
 def fixed(value: float, places: int) -> str:

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -180,7 +181,10 @@ def squeeze(value: float) -> float:
 
 
 def unsqueeze(value: float) -> float:
-    return math.copysign(10.0 ** abs(value) - 1.0, value)
+    try:
+        return math.copysign(10.0 ** abs(value) - 1.0, value)
+    except OverflowError:  # the logarithm of the largest rounds up
+        return math.copysign(sys.float_info.max, value)
 
 
 def needs_squeeze(chart: Chart) -> bool:

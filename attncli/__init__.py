@@ -51,19 +51,19 @@ import importlib
 from typing import Any
 
 PUBLIC = {
-    "rank_collapse": "attncli.api.rank_collapse",
-    "approximate": "attncli.api.approximate",
-    "inspect_model": "attncli.api.inspect_model",
-    "paths": "attncli.api.paths",
-    "generate_network": "attncli.api.generate",
-    "generate_maps": "attncli.api.generate",
-    "sweep": "attncli.api.sweep",
-    "measure": "attncli.api.measured",
+    "rank_collapse": "attncli.commands.rank_collapse.command",
+    "approximate": "attncli.commands.approximate.command",
+    "inspect_model": "attncli.commands.inspect_model.command",
+    "paths": "attncli.commands.paths.command",
+    "generate_network": "attncli.commands.generate.command",
+    "generate_maps": "attncli.commands.generate.command",
+    "sweep": "attncli.commands.about.sweep.command",
+    "measure": "attncli.commands.inspect_maps.command",
     "Monitor": "attncli.training.monitor",
-    "read": "attncli.api.saved_reports",
-    "compare": "attncli.api.compare",
+    "read": "attncli.python.saved_reports",
+    "compare": "attncli.commands.about.compare.command",
     "Report": "attncli.records",
-    "Answer": "attncli.api.answers",
+    "Answer": "attncli.python.answers",
     "AttnError": "attncli.errors",
 }
 """Names of the public API and where they live; none is imported before it is asked for."""

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 import transformers
 
-from attncli.models.quiet import quiet
+from attncli.models.quiet_libraries import quiet
 
 torch.set_num_threads(1)
 

@@ -9,13 +9,13 @@ import numpy as np
 from oracles.network import log10_residuals
 from safetensors.numpy import save_file
 
+from attncli.analysis.states.trajectories import run
 from attncli.maths.residuals.split import Split
 from attncli.networks.layer import block
 from attncli.networks.network_files import FileNetwork, metadata, tensors
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import VARIANTS, Switches, with_outlier_removed
 from attncli.networks.weights import GeneratedNetwork, Network
-from attncli.studies.trajectories import run
 
 ALL_VARIANTS: Mapping[str, Switches] = with_outlier_removed(VARIANTS)
 

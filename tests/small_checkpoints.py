@@ -10,7 +10,7 @@ import torch
 import transformers
 from transformers import PreTrainedModel
 
-from attncli.models.quiet import quiet
+from attncli.models.quiet_libraries import quiet
 
 torch.set_num_threads(1)
 

@@ -11,7 +11,7 @@ from documents import DOCUMENTS, GUIDES, PACKAGE, README, sections, shows, table
 from hand_built import hand_built
 from trained_models import trained
 
-from attncli.models.quiet import quiet
+from attncli.models.quiet_libraries import quiet
 from attncli.registry import Registry
 
 TRAINED = {
@@ -115,9 +115,9 @@ METRICS = PACKAGE / "guides" / "metrics.md"
 
 
 def test_the_table_of_the_metrics_of_states_is_generated() -> None:
+    from attncli.analysis.states.network_collapse import OWN_METRICS
     from attncli.metrics import METRICS as REGISTRY
     from attncli.metrics import definition
-    from attncli.studies.collapse.network_collapse import OWN_METRICS
 
     expected = {name: definition(name).definition for name in REGISTRY.names()}
     expected |= {name: found.definition for name, found in OWN_METRICS.items()}

@@ -27,7 +27,7 @@ from page_numbers import Numbers
 from small_checkpoints import model_of
 from trained_models import trained
 
-from attncli.models.quiet import quiet
+from attncli.models.quiet_libraries import quiet
 from attncli.render import FORMATS
 from attncli.render.page.assets import script, style
 from attncli.reports import read

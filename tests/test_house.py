@@ -154,7 +154,7 @@ def test_every_room_of_more_than_a_few_files_says_what_they_are() -> None:
     assert {Path(name).name for name in silent} - registries - {""} <= {"gates", "networks", "tasks", "circle"}  # fmt: skip
 
 
-ENTRIES = {"patterns", "maps", "render", "fits", "metrics", "metrics/attention", "metrics/activations", "metrics/weights", "tasks/labelling"}  # fmt: skip
+ENTRIES = {"patterns", "maps", "render", "fits", "metrics", "metrics/attention", "metrics/activations", "metrics/weights", "commands/reproduce/tasks"}  # fmt: skip
 """Rooms whose files are entries of a registry: a file's name is the public name of what is in it, but for those that begin
 with an underscore, which only help the others."""
 
@@ -186,7 +186,7 @@ def test_no_two_files_share_a_name() -> None:
     for path in SOURCES:
         folder = path.relative_to(PACKAGE).parent.as_posix()
         entry = folder in ENTRIES and not path.stem.startswith("_")
-        command = folder == "cli/commands" and (PACKAGE / "api" / path.name).exists()
+        command = folder == "commands" and (PACKAGE / "api" / path.name).exists()
         if path.stem != "__init__" and not entry and not command:
             known.setdefault(path.stem, []).append(folder)
     assert {name: where for name, where in known.items() if len(where) > 1} == {}
@@ -239,7 +239,7 @@ def source_of(decorators: list[ast.expr]) -> str:
 
 
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*|(?<![\w-])-o\b")
-WRITES_COMMAND_LINES = {"processes/runs.py", "processes/launch.py", "api/keyword_help.py"}
+WRITES_COMMAND_LINES = {"processes/runs.py", "ranks.py", "python/keyword_help.py"}
 OF_OTHERS = ("--nproc-per-node",)
 """Options of programs that are not ours."""
 
@@ -370,12 +370,12 @@ def test_refused_options_are_listed_by_their_parameters() -> None:
 
 
 ALWAYS_SEVERAL = {
-    "api/opened/chosen_patterns.py",
-    "cli/commands/ci.py",
+    "analysis/fits/chosen_patterns.py",
+    "commands/about/ci/command.py",
     "gates/selection.py",
     "render/plots/labels.py",
-    "studies/heads/kept/kept_maps.py",
-    "watching/stacks/named_module.py",
+    "analysis/heads/map_export/collected_maps.py",
+    "capture/stacks/module_paths.py",
 }
 """Files that count what is none or several where they say so, or speak of numbers of checks, and of `1 of 1 values`."""
 
@@ -417,9 +417,9 @@ def names_a_type(value: ast.expr) -> bool:
 READS_WORDS = {
     "cli/arguments.py": "what typer lacks, before it reads the line",
     "cli/main.py": "--debug, which says how errors of the parser itself are shown",
-    "cli/completing.py": "where bash breaks a word",
+    "cli/shell_completion.py": "where bash breaks a word",
     "cli/config/typed_alone.py": "options that count on the command line alone, however deep in command lines within values",
-    "api/sweep.py": "the words of a saved report, perhaps of another version",
+    "commands/about/sweep/command.py": "the words of a saved report, perhaps of another version",
 }
 """Files that may look for dashes in the words of a command line, and why the parser cannot tell them."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from attncli.cli.catalogue import REGISTRIES
+from attncli.commands.about.list.catalogue import REGISTRIES
 from attncli.errors import UsageError
 from attncli.registry import Registry, call_spec
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from training_runs import PROBE, llama
 
 import attncli as attn
-from attncli.processes.exchange import end
+from attncli.processes.collectives import end
 from attncli.training import AttnCallback
 
 STEPS, EVERY, ITEMS = 6, 2, 4

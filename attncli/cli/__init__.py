@@ -1,17 +1,15 @@
 """The command line: parse → one question → gates → write.
 
-arguments      command lines before typer reads them
-root           the whole of it, for those who run other command lines
-typer_options  from declared options to what typer takes
-spelling       parameters in sentences as the options that one types
-completing     completion where shells have words of their own
-catalogue      what there is, as records
-writer         the one place that writes
-config         options that are not on the command line
-help           help texts
-answering      a question's command
-commands       one file each
-app            the commands and their order
-together       one command in several processes
-main           the entry, and the one place where errors become a sentence and an exit code
+arguments         command lines before typer reads them
+root              the whole of it, for those who run other command lines
+typer_options     from declared options to what typer takes
+spelling          parameters in sentences as the options that one types
+shell_completion  completion where shells have words of their own
+writer            the one place that writes
+config            options that are not on the command line
+help              help texts
+run_question      a question's command
+app               the commands and their order
+distributed       one command in several processes
+main              the entry, and the one place where errors become a sentence and an exit code
 """

@@ -5,30 +5,30 @@ from typing import Annotated
 
 import typer
 
-from attncli.cli.commands.approximate import EXAMPLES as APPROXIMATE_EXAMPLES
-from attncli.cli.commands.approximate import approximate
-from attncli.cli.commands.check import EXAMPLES as CHECK_EXAMPLES
-from attncli.cli.commands.check import check
-from attncli.cli.commands.ci import EXAMPLES as CI_EXAMPLES
-from attncli.cli.commands.ci import ci
-from attncli.cli.commands.compare import EXAMPLES as COMPARE_EXAMPLES
-from attncli.cli.commands.compare import compare
-from attncli.cli.commands.config import app as config_app
-from attncli.cli.commands.generate import app as generate
-from attncli.cli.commands.guide import EXAMPLES as GUIDE_EXAMPLES
-from attncli.cli.commands.guide import guide
-from attncli.cli.commands.inspect_model import EXAMPLES as INSPECT_EXAMPLES
-from attncli.cli.commands.inspect_model import inspect_model
-from attncli.cli.commands.list_things import EXAMPLES as LIST_EXAMPLES
-from attncli.cli.commands.list_things import list_things
-from attncli.cli.commands.paths import EXAMPLES as PATHS_EXAMPLES
-from attncli.cli.commands.paths import paths
-from attncli.cli.commands.rank_collapse import EXAMPLES, rank_collapse
-from attncli.cli.commands.sweep import EXAMPLES as SWEEP_EXAMPLES
-from attncli.cli.commands.sweep import sweep
 from attncli.cli.help import Command, Group
 from attncli.cli.root import enrol
-from attncli.writing.standard_output import to_stdout
+from attncli.commands.about.check import EXAMPLES as CHECK_EXAMPLES
+from attncli.commands.about.check import check
+from attncli.commands.about.ci.command import EXAMPLES as CI_EXAMPLES
+from attncli.commands.about.ci.command import ci
+from attncli.commands.about.compare.terminal import EXAMPLES as COMPARE_EXAMPLES
+from attncli.commands.about.compare.terminal import compare
+from attncli.commands.about.config import app as config_app
+from attncli.commands.about.guide import EXAMPLES as GUIDE_EXAMPLES
+from attncli.commands.about.guide import guide
+from attncli.commands.about.list.command import EXAMPLES as LIST_EXAMPLES
+from attncli.commands.about.list.command import list_things
+from attncli.commands.about.sweep.terminal import EXAMPLES as SWEEP_EXAMPLES
+from attncli.commands.about.sweep.terminal import sweep
+from attncli.commands.approximate.terminal import EXAMPLES as APPROXIMATE_EXAMPLES
+from attncli.commands.approximate.terminal import approximate
+from attncli.commands.generate.terminal import app as generate
+from attncli.commands.inspect_model.terminal import EXAMPLES as INSPECT_EXAMPLES
+from attncli.commands.inspect_model.terminal import inspect_model
+from attncli.commands.paths.terminal import EXAMPLES as PATHS_EXAMPLES
+from attncli.commands.paths.terminal import paths
+from attncli.commands.rank_collapse.terminal import EXAMPLES, rank_collapse
+from attncli.io.standard_output import to_stdout
 
 app = typer.Typer(
     name="attn",

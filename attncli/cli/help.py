@@ -19,7 +19,7 @@ from typing import Any
 from typer.core import TyperCommand, TyperGroup
 
 from attncli.errors import UsageError
-from attncli.writing.standard_output import to_stdout
+from attncli.io.standard_output import to_stdout
 
 NAMES_WIDTH = 34
 USUAL, WIDEST = 80, 110

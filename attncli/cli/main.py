@@ -9,13 +9,13 @@ import sys
 from collections.abc import Sequence
 
 from attncli.cli.arguments import PARSER_WORDS, for_parser
-from attncli.cli.completing import completed
+from attncli.cli.shell_completion import completed
 from attncli.cli.spelling import as_typed
 from attncli.errors import AttnError, UsageError, refused_by_system
+from attncli.io.standard_output import silence, to_stdout
 from attncli.limits import whole_number
-from attncli.processes.launch import launch
-from attncli.processes.saying import say
-from attncli.writing.standard_output import silence, to_stdout
+from attncli.processes.stderr import say
+from attncli.ranks import launch
 
 INTERRUPTED = 130
 BUG = 70
@@ -32,7 +32,7 @@ def main() -> None:
     prepare_environment()
     collect_seldom()
     if launch().several:
-        from attncli.cli.together import run_together
+        from attncli.cli.distributed import run_together
 
         sys.exit(run_together(sys.argv[1:], run, complain))
     sys.exit(completed(lambda: run(sys.argv[1:])))

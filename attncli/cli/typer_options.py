@@ -8,9 +8,9 @@ from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
+from attncli.declare.groups import flat_parameters, gathered
+from attncli.declare.options import Argument, Option
 from attncli.options.completion import choices
-from attncli.options.declared import Argument, Option
-from attncli.options.groups import flat_parameters, gathered
 
 
 def grouped(command: Callable[..., int]) -> Callable[..., int]:

@@ -10,16 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from attncli import gates
 from attncli.errors import UsageError
-from attncli.limits import whole_number
-from attncli.options.shared import OutputOptions
-from attncli.processes.launch import first
-from attncli.processes.saying import say
-from attncli.records import Report
-from attncli.render import FORMATS, endings, manner
-from attncli.render.plots.targets import FIGURES, require_figure
-from attncli.writing.standard_output import to_stdout
-from attncli.writing.tensor_names import TENSORS, require_tensor_file
-from attncli.writing.whole_files import (
+from attncli.io.standard_output import to_stdout
+from attncli.io.tensor_names import TENSORS, require_tensor_file
+from attncli.io.whole_files import (
     explained,
     needs_no_ending,
     require_place,
@@ -27,6 +20,13 @@ from attncli.writing.whole_files import (
     write_content,
     write_whole,
 )
+from attncli.limits import whole_number
+from attncli.options.shared import OutputOptions
+from attncli.processes.stderr import say
+from attncli.ranks import first
+from attncli.records import Report
+from attncli.render import FORMATS, endings, manner
+from attncli.render.plots.targets import FIGURES, require_figure
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -6,7 +6,7 @@ why it cannot make one; whether a module is good enough is decided by `verify` a
 `@method(…)` what searches need to know of it.
 """
 
-from attncli.fits._manner import FITS, method
+from attncli.fits._registry import FITS, method
 from attncli.fits._types import MOST_WIDTH, Cannot, Fit, FitRequest, FittedModule
 from attncli.fits._verify import Evidence, verify
 

@@ -10,8 +10,8 @@ from scipy.sparse import csr_array
 from attncli.fits._best_queries import SAFETY, Problem, evaluate, satisfied, support_of
 from attncli.fits._types import FitRequest, FittedModule, module
 from attncli.fits._verify import Evidence, row_blocks, verify
-from attncli.maths.capacity.line.asked import LineDemands, Tolerances, necessary, sufficient
-from attncli.maths.capacity.line.decided import OnLine, decided, placed_on
+from attncli.maths.capacity.line.constraints import LineDemands, Tolerances, necessary, sufficient
+from attncli.maths.capacity.line.decision import OnLine, decided, placed_on
 from attncli.maths.rounding import rounded
 
 Array = NDArray[np.float64]

@@ -18,10 +18,10 @@ from scipy.sparse import coo_array, csr_array
 
 from attncli.errors import InputError, UsageError
 from attncli.fits._types import FitRequest
+from attncli.io.arrays import StoredArrays
+from attncli.io.json_files import BROKEN_JSON
 from attncli.limits import whole_number
 from attncli.maths.rounding import Floats
-from attncli.stored.arrays import StoredArrays
-from attncli.stored.json_files import BROKEN_JSON
 
 FORMAT = "attn-fit"
 LIMITS = ("causal", "ratio_error", "off_support", "total_variation", "logit_budget", "dtype")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.fits._manner import (
+from attncli.fits._registry import (
     FITS,
     compared_at_a_width,
     manner,

@@ -4,8 +4,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from attncli.fits._best_queries import best_queries
-from attncli.fits._codes import code
-from attncli.fits._manner import method
+from attncli.fits._fixed_keys import code
+from attncli.fits._registry import method
 from attncli.fits._types import Cannot, Fit, FitRequest, module
 from attncli.maths.rounding import rounded
 

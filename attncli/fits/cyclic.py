@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from attncli.fits._codes import circle
+from attncli.fits._fixed_keys import circle
 from attncli.fits._levels import quiet
-from attncli.fits._manner import method
+from attncli.fits._registry import method
 from attncli.fits._types import Cannot, Fit, FitRequest, module, widened
 from attncli.fits._verify import row_blocks
 from attncli.maths.rounding import MANTISSA_BITS

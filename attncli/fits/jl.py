@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from attncli.errors import unknown_name
-from attncli.fits._codes import unit
+from attncli.fits._fixed_keys import unit
 from attncli.fits._types import Cannot, Fit, FitRequest, FittedModule, module
 from attncli.fits._verify import Evidence, row_blocks, verify
 from attncli.limits import require_memory

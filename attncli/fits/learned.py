@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from attncli.errors import UsageError
 from attncli.fits._best_queries import best_queries
 from attncli.fits._losses import descend, likelihood, margin, setting
-from attncli.fits._manner import method
+from attncli.fits._registry import method
 from attncli.fits._starts import arranged, spectral_start
 from attncli.fits._types import Cannot, Fit, FitRequest, FittedModule, module
 from attncli.fits._verify import verify

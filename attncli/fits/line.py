@@ -4,7 +4,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from attncli.fits._line import width_one
-from attncli.fits._manner import method
+from attncli.fits._registry import method
 from attncli.fits._types import Cannot, Fit, FitRequest
 
 

@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 
 from attncli.errors import InputError, UsageError, counted
+from attncli.io.arrays import StoredArrays
 from attncli.limits import whole_number
 from attncli.maths.residuals.scaled import Array
 from attncli.networks.spec import KINDS, NetworkSpec
 from attncli.networks.variants import SETS, VARIANTS
 from attncli.networks.weights import Layer, Network
-from attncli.stored.arrays import StoredArrays
 
 FORMAT = "attn-network"
 FARTHEST_APART = 900

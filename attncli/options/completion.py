@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable
 
-from attncli.options.declared import Complete
+from attncli.declare.options import Complete
 from attncli.registry import Registry
 
 CHOICE = re.compile(r"([a-z][a-z0-9_-]*)(?:[:\[].*)?")

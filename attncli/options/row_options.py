@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated
 
-from attncli.options.declared import Option
+from attncli.declare.options import Option
 from attncli.options.shared import separated
 
 row_option = partial(Option, panel="Rows")

@@ -7,7 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
+from attncli.declare.options import WRITES, Option
 from attncli.errors import UsageError
+from attncli.io.addresses import is_address
 from attncli.networks.spec import KINDS, NetworkSpec
 from attncli.networks.variants import (
     SETS,
@@ -18,8 +20,6 @@ from attncli.networks.variants import (
     with_outlier_removed,
 )
 from attncli.options.completion import complete_format, completion
-from attncli.options.declared import WRITES, Option
-from attncli.stored.addresses import is_address
 
 DEFAULT_SEEDS = 5
 MOST_SEEDS = 100_000

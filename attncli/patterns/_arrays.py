@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy.sparse import bsr_array, coo_array, csc_array, csr_array, dia_array, vstack
 
 from attncli.errors import InputError, counted, few
+from attncli.io.numpy_files import Claim, array_of, holds_numbers, numbers, read_claim
 from attncli.patterns._checks import affordable_file, from_dense, without_duplicates
-from attncli.stored.numpy_files import Claim, array_of, holds_numbers, numbers, read_claim
 
 PLACES = ("shape", "row", "col", "indices", "indptr", "offsets")
 """Parts of a sparse matrix that say where its weights stand."""

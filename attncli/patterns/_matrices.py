@@ -7,6 +7,7 @@ from typing import Any
 from scipy.sparse import csr_array, issparse
 
 from attncli.errors import UsageError
+from attncli.io.in_memory_arrays import of_torch, refuse_masked
 from attncli.patterns._checks import (
     check_numbers,
     check_rows,
@@ -14,7 +15,6 @@ from attncli.patterns._checks import (
     from_dense,
     without_duplicates,
 )
-from attncli.stored.held import of_torch, refuse_masked
 
 NAME = "matrix"
 

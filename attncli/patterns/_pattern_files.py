@@ -13,6 +13,7 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array
 
 from attncli.errors import AttnError, InputError, UsageError, counted, first_line
+from attncli.io.arrays import StoredArrays
 from attncli.limits import whole_number
 from attncli.patterns._arrays import plain_number, read_mtx, read_npy, read_npz
 from attncli.patterns._checks import (
@@ -22,7 +23,6 @@ from attncli.patterns._checks import (
     check_shape,
     from_dense,
 )
-from attncli.stored.arrays import StoredArrays
 
 SPEC = re.compile(
     r"(?P<path>.+\.(?:npy|npz|mtx|csv|safetensors))"

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from attncli.errors import AttnError
+from attncli.io.addresses import is_address, put_whole
 from attncli.limits import MEMORY
-from attncli.processes.launch import without_launch
 from attncli.processes.runs import SETTING, ProcessRun, last_sentence, output_words, with_settings
-from attncli.stored.addresses import is_address, put_whole
+from attncli.ranks import without_launch
 
 
 class Job(NamedTuple):

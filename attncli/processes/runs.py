@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from attncli.errors import FAILED_GATE, AttnError, LimitError
 from attncli.limits import MEMORY
-from attncli.processes.launch import without_launch
+from attncli.ranks import without_launch
 
 OF_MODELS = ("rank-collapse", "inspect-model", "paths")
 """Commands whose first argument is a model."""

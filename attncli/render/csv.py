@@ -4,7 +4,7 @@ import io
 from attncli.records import Report, Scalar
 from attncli.render import renderer
 from attncli.render._columns import columns
-from attncli.visible import all_visible
+from attncli.sanitize import all_visible
 
 FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 """What a spreadsheet takes for the beginning of a formula, and may run."""

@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 from attncli.records import Report
 from attncli.render import renderer
-from attncli.visible import all_visible
+from attncli.sanitize import all_visible
 
 
 @renderer(tells_verdicts=True)

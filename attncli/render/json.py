@@ -5,7 +5,7 @@ from typing import Any
 from attncli import __version__
 from attncli.records import SCHEMA_VERSION, Definition, Finding, Report, Verdict, View
 from attncli.render import renderer
-from attncli.visible import in_json
+from attncli.sanitize import in_json
 
 ADDED = ("heading", "names", "lowest_drawn", "measure", "pair", "metric", "heads")
 """Fields of metrics, views and findings that the first reports did not have: left out where they are empty, so that those

@@ -2,7 +2,7 @@ import json
 
 from attncli.records import Report
 from attncli.render import renderer
-from attncli.visible import in_json
+from attncli.sanitize import in_json
 
 
 @renderer(endings=(".jsonl",))

@@ -3,7 +3,7 @@ from xml.etree.ElementTree import Element, SubElement
 
 from attncli.records import Report, Verdict
 from attncli.render import renderer
-from attncli.visible import all_visible
+from attncli.sanitize import all_visible
 
 
 @renderer(endings=(".xml",), holds_rows=False)

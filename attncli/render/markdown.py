@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from attncli.records import Report
 from attncli.render import renderer
 from attncli.render._cells import Grid, grids
-from attncli.visible import all_visible
+from attncli.sanitize import all_visible
 
 SPECIAL = re.compile(r"[\\`*<>&|~$\[\]]|(?<![^\W_])_|_(?![^\W_])")
 """What Markdown, or HTML within it, would take for its own; an underscore within a word is one."""

@@ -15,7 +15,7 @@ from rich.text import Text
 from attncli.records import Report, Verdict
 from attncli.render import renderer
 from attncli.render._cells import Grid, grids
-from attncli.visible import all_visible
+from attncli.sanitize import all_visible
 
 
 @renderer(endings=(".txt",), tells_verdicts=True, warnings_apart=True)

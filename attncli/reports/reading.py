@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from attncli.errors import InputError
+from attncli.io.addresses import bytes_at, is_address
 from attncli.records import READ_VERSIONS, ROW_COLUMNS, Report
 from attncli.reports.typed import entries, typed, wrong
-from attncli.stored.addresses import bytes_at, is_address
 
 ADVICE = "give a report that attn has written, such as report.json"
 STDIN = "-"

@@ -8,11 +8,11 @@ from typing import Any
 
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from attncli.declare.values import with_suggestions
 from attncli.errors import UsageError
-from attncli.options.values import with_suggestions
-from attncli.studies.training.probe_runs import Probe
 from attncli.training.decisions import Said
 from attncli.training.monitor import PROBE, Monitor, as_asked, checked
+from attncli.training.probe_runs import Probe
 
 FOLDER = "attn"
 """In the Trainer's output folder."""

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from attncli.errors import AttnError, InputError, counted
+from attncli.io.whole_files import require_folder, write_whole
 from attncli.records import Report
 from attncli.render import FORMATS
 from attncli.reports import read
-from attncli.writing.whole_files import require_folder, write_whole
 
 NAME = re.compile(r"step-(\d+)\.json")
 REPLACED = "replaced"

@@ -10,32 +10,21 @@ from typing import Any
 from torch import nn
 
 import attncli
+from attncli.analysis.heads.metric_selection import Metrics, choose, members
+from attncli.declare.values import converted, of_python, with_suggestions
 from attncli.errors import AttnError, InputError, NotFinite, UsageError, first_line
-from attncli.models.loading.callers_own.unwrapped import unwrapped
+from attncli.models.loading.in_memory.unwrap import unwrapped
 from attncli.options.shared import separated
-from attncli.options.values import converted, of_python, with_suggestions
 from attncli.records import Report
 from attncli.reports.provenance import environment
-from attncli.studies.heads.head_metrics import Metrics, choose, members
-from attncli.studies.training.batch_runs import (
-    BatchRuns,
-    batch_runs,
-    refuse_not_of_maps,
-    require_batches,
-)
-from attncli.studies.training.head_growth import WINDOW, Growth
-from attncli.studies.training.probe_runs import (
-    Probe,
-    ProbeRuns,
-    identity_of,
-    not_finite,
-    probe_runs,
-)
-from attncli.studies.training.step_reports import StepReports
+from attncli.training.batch_runs import BatchRuns, batch_runs, refuse_not_of_maps, require_batches
 from attncli.training.decisions import Decisions, Rules, Said, conditions
+from attncli.training.head_growth import WINDOW, Growth
 from attncli.training.history import History
-from attncli.training.one_answer import is_first, of_all, of_the_first
+from attncli.training.probe_runs import Probe, ProbeRuns, identity_of, not_finite, probe_runs
+from attncli.training.rank_zero import is_first, of_all, of_the_first
 from attncli.training.scalars import scalars
+from attncli.training.step_reports import StepReports
 
 LOG = logging.getLogger("attncli.training")
 """What a person must know goes there; without any set-up Python prints it on stderr."""

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from attncli.records import Report, Row
-from attncli.studies.training.head_growth import GROWTH, LEFT
-from attncli.studies.training.step_reports import WORST, worst
+from attncli.training.head_growth import GROWTH, LEFT
+from attncli.training.step_reports import WORST, worst
 
 ROOT = "attn"
 LOST = f"{ROOT}/not_finite"

@@ -24,14 +24,14 @@ from typing import Any
 
 import torch
 
+from attncli.analysis.heads.forward_passes.head_runs import Wanted, look
+from attncli.analysis.heads.forward_passes.uniform_attention import UniformNull
+from attncli.analysis.heads.metric_selection import choose
+from attncli.capture.stacks.blocks import find_stacks
 from attncli.metrics.attention import nature
 from attncli.metrics.attention._totals import measured
 from attncli.models.inputs.repeated import repeated_tokens
 from attncli.models.random.random_models import build
-from attncli.studies.heads.head_metrics import choose
-from attncli.studies.heads.passes.head_runs import Wanted, look
-from attncli.studies.heads.passes.uniform_null import UniformNull
-from attncli.watching.stacks.blocks import find_stacks
 
 REPEATS = 4
 LENGTHS = (1024, 2048, 4096)

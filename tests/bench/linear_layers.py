@@ -20,14 +20,14 @@ from typing import Any
 
 import torch
 
-from attncli.api.asked.head_studies import proved
+from attncli.analysis.heads.forward_passes.head_runs import Wanted, look
+from attncli.analysis.heads.forward_passes.uniform_attention import UniformNull
+from attncli.analysis.heads.metric_selection import choose
+from attncli.analysis.heads.model_heads import HeadPlan, HeadSubject
+from attncli.analysis.heads.prepare import proved
 from attncli.models.inputs.texts import ModelInput
-from attncli.models.quiet import quiet
+from attncli.models.quiet_libraries import quiet
 from attncli.models.random.random_models import build
-from attncli.studies.heads.head_metrics import choose
-from attncli.studies.heads.model_heads import HeadPlan, HeadSubject
-from attncli.studies.heads.passes.head_runs import Wanted, look
-from attncli.studies.heads.passes.uniform_null import UniformNull
 
 KINDS = ("qwen3_next",)
 TOKENS = int(os.environ.get("BENCH_TOKENS", "16384"))

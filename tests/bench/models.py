@@ -57,10 +57,10 @@ def cpu(works: Sequence[Callable[[], object]], repeats: int = REPEATS) -> list[f
 
 
 def residuals(model: nn.Module, inputs: dict[str, torch.Tensor]) -> Callable[[], object]:
+    from attncli.ablation import examine
+    from attncli.analysis.states.model_runs import CollapseSubject, Recorder, Run
     from attncli.models.inputs.texts import ModelInput
     from attncli.networks.variants import VARIANTS
-    from attncli.studies.model_runs import CollapseSubject, Recorder, Run
-    from attncli.surgery import examine
 
     subject = CollapseSubject(model, examine(model, tokens(12)), exact=False)
     text = ModelInput("text", "random tokens", inputs, inputs["input_ids"].shape[1])
@@ -80,11 +80,11 @@ def residuals(model: nn.Module, inputs: dict[str, torch.Tensor]) -> Callable[[],
 
 def arithmetic(model: nn.Module, inputs: dict[str, torch.Tensor], how: str) -> Callable[[], object]:
     """All four variants, as the command runs them."""
+    from attncli.ablation import examine
+    from attncli.analysis.states.model_runs import CollapseSubject, run_text
+    from attncli.commands.rank_collapse.model_arithmetic import reasons_for_plain
     from attncli.models.inputs.texts import ModelInput
     from attncli.networks.variants import VARIANTS
-    from attncli.studies.collapse.model_arithmetic import reasons_for_plain
-    from attncli.studies.model_runs import CollapseSubject, run_text
-    from attncli.surgery import examine
 
     anatomy = examine(model, tokens(12))
     text = ModelInput("text", "random tokens", inputs, inputs["input_ids"].shape[1])
@@ -103,7 +103,7 @@ def arithmetic(model: nn.Module, inputs: dict[str, torch.Tensor], how: str) -> C
 
 
 def strips(model: nn.Module, inputs: dict[str, torch.Tensor]) -> Callable[[], object]:
-    from attncli.watching import streaming
+    from attncli.capture import streaming
 
     def run() -> object:
         largest: list[float] = []

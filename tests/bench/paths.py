@@ -36,12 +36,12 @@ def peak() -> float:
 
 
 def measure(arch: str) -> None:
-    from attncli.carried.paths.backwards import run_by_head
-    from attncli.carried.paths.origins import run_to_origins
-    from attncli.carried.paths.path_run import run_along, run_by_length
+    from attncli.capture.stacks.blocks import find_stacks
     from attncli.models.random.dummy_inputs import example_inputs
     from attncli.models.random.random_models import build
-    from attncli.watching.stacks.blocks import find_stacks
+    from attncli.tensor_subclasses.path_streams.backward_pass import run_by_head
+    from attncli.tensor_subclasses.path_streams.path_run import run_along, run_by_length
+    from attncli.tensor_subclasses.path_streams.token_contributions import run_to_origins
 
     model = build(arch, {}, 0)
     model.config.use_cache = False

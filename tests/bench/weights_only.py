@@ -64,16 +64,16 @@ def with_type(file: bytes, written: str, meant: str) -> bytes:
 
 
 def ours(folder: Path) -> Any:
-    from attncli.studies.heads.weights_only import weights_only
+    from attncli.commands.inspect_weights.report import weights_only
 
     return weights_only(folder)
 
 
 def from_whole_products(folder: Path) -> dict[tuple[str, int, int], float]:
     """The same metrics by their definitions, of the first heads of layer 0."""
-    from attncli.heads.configs import Config
-    from attncli.heads.head_products import head_products
-    from attncli.models.files.stored_tensors import Tensors
+    from attncli.head_weights.configs import Config
+    from attncli.head_weights.head_products import head_products
+    from attncli.models.files.tensor_reader import Tensors
 
     found = {}
     for one in head_products(Tensors(folder), Config.read(folder), [0], range(SAMPLE)):

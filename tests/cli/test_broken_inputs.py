@@ -12,13 +12,13 @@ import pytest
 from commands import attn, attn_program
 from small_checkpoints import change_config, saved
 
+from attncli.capture.saved_maps.map_files import MapFile
 from attncli.cli.config.config_file import config_file
 from attncli.errors import InputError, LimitError, UsageError, few, unknown_name
 from attncli.gates import parse, parse_change
 from attncli.gates.selection import parse_subject
 from attncli.limits import gibibytes, whole_number
 from attncli.models.library_errors import understood
-from attncli.watching.saved.map_files import MapFile
 
 ONE = ("--layers", "1", "--tokens", "3", "--width", "4", "--heads", "2", "--seeds", "1")
 DIGITS = "9" * 5000
@@ -157,7 +157,7 @@ def test_exact_counts_of_long_networks_have_their_logarithm() -> None:
 )  # fmt: skip
 def test_random_models_that_could_not_be_built(size: str) -> None:
     from attncli.models.random.random_models import random_model
-    from attncli.models.sources import parse as source
+    from attncli.sources import parse as source
 
     named = source(f"random:bert?{size}")
     with pytest.raises(LimitError, match="random:bert"):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from commands import attn, files_in
 
-from attncli.tasks.circle import circle_network
+from attncli.commands.reproduce.circle import circle_network
 
 CIRCLE = ("rank-collapse", "--task", "circle")
 SMALL = (*CIRCLE, "--width", "8", "--seeds", "2", "--train-steps", "6", "--recurrence", "12")

@@ -11,9 +11,9 @@ from commands import attn, files_in
 from documents import PACKAGE
 from trained_models import trained
 
-from attncli.cli.config.check_runs import gates_of
 from attncli.cli.config.config_file import config_file
-from attncli.cli.config.named_checks import checks_of
+from attncli.commands.about.ci.check_runs import gates_of
+from attncli.commands.about.ci.named_checks import checks_of
 from attncli.errors import LimitError
 
 VERSION_1 = Path(__file__).parent.parent / "reports" / "schema_version_1.json"

@@ -12,8 +12,8 @@ import typer.main
 from commands import attn
 from small_checkpoints import saved
 
-from attncli.api.swept import fingerprint as module
-from attncli.api.swept.fingerprint import WITHOUT_EFFECT, WRITTEN, fingerprint
+from attncli.analysis import fingerprint as module
+from attncli.analysis.fingerprint import WITHOUT_EFFECT, WRITTEN, fingerprint
 from attncli.cli.app import app
 from attncli.cli.config.option_values import options_of
 from attncli.processes.runs import OF_MODELS

@@ -20,12 +20,12 @@ def no_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Whatever would begin the work fails."""
     monkeypatch.chdir(tmp_path)
     places = (
-        "attncli.api.opened.loaded_models.loaded_for_ablation",
-        "attncli.api.asked.head_studies.load",
-        "attncli.api.asked.model_path_studies.load",
-        "attncli.studies.collapse.network_collapse.measure",
-        "attncli.studies.collapse.size_sweep.measure",
-        "attncli.api.sweep.run_all",
+        "attncli.commands.rank_collapse.run.loaded_for_ablation",
+        "attncli.commands.inspect_model.run.load",
+        "attncli.commands.paths.run_model.load",
+        "attncli.analysis.states.network_collapse.measure",
+        "attncli.analysis.states.size_sweep.measure",
+        "attncli.commands.about.sweep.command.run_all",
     )
     try:
         for place in places:

@@ -12,7 +12,7 @@ from hand_built import hand_built
 from safetensors.torch import load_file, save_file
 from small_checkpoints import saved
 
-from attncli.models.quiet import quiet
+from attncli.models.quiet_libraries import quiet
 
 torch.set_num_threads(1)
 

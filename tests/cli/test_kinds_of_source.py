@@ -8,9 +8,9 @@ import pytest
 import torch
 from commands import ONE, SMALL, attn
 
-from attncli.api.opened.network_sources import TAKES
+from attncli.analysis.network_sources import TAKES
 from attncli.cli.spelling import as_typed
-from attncli.models.sources import WORDS, Kind, parse
+from attncli.sources import WORDS, Kind, parse
 
 COMMANDS = {
     "attn rank-collapse": ("rank-collapse", "{}", "--offline"),

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from commands import attn
 
-from attncli.cli.catalogue import LISTS
-from attncli.cli.commands.list_things import fold
+from attncli.commands.about.list.catalogue import LISTS
+from attncli.commands.about.list.command import fold
 
 
 @pytest.mark.parametrize("what", LISTS)

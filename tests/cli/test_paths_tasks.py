@@ -110,7 +110,7 @@ def test_trainings_are_kept_and_used_again(tmp_path: Path) -> None:
     assert "holds another training: heads is 2 there and 1 here" in other.err
 
 
-HASTY = "from attncli.tasks import training; training.EVERY = 0.05; from attncli.cli.main import main; main()"
+HASTY = "from attncli.commands.reproduce import training; training.EVERY = 0.05; from attncli.cli.main import main; main()"
 """The program, but that it keeps its training at every turn."""
 
 

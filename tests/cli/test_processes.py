@@ -16,7 +16,7 @@ from small_checkpoints import model_of
 from warm import ATTN, Warm, environment
 
 from attncli.errors import LimitError
-from attncli.processes import started as started_processes
+from attncli.processes import spawn as started_processes
 
 MODEL = "random:gpt2?layers=1&width=16&heads=2"
 LINE = ("inspect-model", MODEL, "--random-tokens", "12", "--samples", "4", "--metric", "sink")
@@ -139,9 +139,9 @@ def test_a_killed_process_is_4_and_the_same_command_goes_on(
 @pytest.mark.slow
 def test_one_process_keeps_its_parts_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Interrupted after the second text, it goes on with the third."""
-    from attncli.processes import finished_parts
+    from attncli.processes import resume_cache
 
-    real, kept = finished_parts.write, []
+    real, kept = resume_cache.write, []
 
     def interrupted(path: Path, result: object) -> None:
         real(path, result)
@@ -149,7 +149,7 @@ def test_one_process_keeps_its_parts_too(tmp_path: Path, monkeypatch: pytest.Mon
         if len(kept) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(finished_parts, "write", interrupted)
+    monkeypatch.setattr(resume_cache, "write", interrupted)
     stopped = attn(*LINE, "-o", "r.json")
     assert (stopped.code, stopped.err) == (130, "attn: interrupted.\n")
     assert files_in(tmp_path) == ["r.json.parts"]
@@ -174,7 +174,7 @@ def test_one_process_keeps_its_parts_too(tmp_path: Path, monkeypatch: pytest.Mon
 def test_what_can_be_refused_is_refused_before_any_process(
     monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], code: int, said: str
 ) -> None:
-    monkeypatch.setattr("attncli.processes.started.run_in_processes", None)
+    monkeypatch.setattr("attncli.processes.spawn.run_in_processes", None)
     outcome = attn(*arguments)
     assert (outcome.code, outcome.out) == (code, "")
     assert said in outcome.err

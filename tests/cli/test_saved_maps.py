@@ -10,7 +10,7 @@ from commands import attn
 from hand_built import hand_built
 from safetensors.torch import load_file, safe_open, save_file
 
-from attncli.models.quiet import quiet
+from attncli.models.quiet_libraries import quiet
 
 torch.set_num_threads(1)
 

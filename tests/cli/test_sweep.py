@@ -17,7 +17,7 @@ import commands
 import pytest
 from commands import ATTN, PLAIN, attn, files_in
 
-from attncli.api.swept.sweep_items import finished, models, report_name, steps
+from attncli.commands.about.sweep.items import finished, models, report_name, steps
 from attncli.errors import InputError, UsageError
 from attncli.processes.engines import local
 from attncli.processes.runs import ProcessRun

@@ -17,9 +17,9 @@ from warm import ATTN, Warm
 
 from attncli.errors import UsageError
 from attncli.models.inputs.text_files import read_text
-from attncli.models.quiet import quiet
+from attncli.models.quiet_libraries import quiet
 from attncli.models.random.dummy_inputs import example_inputs
-from attncli.processes.ended import ENDED
+from attncli.processes.signals import ENDED
 
 SIZES = {
     "hidden_size": 32,

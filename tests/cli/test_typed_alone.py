@@ -15,8 +15,8 @@ from test_defaults import sample
 from attncli.cli.app import app
 from attncli.cli.config.typed_alone import command_line, effects
 from attncli.cli.root import leaves
+from attncli.declare.options import RUNS_CODE
 from attncli.models.loading.load_options import LoadOptions
-from attncli.options.declared import RUNS_CODE
 
 ROOT: Any = typer.main.get_command(app)
 OPTIONS = [

@@ -10,7 +10,7 @@ import pytest
 from commands import ATTN, PLAIN
 from small_checkpoints import saved
 
-from attncli.api.progress import Bar
+from attncli.python.progress import Bar
 
 ERASED = "\r\x1b[2K"
 

@@ -25,21 +25,21 @@ import torch
 from transformers import PreTrainedModel
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
+from attncli.ablation import examine
+from attncli.analysis.states.model_runs import CollapseSubject, run_text
+from attncli.analysis.states.trajectories import Trajectory
+from attncli.capture import prove
+from attncli.capture.linear.linear_layers import linear_layers
+from attncli.capture.other_mixers.token_mixers import mixers_of
+from attncli.capture.reruns.float64 import in_float64
+from attncli.capture.stacks.blocks import find_stacks, stacks_without_attention
+from attncli.capture.verification import NOTHING_ATTENDS, Proof, floats
 from attncli.errors import InputError, NoAttention
 from attncli.models.inputs.texts import ModelInput
-from attncli.models.quiet import quiet
+from attncli.models.quiet_libraries import quiet
 from attncli.models.random.dummy_inputs import example_inputs
 from attncli.models.random.random_models import build
 from attncli.networks.variants import VARIANTS
-from attncli.studies.model_runs import CollapseSubject, run_text
-from attncli.studies.trajectories import Trajectory
-from attncli.surgery import examine
-from attncli.watching import prove
-from attncli.watching.linear.linear_layers import linear_layers
-from attncli.watching.other_mixers.mixers import mixers_of
-from attncli.watching.proof import NOTHING_ATTENDS, Proof, floats
-from attncli.watching.reruns.float64 import in_float64
-from attncli.watching.stacks.blocks import find_stacks, stacks_without_attention
 
 TABLE = Path(__file__).parents[2] / "attncli" / "models" / "random" / "architectures.tsv"
 SECONDS = 600

@@ -10,7 +10,7 @@ from scipy.optimize import approx_fprime, linprog
 from attncli.errors import UsageError
 from attncli.fits import Cannot, FitRequest, FittedModule, verify
 from attncli.fits._best_queries import best_queries
-from attncli.fits._codes import code
+from attncli.fits._fixed_keys import code
 from attncli.fits._losses import likelihood, margin, setting
 from attncli.fits._search import cheapest, find_width, one_fit, try_width
 from attncli.fits.cyclic import product_coefficients
@@ -283,10 +283,10 @@ def test_synthetic_work_imports_no_torch() -> None:
         "import sys, numpy as np\n"
         "from attncli.fits import FITS, FitRequest\n"
         "from attncli.patterns import build\n"
-        "from attncli.studies.approximate.least_sizes import frontier, scale_growth, width_growth\n"
-        "from attncli.studies.approximate.one_module.module_fits import approximate\n"
-        "from attncli.studies.approximate.one_module.solutions import solve\n"
-        "from attncli.studies.approximate.one_module import verify_fit\n"
+        "from attncli.commands.approximate.least_sizes import frontier, scale_growth, width_growth\n"
+        "from attncli.commands.approximate.one_module.module_fits import approximate\n"
+        "from attncli.commands.approximate.one_module.solutions import solve\n"
+        "from attncli.commands.approximate.one_module import verify_fit\n"
         "targets = {'window': build('window', 16, np.random.default_rng(0))}\n"
         "approximate(solve(targets, ['auto', *FITS.names()], FitRequest(d=1), [0], widest=8))\n"
         "assert not {'torch', 'transformers'} & sys.modules.keys()\n"

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from attncli.commands.approximate.one_module.solutions import solve
 from attncli.fits import FitRequest
-from attncli.fits._manner import compared_at_a_width
+from attncli.fits._registry import compared_at_a_width
 from attncli.fits._search import cheapest, find_width, narrowest, try_width
 from attncli.fits._starts import own_order, spectral_start
 from attncli.patterns import build
-from attncli.studies.approximate.one_module.solutions import solve
 
 
 def pattern(text: str, length: int, causal: bool = False, seed: int = 0) -> csr_array:

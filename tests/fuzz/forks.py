@@ -56,12 +56,12 @@ def load_everything() -> None:
     import torch
     import transformers  # noqa: F401
 
-    import attncli.api.asked.head_studies
-    import attncli.api.asked.model_path_studies
-    import attncli.api.opened.loaded_models
+    import attncli.analysis.prepare
     import attncli.cli.app
-    import attncli.studies.approximate.one_module.verify_fit
-    import attncli.studies.heads.saved_maps  # noqa: F401
+    import attncli.commands.inspect_maps.report  # noqa: F401
+    import attncli.commands.inspect_model.run
+    import attncli.commands.paths.run_model
+    import attncli.commands.verify_fit.report
 
     torch.set_num_threads(1)
     gc.collect()

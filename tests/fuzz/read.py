@@ -158,8 +158,8 @@ def reading(rng: Random, material: Material, folder: Path) -> Case:
 
 def harmed_after(reads: int, harm: Callable[[], object]) -> None:
     """In the process of the case alone."""
+    from attncli.io import arrays
     from attncli.models.files import hashing, lazy_tensors
-    from attncli.stored import arrays
 
     done, real = 0, arrays.read_bytes
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from commands import attn
 
+from attncli.analysis.statistics import summary_row
 from attncli.errors import UsageError
 from attncli.gates import decide_changes, parse_change
 from attncli.records import Report, Row, Verdict
 from attncli.render import FORMATS
-from attncli.studies.statistics import summary_row
 
 CHANCE = np.random.default_rng(0)
 OLD = CHANCE.normal(0.5, 0.2, (5, 9))

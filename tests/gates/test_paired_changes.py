@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from commands import attn
 
+from attncli.analysis.statistics import summary_row
 from attncli.errors import UsageError
 from attncli.gates import decide_changes, parse_change
 from attncli.records import Report, Row, Verdict
 from attncli.render import FORMATS
-from attncli.studies.reports.differences import compare
-from attncli.studies.statistics import summary_row
+from attncli.reports.differences import compare
 
 TEXTS = tuple("abcdefgh")
 

@@ -80,7 +80,7 @@ def test_what_is_added_works(thing: str, copy: Path) -> None:
 
 @pytest.mark.slow
 def test_a_method_that_is_added_is_tried_by_auto(copy: Path) -> None:
-    code = "from attncli.fits._manner import tried_by_auto; print(tried_by_auto()[-1])"
+    code = "from attncli.fits._registry import tried_by_auto; print(tried_by_auto()[-1])"
     assert python(copy, "-c", code).stdout == "narrow_start\n"
 
 
@@ -108,8 +108,8 @@ def test_a_switch_that_is_added_counts(copy: Path) -> None:
 OF_MODELS = f"""
 import torch, transformers
 import attncli
-from attncli.carried.exact import split_run
-from attncli.carried.exact.split_tensor import RULES
+from attncli.tensor_subclasses.residual_split import split_run
+from attncli.tensor_subclasses.residual_split.split_tensor import RULES
 from attncli.cli.main import run
 
 print("a rule:", torch.positive in RULES)

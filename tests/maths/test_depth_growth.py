@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from attncli.analysis.states.depth_descriptions import spike_words, variance_words
 from attncli.maths.curves.depth_growth import falls, growth, plateaus
-from attncli.studies.collapse.depth_words import spike_words, variance_words
 
 LAYERS = np.arange(1.0, 13.0)
 

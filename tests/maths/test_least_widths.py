@@ -20,7 +20,7 @@ from attncli.maths.capacity.least_widths import (
     spectral_logits,
     spectral_width,
 )
-from attncli.maths.capacity.line.asked import LineDemands, Tolerances, necessary
+from attncli.maths.capacity.line.constraints import LineDemands, Tolerances, necessary
 from attncli.patterns import build
 
 LIMITS = Tolerances(math.log(1.2), math.log(0.2), 0.01)

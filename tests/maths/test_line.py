@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
-from attncli.maths.capacity.line.asked import Tolerances, necessary
-from attncli.maths.capacity.line.contradictions import LineProof
-from attncli.maths.capacity.line.decided import OnLine, decided
+from attncli.maths.capacity.line.constraints import Tolerances, necessary
+from attncli.maths.capacity.line.decision import OnLine, decided
+from attncli.maths.capacity.line.infeasibility import LineProof
 
 RATIO = OFF = 0.2
 
@@ -202,7 +202,7 @@ def test_rows_beyond_the_range_of_a_type_are_refused_with_a_proof() -> None:
 def test_a_spoiled_proof_does_not_hold() -> None:
     from dataclasses import replace
 
-    from attncli.maths.capacity.line.contradictions import holds
+    from attncli.maths.capacity.line.infeasibility import holds
 
     asked = necessary(csr_array(upper(5)), False, wanted())
     proof = decide(upper(5), budget=100.0).proof

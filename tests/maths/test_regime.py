@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from attncli.maths.curves.decays import explained
+from attncli.maths.curves.decay_laws import explained
 from attncli.maths.curves.regime import regime, told_order
 
 CUBIC = [-0.5 * 3.0**layer for layer in range(8)]

@@ -17,8 +17,8 @@ from attncli.maths.capacity.least_widths import (
     shattered,
     spectral_width,
 )
-from attncli.maths.capacity.line.asked import LineDemands, Tolerances, necessary
-from attncli.maths.capacity.line.decided import decided
+from attncli.maths.capacity.line.constraints import LineDemands, Tolerances, necessary
+from attncli.maths.capacity.line.decision import decided
 from attncli.maths.capacity.rows_apart import rows_apart
 
 NEARLY = 1.0 + 1e-9

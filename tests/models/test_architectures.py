@@ -13,7 +13,7 @@ from documents import PACKAGE
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
 from attncli.errors import AttnError
-from attncli.models.quiet import quiet
+from attncli.models.quiet_libraries import quiet
 
 SCRIPT = Path(__file__).parents[1] / "coverage" / "every_architecture.py"
 

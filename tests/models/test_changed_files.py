@@ -16,9 +16,9 @@ from small_checkpoints import saved
 
 import attncli as attn
 from attncli.errors import InputError
+from attncli.io import arrays
 from attncli.models.files import hashing, lazy_tensors
 from attncli.models.loading.load import load
-from attncli.stored import arrays
 
 WEIGHTS = "model.safetensors"
 READERS = (hashing, lazy_tensors, arrays)

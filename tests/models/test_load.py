@@ -22,7 +22,7 @@ from attncli.models.loading import load as load_module
 from attncli.models.loading.load import Checkpoint, load
 from attncli.models.loading.load_options import LoadOptions
 from attncli.models.loading.strictness import made_alike
-from attncli.models.sources import parse
+from attncli.sources import parse
 
 
 @pytest.fixture(autouse=True)

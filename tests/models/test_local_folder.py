@@ -7,7 +7,7 @@ import pytest
 from family_models import saved
 
 from attncli.errors import AttnError, InputError, UsageError
-from attncli.heads.head import read_head
+from attncli.head_weights.head import read_head
 from attncli.models.files.local_folder import Fetching, local_folder
 
 CACHED = Fetching(offline=True)

@@ -10,6 +10,8 @@ import torch
 from safetensors.torch import save_file
 from transformers import CONFIG_MAPPING, BertConfig, BertModel
 
+from attncli.capture import prove
+from attncli.capture.reruns.float64 import in_float64
 from attncli.errors import InputError, UsageError
 from attncli.models.inputs.token_ranges import longest
 from attncli.models.loading.load import load
@@ -19,9 +21,7 @@ from attncli.models.random.makers import maker_of
 from attncli.models.random.random_models import build, configured, random_model
 from attncli.models.random.tiny_configs import tiny_config
 from attncli.models.random.tiny_sizes import Units
-from attncli.models.sources import parse
-from attncli.watching import prove
-from attncli.watching.reruns.float64 import in_float64
+from attncli.sources import parse
 
 torch.set_num_threads(1)
 

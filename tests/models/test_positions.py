@@ -7,16 +7,16 @@ import pytest
 import torch
 from torch import nn
 
+from attncli.analysis.states.model_runs import own_precision
+from attncli.capture.position_counts import positions
+from attncli.capture.stacks.blocks import find_stacks, watching_states
 from attncli.errors import InputError
+from attncli.models.inputs.requested_input import WantedInput
 from attncli.models.inputs.texts import inputs_of
-from attncli.models.inputs.wanted_input import WantedInput
 from attncli.models.loading.load import load
 from attncli.models.loading.load_options import LoadOptions
 from attncli.models.random.makers.drawing import Drawing
 from attncli.models.random.makers.images import side_for_queries
-from attncli.studies.model_runs import own_precision
-from attncli.watching.position_counts import positions
-from attncli.watching.stacks.blocks import find_stacks, watching_states
 
 SOURCES = [
     "random:vit?tiny", "random:dinov2?tiny", "random:swin?tiny", "random:clip_vision_model?tiny", "random:beit?tiny",

@@ -8,8 +8,9 @@ import torch
 from commands import attn
 from transformers import CONFIG_MAPPING, AutoModel, BartConfig, BertConfig, PreTrainedModel
 
+from attncli.capture.reruns.float64 import in_float64
 from attncli.errors import AttnError, InputError, UsageError
-from attncli.models.loading.twins import random_twin
+from attncli.models.loading.random_init import random_twin
 from attncli.models.model_classes import configs_of
 from attncli.models.random.dummy_inputs import example_inputs
 from attncli.models.random.random_models import build, random_model
@@ -17,8 +18,7 @@ from attncli.models.random.size_words import resolved
 from attncli.models.random.tiny_configs import tiny_config
 from attncli.models.random.tiny_overrides import OVERRIDES
 from attncli.models.random.tiny_sizes import Units
-from attncli.models.sources import parse
-from attncli.watching.reruns.float64 import in_float64
+from attncli.sources import parse
 
 torch.set_num_threads(1)
 

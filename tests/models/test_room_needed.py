@@ -8,7 +8,7 @@ import torch
 import transformers
 
 from attncli.errors import LimitError
-from attncli.models.loading.room_needed import (
+from attncli.models.loading.memory_estimate import (
     most_heads,
     require_room_for_weights,
     require_room_to_run,

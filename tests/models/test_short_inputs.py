@@ -12,22 +12,22 @@ from transformers.models.audio_spectrogram_transformer.modeling_audio_spectrogra
     ASTLayer,
 )
 
-from attncli.api.opened.loaded_models import collapse_study
-from attncli.carried.exact.split_tensor import RULES
+from attncli.ablation import examine
+from attncli.analysis.states.model_runs import own_precision
+from attncli.capture import prove
+from attncli.capture.attention_properties import traits_of
+from attncli.commands.rank_collapse.run import collapse_study
 from attncli.errors import InputError
 from attncli.models.loading.body import body_of
 from attncli.models.loading.load import load
 from attncli.models.loading.load_options import LoadOptions
 from attncli.models.random.dummy_inputs import example_inputs
 from attncli.models.random.short_inputs import short_inputs, short_streams
-from attncli.models.sources import parse
 from attncli.networks.variants import by_names
-from attncli.options.model_options import InputOptions, ModelOptions
+from attncli.options.model import InputOptions, ModelOptions
 from attncli.records import Report
-from attncli.studies.model_runs import own_precision
-from attncli.surgery import examine
-from attncli.watching import prove
-from attncli.watching.traits import traits_of
+from attncli.sources import parse
+from attncli.tensor_subclasses.residual_split.split_tensor import RULES
 
 torch.set_num_threads(1)
 

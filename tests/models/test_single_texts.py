@@ -7,7 +7,7 @@ from torch import Tensor
 from attncli.errors import UsageError
 from attncli.models.inputs.single_texts import single_texts
 from attncli.models.loading.body import body_of
-from attncli.models.quiet import quiet
+from attncli.models.quiet_libraries import quiet
 from attncli.models.random.dummy_inputs import example_inputs
 from attncli.models.random.random_models import random_model
 

@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import save
 
 from attncli.errors import InputError, UsageError
-from attncli.models.sources import WORDS, Kind, Source, parse, spelled
+from attncli.sources import WORDS, Kind, Source, parse, spelled
 
 ONES = np.ones((1, 2, 2))
 
@@ -187,5 +187,5 @@ def test_nothing_else_comes_out(text: str) -> None:
 
 
 def test_parsing_imports_neither_torch_nor_transformers() -> None:
-    code = "import sys; from attncli.models.sources import parse; parse('random:bert'); sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
+    code = "import sys; from attncli.sources import parse; parse('random:bert'); sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

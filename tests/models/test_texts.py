@@ -13,9 +13,9 @@ from small_checkpoints import change_config, saved
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from attncli.errors import InputError, UsageError
+from attncli.models.inputs.requested_input import WantedInput
 from attncli.models.inputs.text_files import MARKED_UP, READERS, texts_in
 from attncli.models.inputs.texts import default_text, inputs_of
-from attncli.models.inputs.wanted_input import WantedInput
 from attncli.models.loading.load import Checkpoint, load
 
 WORDS = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "a", "b", "c", "d", "e", "the", "of", ".", ","]

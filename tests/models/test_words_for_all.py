@@ -10,12 +10,12 @@ from small_checkpoints import model_of
 from transformers import BertModel, CLIPConfig, CLIPModel
 
 import attncli
+from attncli.capture.model_errors import failures_of
 from attncli.errors import InputError, UsageError
 from attncli.metrics.attention import nature
-from attncli.models.inputs.beside_words import company, reads_ids_alone
+from attncli.models.inputs.extra_inputs import company, reads_ids_alone
 from attncli.models.inputs.token_ranges import vocabulary
 from attncli.models.random.random_models import build
-from attncli.watching.own_failures import failures_of
 
 torch.set_num_threads(1)
 

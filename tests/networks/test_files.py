@@ -8,12 +8,12 @@ import pytest
 from helpers import saved
 from safetensors.numpy import load_file, save_file
 
+from attncli.analysis.states.trajectories import run
 from attncli.errors import InputError
 from attncli.networks.network_files import FileNetwork, metadata, tensors
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import VARIANTS
 from attncli.networks.weights import GeneratedNetwork
-from attncli.studies.trajectories import run
 
 SMALL = NetworkSpec(layers=2, tokens=5, width=4, heads=2)
 

@@ -12,13 +12,13 @@ import numpy as np
 import torch
 from oracles import network
 
-from attncli.carried.carrier import KNOWN_WITHOUT_NUMBERS
+from attncli.ablation import Anatomy, switched
+from attncli.capture.context import eager_everywhere
+from attncli.capture.forward_wrappers import around_forwards
+from attncli.capture.stacks.blocks import Following, Stack, blocks_of
+from attncli.capture.stacks.residual_stream_arguments import given, replaced, taken
 from attncli.networks.variants import Switches
-from attncli.surgery import Anatomy, switched
-from attncli.watching.capture import eager_everywhere
-from attncli.watching.stacks.blocks import Following, Stack, blocks_of
-from attncli.watching.stacks.stream_places import given, replaced, taken
-from attncli.watching.wrapping import around_forwards
+from attncli.tensor_subclasses.dispatch import KNOWN_WITHOUT_NUMBERS
 
 OPS: dict[str, Callable[..., Any]] = {}
 

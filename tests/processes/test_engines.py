@@ -455,8 +455,8 @@ def test_reports_at_an_address(nets: Path) -> None:
 def test_addresses_hold_a_file_or_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     from fsspec.implementations.memory import MemoryFileSystem
 
-    from attncli.api.swept.sweep_items import finished, reports_in
-    from attncli.stored.addresses import bytes_at, put_whole, remove
+    from attncli.commands.about.sweep.items import finished, reports_in
+    from attncli.io.addresses import bytes_at, put_whole, remove
 
     place = "memory://sweep/a/net-1.json"
     assert bytes_at(place) is None
@@ -512,7 +512,7 @@ def test_evicted_is_what_was_downloaded_for_this(
     nets: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Never what the cache held before, and nothing that is no model of the hub."""
-    from attncli.api.swept import sweep_runs
+    from attncli.commands.about.sweep import runs
     from attncli.models.files import hub_cache
 
     removed: list[str] = []
@@ -520,6 +520,6 @@ def test_evicted_is_what_was_downloaded_for_this(
     monkeypatch.setattr(hub_cache, "remove_from_cache", removed.append)
     held: set[str] = set()
     for name in ("org/held", "org/fresh@step1", "net-1.safetensors", "random:bert"):
-        sweep_runs.note_cached(name, held)
-        sweep_runs.evict(name, held)
+        runs.note_cached(name, held)
+        runs.evict(name, held)
     assert removed == ["org/fresh"]

@@ -8,9 +8,9 @@ from processes import outcomes, two_ranks
 SCRIPT = """
 import os, signal, sys
 from attncli.errors import InputError, LimitError
-from attncli.processes.exchange import Ended, end, leave, meet
-from attncli.processes.launch import launch
-from attncli.processes.sharing import WORK, shared_out
+from attncli.processes.collectives import Ended, end, leave, meet
+from attncli.ranks import launch
+from attncli.processes.work_sharing import WORK, shared_out
 
 def told(action):
     try:
@@ -85,7 +85,7 @@ SHARES = """
 import os
 from attncli import limits
 from attncli.processes import exchange
-from attncli.processes.launch import launch
+from attncli.ranks import launch
 
 rank = launch().rank
 exchange.free_memory = lambda: 10**9 * (2 + rank)

@@ -6,10 +6,10 @@ import sys
 import pytest
 
 from attncli.cli import app  # noqa: F401 (it enrols the commands)
+from attncli.cli.distributed import SHARED, is_shared
 from attncli.cli.root import as_parsed, path_of
-from attncli.cli.together import SHARED, is_shared
-from attncli.processes.launch import ALONE, OWN, Launch, launch, without_launch
-from attncli.processes.sharing import own_share, shared_out
+from attncli.processes.work_sharing import own_share, shared_out
+from attncli.ranks import ALONE, OWN, Launch, launch, without_launch
 
 MEETING = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
 
@@ -80,7 +80,5 @@ def test_a_training_is_not_shared_out(command: str, task: str) -> None:
 
 
 def test_being_one_of_several_costs_no_torch() -> None:
-    code = (
-        "import attncli.cli.main, attncli.processes.launch, sys; sys.exit('torch' in sys.modules)"
-    )
+    code = "import attncli.cli.main, attncli.ranks, sys; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from commands import attn
 
-from attncli.processes.finished_parts import PARTS, kept_as, no_keep
-from attncli.studies import over_texts
-from attncli.studies.trajectories import Trajectory
+from attncli.analysis import texts
+from attncli.analysis.states.trajectories import Trajectory
+from attncli.processes.resume_cache import PARTS, kept_as, no_keep
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_results_of_every_study_survive(
         read += len(items)
         return [keep(name(item), never) for item in items]
 
-    monkeypatch.setattr(over_texts, "shared_out", from_disk)
+    monkeypatch.setattr(texts, "shared_out", from_disk)
     assert saved_report(line, tmp_path / "report.json") == whole
     assert read >= 2
 
@@ -137,7 +137,7 @@ def test_what_leaves_more_than_its_result_is_not_kept(
         keeps.append(keep)
         return [work(item) for item in items]
 
-    monkeypatch.setattr(over_texts, "shared_out", looked_at)
+    monkeypatch.setattr(texts, "shared_out", looked_at)
     line = ("inspect-model", *MODEL, "--metric", "entropy")
     assert attn(*line, "--save-maps", str(tmp_path / "maps.safetensors")).code == 0
     assert attn(*line).code == 0

@@ -13,7 +13,7 @@ from reports import HAND_MADE, reports
 
 from attncli.records import Report, Verdict
 from attncli.render import FORMATS
-from attncli.visible import visible
+from attncli.sanitize import visible
 
 SCHEMA: dict[str, tuple[set[str], set[str], list[str]]] = {
     "testsuites": (set(), {"tests", "failures", "errors", "name", "time"}, ["testsuite"]),

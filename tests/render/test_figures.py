@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from commands import attn
 
+from attncli.analysis.states.network_collapse import rank_collapse
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import by_names
 from attncli.networks.weights import GeneratedNetwork
@@ -19,8 +20,7 @@ from attncli.render.plots.curves import curve_figure
 from attncli.render.plots.figure import figure
 from attncli.render.plots.labels import caption, label
 from attncli.render.plots.law_curves import best_law
-from attncli.render.plots.looks import looks
-from attncli.studies.collapse.network_collapse import rank_collapse
+from attncli.render.plots.line_styles import looks
 
 SVG = "{http://www.w3.org/2000/svg}text"
 pytest.importorskip("matplotlib")

@@ -14,7 +14,7 @@ from rich.console import Console, ConsoleRenderable
 from attncli import __version__
 from attncli.records import SCHEMA_VERSION, Report, Row, View
 from attncli.render import FORMATS
-from attncli.visible import visible
+from attncli.sanitize import visible
 
 CONTRACT = {
     "schema_version",

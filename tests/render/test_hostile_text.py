@@ -24,7 +24,7 @@ from attncli.options.shared import OutputOptions
 from attncli.records import ROW_COLUMNS, Report
 from attncli.render import FORMATS
 from attncli.reports import from_json
-from attncli.visible import visible
+from attncli.sanitize import visible
 
 HOSTILE = (
     "a\n::error::stopped",

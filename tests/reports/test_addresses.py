@@ -9,7 +9,7 @@ import pytest
 from commands import attn
 
 import attncli
-from attncli.stored.addresses import bytes_at, put_whole
+from attncli.io.addresses import bytes_at, put_whole
 
 fsspec = pytest.importorskip("fsspec")
 

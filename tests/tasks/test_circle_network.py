@@ -9,14 +9,9 @@ import pytest
 import torch
 from oracles import circle as oracle
 
-from attncli.errors import Unresolved, UsageError
-from attncli.maths.residuals.scaled import Array
-from attncli.maths.residuals.split import Split, SplitParts
-from attncli.metrics.log10_residual import log10_residual
-from attncli.networks.variants import VARIANTS, Switches
-from attncli.tasks.circle import recurrence as module
-from attncli.tasks.circle.arcs import AROUND, PAIRS, RADIUS, STEP, places
-from attncli.tasks.circle.circle_network import (
+from attncli.commands.reproduce.circle import recurrence as module
+from attncli.commands.reproduce.circle.arcs import AROUND, PAIRS, RADIUS, STEP, places
+from attncli.commands.reproduce.circle.circle_network import (
     BATCH,
     BATCHES,
     CircleNetworks,
@@ -26,10 +21,15 @@ from attncli.tasks.circle.circle_network import (
     training_losses,
     unchanged,
 )
-from attncli.tasks.circle.design import DROPOUT, Design, as_named, as_published
-from attncli.tasks.circle.experiment import Experiment
-from attncli.tasks.circle.recurrence import recurrence
-from attncli.tasks.training import train
+from attncli.commands.reproduce.circle.design import DROPOUT, Design, as_named, as_published
+from attncli.commands.reproduce.circle.experiment import Experiment
+from attncli.commands.reproduce.circle.recurrence import recurrence
+from attncli.commands.reproduce.training import train
+from attncli.errors import Unresolved, UsageError
+from attncli.maths.residuals.scaled import Array
+from attncli.maths.residuals.split import Split, SplitParts
+from attncli.metrics.log10_residual import log10_residual
+from attncli.networks.variants import VARIANTS, Switches
 
 torch.set_num_threads(1)
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.spatial import ConvexHull
 
-from attncli.tasks.labelling import TASKS, Examples, Task
-from attncli.tasks.labelling.convex_hull import corners
-from attncli.tasks.learning import QUESTIONS, batches
+from attncli.commands.reproduce.learning import QUESTIONS, batches
+from attncli.commands.reproduce.tasks import TASKS, Examples, Task
+from attncli.commands.reproduce.tasks.convex_hull import corners
 
 
 def drawn(name: str, seed: int, number: int = 40) -> tuple[Task, Examples]:

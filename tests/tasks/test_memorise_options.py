@@ -10,11 +10,11 @@ import torch
 from commands import attn
 
 import attncli
-from attncli.api.opened.token_streams import token_stream
+from attncli.commands.reproduce.learning import QUESTIONS, learned, plan_of
+from attncli.commands.reproduce.tasks import Sizes
+from attncli.commands.reproduce.tasks.memorise import ReleasedScript, TokenStream, memorise
+from attncli.commands.reproduce.token_streams import token_stream
 from attncli.errors import InputError
-from attncli.tasks.labelling import Sizes
-from attncli.tasks.labelling.memorise import ReleasedScript, TokenStream, memorise
-from attncli.tasks.learning import QUESTIONS, learned, plan_of
 
 TINY = Sizes(layers=1, heads=2, width=8)
 QUICK = ("paths", "--task", "memorise", "--layers", "1", "--width", "8", "--train-steps", "2", "--seeds", "1", "-q")  # fmt: skip

@@ -8,12 +8,12 @@ import pytest
 import torch
 
 import attncli as attn
+from attncli.commands.reproduce.rank_heads.head_layer import HeadLayer, answers, loss_of_steps
+from attncli.commands.reproduce.rank_heads.head_plan import RankHeads
+from attncli.commands.reproduce.rank_heads.nearest_token import draw
+from attncli.commands.reproduce.training import train
 from attncli.maths.capacity.low_rank_head import projecting_error, wrong_choices
 from attncli.records import Report
-from attncli.tasks.rank_heads.head_layer import HeadLayer, answers, loss_of_steps
-from attncli.tasks.rank_heads.head_plan import RankHeads
-from attncli.tasks.rank_heads.nearest_token import draw
-from attncli.tasks.training import train
 
 torch.set_num_threads(1)
 QUICK = {"ranks": "1,4", "dimension": 4, "seeds": 2, "train_steps": 20}

@@ -8,10 +8,10 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from attncli.tasks.labeller import Labeller, labeller
-from attncli.tasks.labelling import TASKS, Sizes
-from attncli.tasks.learning import learned, plan_of
-from attncli.tasks.subnetworks import plain_norm, run_again
+from attncli.commands.reproduce.labeller import Labeller, labeller
+from attncli.commands.reproduce.learning import learned, plan_of
+from attncli.commands.reproduce.subnetworks import plain_norm, run_again
+from attncli.commands.reproduce.tasks import TASKS, Sizes
 
 Array = NDArray[np.float64]
 SIZES = Sizes(layers=3, heads=2, width=12)

@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from attncli.commands.reproduce import training
+from attncli.commands.reproduce.plan import TrainingPlan
+from attncli.commands.reproduce.saving import Interrupted, SavedTraining
+from attncli.commands.reproduce.training import train
 from attncli.errors import InputError, UsageError
-from attncli.tasks import training
-from attncli.tasks.plan import TrainingPlan
-from attncli.tasks.saving import Interrupted, SavedTraining
-from attncli.tasks.training import train
-from attncli.writing.whole_files import write_whole
+from attncli.io.whole_files import write_whole
 
 PLAN = TrainingPlan(
     steps=30,

@@ -8,8 +8,8 @@ from training_runs import PROBE, llama, train
 
 import attncli as attn
 from attncli.records import Row
-from attncli.studies.training.head_growth import Growth
 from attncli.training.decisions import Rules, conditions
+from attncli.training.head_growth import Growth
 
 
 def rows(value: float | None, metric: str = "max_logit") -> list[Row]:

@@ -12,8 +12,8 @@ from torch import Tensor
 from training_runs import MODELS, PROBE, batch, llama, train
 
 import attncli as attn
+from attncli.capture.reruns.float64 import in_float64
 from attncli.records import Report
-from attncli.watching.reruns.float64 import in_float64
 
 EVERY = 4
 METRICS = ["max_logit", "qk_clip", "entropy_normalised", "min_entropy", "entropy_collapse", "sink", "stable_rank", "log10_residual"]  # fmt: skip

@@ -7,11 +7,11 @@ import pytest
 import torch
 from commands import attn
 
+from attncli.commands.reproduce.circle.circle_network import CircleNetworks, unchanged
+from attncli.commands.reproduce.circle.design import Design
+from attncli.commands.reproduce.circle.first_circle import FirstCircle, taught_pairs
 from attncli.networks.variants import VARIANTS
 from attncli.reports import read
-from attncli.tasks.circle.circle_network import CircleNetworks, unchanged
-from attncli.tasks.circle.design import Design
-from attncli.tasks.circle.first_circle import FirstCircle, taught_pairs
 
 CIRCLE = ("rank-collapse", "--task", "circle", "--width", "8", "--variants", "SAN", "--seeds", "2", "--train-steps", "6", "--recurrence", "2")  # fmt: skip
 SORT = ("paths", "--task", "sort", "--layers", "1", "--heads", "2", "--width", "8", "--seeds", "1", "--train-steps", "6", "--paths-per-sum", "2")  # fmt: skip

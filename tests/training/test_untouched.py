@@ -7,8 +7,8 @@ import torch
 from training_runs import MODELS, PROBE, all_of, assert_same, batch, llama, train
 
 import attncli as attn
+from attncli.analysis.heads.forward_passes.head_runs import Observer
 from attncli.models.random.random_models import build
-from attncli.studies.heads.passes.head_runs import Observer
 
 METRICS = {"probe": ["max_logit", "min_entropy", "sink", "stable_rank", "max_activation"], "batch": ["max_logit", "entropy_collapse", "sink"]}  # fmt: skip
 

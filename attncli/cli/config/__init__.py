@@ -4,8 +4,5 @@ config_file    attn.toml, or [tool.attn] of a pyproject.toml
 settings       what it and the environment set
 defaults       which of that applies to a run
 typed_alone    what counts on the command line alone
-named_checks   the checks that `attn ci` runs
-check_runs     one of them
-acceptance     its report made the baseline
 option_values  what a command line comes to
 """

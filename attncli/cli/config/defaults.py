@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from attncli.api.rehearsal import STAGE, Rehearsed
 from attncli.cli.root import is_typed, path_of, runner
 from attncli.cli.spelling import as_typed
+from attncli.declare.dry_run import STAGE, Rehearsed
 from attncli.errors import AttnError, UsageError
 
 RUNNABLE = ("rank-collapse", "approximate", "inspect-model", "paths")

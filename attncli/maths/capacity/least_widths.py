@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.capacity.line.asked import Array, LineDemands
+from attncli.maths.capacity.line.constraints import Array, LineDemands
 from attncli.maths.capacity.rows_apart import rows_apart
 
 Flags = NDArray[np.bool_]

@@ -10,8 +10,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from attncli.maths.capacity.least_widths import Cuts, most_cut
-from attncli.maths.capacity.line.asked import Array, Index, Tolerances, necessary, visible
-from attncli.maths.capacity.line.contradictions import LineProof, holds
+from attncli.maths.capacity.line.constraints import Array, Index, Tolerances, necessary, visible
+from attncli.maths.capacity.line.infeasibility import LineProof, holds
 from attncli.maths.capacity.line.signs import signs
 
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.polynomial import chebyshev
 
-from attncli.maths.capacity.line.asked import Array, Index, LineDemands
+from attncli.maths.capacity.line.constraints import Array, Index, LineDemands
 
 DEGREES = range(1, 9)
 CUTS = 24

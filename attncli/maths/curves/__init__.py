@@ -1,7 +1,7 @@
 """Which laws curves follow, told from few points, and how fast they move.
 
 convergence   the order of convergence
-decays        which law a curve of log10 r follows, and where
+decay_laws    which law a curve of log10 r follows, and where
 regime        the same in words
 depth_growth  by which law a size grows with depth
 intervals     whether the mean of a few numbers is clear of nothing

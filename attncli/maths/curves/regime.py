@@ -8,7 +8,7 @@ from itertools import pairwise
 from statistics import mean, stdev
 
 from attncli.maths.curves.convergence import STEADY, late_order
-from attncli.maths.curves.decays import COLLAPSED, FEWEST_POINTS, Piece, explained
+from attncli.maths.curves.decay_laws import COLLAPSED, FEWEST_POINTS, Piece, explained
 from attncli.maths.curves.intervals import clear, interval_of_mean
 from attncli.maths.digits import ten_to
 

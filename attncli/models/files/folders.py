@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from attncli.errors import AttnError, InputError
+from attncli.io.json_files import read_json
 from attncli.models.files.weight_files import refuse_gguf
-from attncli.stored.json_files import read_json
 
 MOST = (
     (re.compile(r".*(layer|block|depth|expert|head|group|stage)s?|.*_per_.*"), 10_000),

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.errors import InputError
-from attncli.stored.arrays import read_bytes
-from attncli.stored.headers import TensorPlace
+from attncli.io.arrays import read_bytes
+from attncli.io.headers import TensorPlace
 
 CHUNK = 1 << 22
 """Bytes looked at at a time; a multiple of every width."""

@@ -17,7 +17,7 @@ from huggingface_hub.errors import (
 
 from attncli.errors import InputError, LimitError, first_line
 from attncli.models.files.weight_files import has_safetensors
-from attncli.models.sources import Source, nearest
+from attncli.sources import Source, nearest
 
 SMALL = (
     "config.json",

@@ -16,9 +16,9 @@ import torch
 from safetensors import safe_open
 
 from attncli.errors import InputError
+from attncli.io.arrays import read_bytes
+from attncli.io.headers import TensorPlace
 from attncli.limits import fits
-from attncli.stored.arrays import read_bytes
-from attncli.stored.headers import TensorPlace
 
 STORED_AS = {
     torch.float64: "F64",

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from attncli.errors import InputError, UsageError
-from attncli.models.sources import SAVED_MODELS, Source, nearest, parse, require
+from attncli.sources import SAVED_MODELS, Source, nearest, parse, require
 
 
 class Local(NamedTuple):

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from attncli.errors import InputError, few
-from attncli.stored.headers import TensorPlace, header
-from attncli.stored.json_files import read_json
+from attncli.io.headers import TensorPlace, header
+from attncli.io.json_files import read_json
 
 ONE_FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLE, PICKLE_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"

@@ -16,6 +16,9 @@ from zipfile import is_zipfile
 import torch
 
 from attncli.errors import InputError, with_article
+from attncli.io.headers import WIDTHS
+from attncli.io.in_memory_arrays import refuse_not_in_full
+from attncli.io.stamps import refuse_changed, stamps
 from attncli.models.files.hashing import FLOATS, Weight, in_chunks, stored, weight_sha256
 from attncli.models.files.lazy_tensors import (
     STORED_AS,
@@ -26,9 +29,6 @@ from attncli.models.files.lazy_tensors import (
 )
 from attncli.models.files.weight_files import pickles_to_read, read_headers, weight_files
 from attncli.models.library_errors import understood
-from attncli.stored.headers import WIDTHS
-from attncli.stored.held import refuse_not_in_full
-from attncli.stored.stamps import refuse_changed, stamps
 
 EXTRA = "_extra_state"
 """How torch ends the name of what a module notes beside its tensors."""

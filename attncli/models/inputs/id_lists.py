@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from attncli.errors import InputError, UsageError
+from attncli.io.json_files import BROKEN_JSON
 from attncli.models.inputs.text_files import read_text
-from attncli.stored.json_files import BROKEN_JSON
 
 OPTION = "token_ids"
 FILE = "@"

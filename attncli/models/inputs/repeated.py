@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from attncli.models.inputs.beside_words import reads_ids_alone
+from attncli.capture.stacks.foreign_modules import HeldModule
+from attncli.models.inputs.extra_inputs import reads_ids_alone
 from attncli.models.inputs.token_ranges import longest, usual_ids
 from attncli.models.random.dummy_inputs import wanted
-from attncli.watching.stacks.held_modules import HeldModule
 
 PERIOD = 24
 """Tokens before the repeat: enough pairs for a mean, short enough to cost next to nothing beside a text."""

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import torch
 
-from attncli.models.inputs.beside_words import WORDS
+from attncli.models.inputs.extra_inputs import WORDS
 from attncli.models.inputs.texts import ModelInput
 
 PLACES = "position_ids"

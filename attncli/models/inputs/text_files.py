@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from attncli.errors import InputError, UsageError, first_line
-from attncli.processes.launch import launch
-from attncli.stored.json_files import BROKEN_JSON
+from attncli.io.json_files import BROKEN_JSON
+from attncli.ranks import launch
 
 STDIN = "-"
 MARKED_UP = (".html", ".htm", ".xml", ".yaml", ".yml", ".toml", ".ipynb", ".rtf", ".svg")

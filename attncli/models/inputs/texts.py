@@ -12,24 +12,24 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from attncli.capture.position_counts import positions
+from attncli.capture.stacks.foreign_modules import HeldModule
 from attncli.errors import InputError, UsageError, parameters
-from attncli.models.inputs.beside_words import TEXT_OPTIONS, WORDS, Company, company
 from attncli.models.inputs.decoder_inputs import shifted
-from attncli.models.inputs.given_inputs import (
+from attncli.models.inputs.extra_inputs import TEXT_OPTIONS, WORDS, Company, company
+from attncli.models.inputs.id_lists import Named, id_lists
+from attncli.models.inputs.requested_input import WantedInput, refuse_two_kinds
+from attncli.models.inputs.text_files import texts_in
+from attncli.models.inputs.token_ranges import longest, vocabulary
+from attncli.models.inputs.tokenizing import Encoded, encode, shown, tokenizer_of
+from attncli.models.inputs.user_inputs import (
     given_keywords,
     in_type,
     keys_seen,
     refuse_what_does_not_run,
 )
-from attncli.models.inputs.id_lists import Named, id_lists
-from attncli.models.inputs.text_files import texts_in
-from attncli.models.inputs.token_ranges import longest, vocabulary
-from attncli.models.inputs.tokenizing import Encoded, encode, shown, tokenizer_of
-from attncli.models.inputs.wanted_input import WantedInput, refuse_two_kinds
 from attncli.models.loading.load import Ahead, Checkpoint
 from attncli.models.random.dummy_inputs import example_inputs
-from attncli.watching.position_counts import positions
-from attncli.watching.stacks.held_modules import HeldModule
 
 OWN_TEXTS = (("default text", "default_text.txt"), ("second text", "second_text.txt"))
 """What is read where nothing is said, and files of it."""

@@ -9,7 +9,7 @@ from attncli.errors import InputError, UsageError
 from attncli.models.inputs.token_texts import plain_texts, texts
 from attncli.models.library_errors import understood
 from attncli.models.loading.load import Checkpoint
-from attncli.models.quiet import hushed
+from attncli.models.quiet_libraries import hushed
 
 ONE_FILE = "tokenizer.json"
 VOCABULARIES = ("vocab.txt", "vocab.json", "*.model")

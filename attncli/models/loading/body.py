@@ -5,7 +5,7 @@ from typing import cast
 from transformers import PreTrainedModel
 from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 
-from attncli.watching.stacks.held_modules import HeldModule
+from attncli.capture.stacks.foreign_modules import HeldModule
 
 
 def body_of(model: PreTrainedModel) -> PreTrainedModel:

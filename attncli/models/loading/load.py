@@ -16,16 +16,11 @@ from attncli.models.files.weight_files import unread_shards
 from attncli.models.files.whole_weights import Weights, read_weights, state_sha256
 from attncli.models.loading.architectures import Architecture, architecture_of
 from attncli.models.loading.body import body_of
-from attncli.models.loading.callers_own.live import LiveModel
-from attncli.models.loading.callers_own.resting import at_rest
-from attncli.models.loading.filling import (
-    fill,
-    refuse_other_numbers,
-    refuse_oversize,
-    refuse_two_for_one,
-    usable_names,
-)
+from attncli.models.loading.in_memory.eval_mode import at_rest
+from attncli.models.loading.in_memory.in_memory_model import LiveModel
+from attncli.models.loading.isolate_global_state import alone
 from attncli.models.loading.load_options import LoadOptions
+from attncli.models.loading.memory_estimate import require_room_for_weights
 from attncli.models.loading.placing import placement, refuse_no_device
 from attncli.models.loading.precision import (
     checked_device,
@@ -36,7 +31,13 @@ from attncli.models.loading.precision import (
     stored_dtype,
     wanted_dtype,
 )
-from attncli.models.loading.room_needed import require_room_for_weights
+from attncli.models.loading.state_dict import (
+    fill,
+    refuse_other_numbers,
+    refuse_oversize,
+    refuse_two_for_one,
+    usable_names,
+)
 from attncli.models.loading.strictness import (
     Loaded,
     computed_weights,
@@ -45,10 +46,9 @@ from attncli.models.loading.strictness import (
     refuse_mismatches,
     report,
 )
-from attncli.models.loading.surroundings import alone
-from attncli.models.quiet import quiet
-from attncli.models.sources import Source, parse
-from attncli.processes.launch import launch
+from attncli.models.quiet_libraries import quiet
+from attncli.ranks import launch
+from attncli.sources import Source, parse
 
 
 @dataclass(frozen=True, slots=True)

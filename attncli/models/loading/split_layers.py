@@ -9,13 +9,13 @@ from typing import Any
 from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.distributed.configuration_utils import DistributedConfig
 
+from attncli.capture.strips.attention_sites import ATTENDS
 from attncli.errors import InputError, UsageError
 from attncli.models.layer_configs import configs_of_layers, said_by
 from attncli.models.text_configs import text_config
-from attncli.processes.exchange import LINE
-from attncli.processes.launch import launch
-from attncli.processes.sharing import WORK
-from attncli.watching.strips.attention_sites import ATTENDS
+from attncli.processes.collectives import LINE
+from attncli.processes.work_sharing import WORK
+from attncli.ranks import launch
 
 UNDERSTOOD = {
     "colwise",

@@ -11,11 +11,11 @@ import torch
 from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
+from attncli.capture.reruns.float64 import precision_of
 from attncli.errors import InputError
 from attncli.models.forward_names import forward_of, named
 from attncli.models.model_classes import configs_of
 from attncli.models.random.makers import Drawing, maker_of
-from attncli.watching.reruns.float64 import precision_of
 
 COMPANIONS = (
     "decoder_input_ids",

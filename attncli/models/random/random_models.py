@@ -19,7 +19,7 @@ from attncli.models.casting import in_dtype
 from attncli.models.files.folders import refuse_endless
 from attncli.models.library_errors import library, zero_divisor
 from attncli.models.model_classes import body_class, body_classes, configs_of
-from attncli.models.quiet import quiet
+from attncli.models.quiet_libraries import quiet
 from attncli.models.random.size_words import check_sizes, resolved, with_sizes
 from attncli.models.random.tiny_configs import tiny_config
 from attncli.models.random.tiny_sizes import Units

@@ -13,11 +13,11 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
+from attncli.capture.context import eager_everywhere
+from attncli.capture.stacks.truncate_stream import Cut, cut_of
 from attncli.models.forward_names import forward_of
 from attncli.models.model_classes import configs_of
 from attncli.models.random.dummy_inputs import example_inputs, runs
-from attncli.watching.capture import eager_everywhere
-from attncli.watching.stacks.cut_streams import Cut, cut_of
 
 FITTED = "interpolate_pos_encoding"
 """The argument by which many a forward fits its positions to an image."""

@@ -11,8 +11,8 @@ from attncli.errors import UsageError
 from attncli.limits import MEMORY, free_memory, whole_number
 from attncli.processes.engines import Engine, EngineOptions, Outcomes, refuse_options
 from attncli.processes.jobs import Job
-from attncli.processes.launch import without_launch
 from attncli.processes.runs import ProcessRun, ended
+from attncli.ranks import without_launch
 
 WORKER = "attncli.processes.engines._warm_worker"
 PATIENCE = 5.0

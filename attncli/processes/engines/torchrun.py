@@ -4,8 +4,8 @@ from pathlib import Path
 from attncli.errors import UsageError
 from attncli.processes.engines import Engine, EngineOptions, Outcomes, refuse_options
 from attncli.processes.jobs import Job
-from attncli.processes.launch import launch
 from attncli.processes.runs import run_to_file
+from attncli.ranks import launch
 
 
 def torchrun(where: str, options: EngineOptions) -> Engine:

@@ -6,7 +6,7 @@ from typing import Any
 from attncli.maths.digits import number
 from attncli.records import FOUND_KEYS, Report, Row, View
 from attncli.render._cells import NOTHING, Grid
-from attncli.visible import visible
+from attncli.sanitize import visible
 
 OLD, NEW = "old", "new"
 BOTH = View("Both reports: the new one drawn through, the old one dashed", "layer", (OLD, NEW))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from attncli.records import ROW_COLUMNS, Report, Row, Scalar
-from attncli.visible import visible
+from attncli.sanitize import visible
 
 FEWEST_NUMBERS = 256
 """Distinct floats above which a further axis is a column of numbers, as a null beside each value is."""

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from attncli import __version__
+from attncli.analysis.controls import NULLS
 from attncli.records import FOUND_KEYS, Report, View
 from attncli.render._cells import grids
 from attncli.render.page import pictures, prose
@@ -18,8 +19,7 @@ from attncli.render.page.columns import columns
 from attncli.render.page.packed import Store
 from attncli.render.page.tables import plain, table_of, tag
 from attncli.render.page.tiles import left_out, maps_of
-from attncli.studies.nulls import NULLS
-from attncli.visible import visible
+from attncli.sanitize import visible
 
 WITHOUT_SCRIPT = (
     "Pictures and the table of all numbers need JavaScript with DecompressionStream, as every browser has it since 2023; "

@@ -6,7 +6,7 @@ from typing import Any
 
 from attncli.maths.curves.laws import CONSTANT, RATES, law_at
 from attncli.records import Report
-from attncli.visible import visible
+from attncli.sanitize import visible
 
 OF = "d_min"
 """The metric that laws are fitted to."""

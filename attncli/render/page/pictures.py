@@ -9,7 +9,7 @@ from attncli.render._cells import distinct, shown
 from attncli.render.page.both_reports import BOTH, NEW, OLD, compared, named
 from attncli.render.page.law_lines import laws_of
 from attncli.render.plots.boxes import ACROSS, boxes
-from attncli.visible import visible
+from attncli.sanitize import visible
 
 HEADS, CURVES, BOXES, WORDS, TABLE, SAID = "heads", "curves", "boxes", "words", "table", "said"
 """Grids of layers × heads; lines over an axis; quantiles; shaded text; a table alone; the findings, said above."""

@@ -6,7 +6,7 @@ from html import escape
 from typing import Any
 
 from attncli.render._cells import Grid
-from attncli.visible import visible
+from attncli.sanitize import visible
 
 MOST_CELLS = 6_000
 """Of a table that is written out; the rest of a longer one is among all numbers at the page's end."""

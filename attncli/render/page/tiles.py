@@ -8,7 +8,7 @@ from attncli.records import Picture, Report, Tile
 from attncli.render.page.columns import Packed
 from attncli.render.page.packed import Store
 from attncli.render.plots.maps import scales_of
-from attncli.visible import visible
+from attncli.sanitize import visible
 
 STEPS = 255
 MOST_PICTURES = 24

@@ -15,7 +15,7 @@ from attncli.render.plots.chart import (
     needs_squeeze,
 )
 from attncli.render.plots.labels import label
-from attncli.render.plots.looks import Look, looks, named
+from attncli.render.plots.line_styles import Look, looks, named
 
 SINGLE, PANEL = (5.6, 3.7), (3.5, 2.7)
 """Inches of the only panel, and of one of several."""

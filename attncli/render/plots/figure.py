@@ -17,7 +17,7 @@ from attncli.render.plots.heads import head_figure, head_grids
 from attncli.render.plots.labels import caption
 from attncli.render.plots.maps import scales_of
 from attncli.render.plots.tracks import track_figure
-from attncli.visible import all_visible
+from attncli.sanitize import all_visible
 
 MOST_PICTURES = 6
 METADATA = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}

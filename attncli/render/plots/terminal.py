@@ -11,7 +11,7 @@ from attncli.records import Picture, Report
 from attncli.render.plots.boxes import Boxes, box_lines, boxes_of
 from attncli.render.plots.chart import Chart, charts, needs_squeeze, squeeze, unsqueeze
 from attncli.render.plots.maps import shaded
-from attncli.visible import all_visible
+from attncli.sanitize import all_visible
 
 MARKS = "●■▲◆○□△◇"
 COLOURS = ("cyan", "yellow", "green", "magenta", "blue", "red", "white", "bright_black")

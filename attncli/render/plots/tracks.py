@@ -3,7 +3,7 @@
 from typing import Any
 
 from attncli.records import Report, Track
-from attncli.render.plots.looks import COLOURS
+from attncli.render.plots.line_styles import COLOURS
 
 SIDE = 2.0
 """Inches of a panel."""

@@ -13,7 +13,7 @@ import attncli as attn
 from attncli.metrics.attention import ATTENTION, nature
 from attncli.metrics.attention._strip_rows import Rows
 from attncli.metrics.attention._totals import Totals, measured
-from attncli.models.inputs.made_texts import COPIED, NEEDLES, TEXTS, made_texts
+from attncli.models.inputs.synthetic_texts import COPIED, NEEDLES, TEXTS, made_texts
 from attncli.records import Report
 
 COPYING = [name for name in ATTENTION.names() if nature(name).text]

@@ -9,7 +9,7 @@ from page_reports import HOSTILE, of_gates, of_heads, of_tiles, share, strongest
 
 from attncli.records import Report, Row
 from attncli.render.html import html
-from attncli.studies.reports.differences import compare
+from attncli.reports.differences import compare
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "minilm.html"
 GRID = "#heads table.grid"

@@ -16,7 +16,7 @@ from attncli.records import Report, Row
 from attncli.render.html import html
 from attncli.render.json import json as as_json
 from attncli.reports import from_json
-from attncli.visible import visible
+from attncli.sanitize import visible
 
 EVERY = {"heads": of_heads(), "curves": of_curves(), "words": of_words(), "gates": of_gates(), "maps": of_maps(), "tiles": of_tiles(), "hand": HAND_MADE}  # fmt: skip
 each_page = pytest.mark.parametrize("report", EVERY.values(), ids=list(EVERY))

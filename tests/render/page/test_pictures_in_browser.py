@@ -12,7 +12,7 @@ from page_reports import HOSTILE, of_curves, of_heads, of_maps, of_tiles, of_wor
 from attncli.maths.digits import with_spread
 from attncli.records import Report, Row, View
 from attncli.render.html import html
-from attncli.studies.reports.differences import compare
+from attncli.reports.differences import compare
 
 CHART = "section.view .chart svg"
 

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.capacity.line.asked import Array, Index, LineDemands
-from attncli.maths.capacity.line.contradictions import Step
+from attncli.maths.capacity.line.constraints import Array, Index, LineDemands
+from attncli.maths.capacity.line.infeasibility import Step
 from attncli.maths.capacity.line.signs import Signs
 
 SWEEPS = 500

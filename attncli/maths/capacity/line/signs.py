@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.capacity.line.asked import LineDemands
+from attncli.maths.capacity.line.constraints import LineDemands
 
 Flags = NDArray[np.bool_]
 

@@ -10,8 +10,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.capacity.line.asked import Array, LineDemands
-from attncli.maths.capacity.line.steps import SMALLEST, LineProgramme, LineUnits, Placed, ranks
+from attncli.maths.capacity.line.constraints import Array, LineDemands
+from attncli.maths.capacity.line.linear_programme import (
+    SMALLEST,
+    LineProgramme,
+    LineUnits,
+    Placed,
+    ranks,
+)
 
 FIRST = 3
 """Rows to begin with."""

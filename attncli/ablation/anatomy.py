@@ -1,0 +1,137 @@
+"""What was recognised in a model: what the switches act on."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise, takewhile
+
+from attncli.ablation.tags.block_run import BlockRun
+from attncli.ablation.tags.keep_policy import Mixing
+from attncli.ablation.tags.tags import Key, Kind, StreamPoint
+from attncli.capture.stacks.blocks import Stack, Structure
+
+OF_ATTENTION = frozenset({"attention", "mixer", "parallel"})
+OF_MLP = frozenset({"mlp", "parallel", "beside"})
+ADDITIONS = OF_ATTENTION | OF_MLP
+
+PARALLEL = (
+    "attention and MLP run in parallel and share one skip: the attention's skip is that one, "
+    "the MLP has none of its own."
+)
+SEVERAL_MLPS = "a block has several MLPs, each added to the stream: they go off together."
+GAINS = "the stream has learned gains or shifts where branches are added: they stay on, whatever is off."
+NORMED_BRANCHES = (
+    "branches end in a norm before they are added: switching norms off takes those out too."
+)
+
+
+@dataclass(frozen=True)
+class Anatomy:
+    """A model whose every block was understood."""
+
+    stacks: tuple[Stack, ...]
+    paths: dict[tuple[str, int], tuple[Kind, ...]]
+    """Per stack and layer the skip additions and norms from a block's input to its output, in order."""
+    merges: frozenset[tuple[str, int, Key]]
+    """Stack, layer and place where parallel branches are added to each other."""
+    branch_norms: frozenset[Key]
+    """Norms at the end of a branch, whose result is added to the stream as it is."""
+    mlp_norms: frozenset[Key]
+    """Norms of the stream that belong to the MLP's skip addition before them."""
+    mixing: Mixing
+    """Branches that mix tokens and are kept as attention is."""
+    notes: tuple[str, ...]
+    """What the reader of an ablation should know about this model."""
+
+    def has_mixers(self, stack: str) -> bool:
+        """Whether anything in a stack mixes tokens without a softmax."""
+        return any(name == stack for name, _, _ in self.mixing)
+
+    def has_mlps(self, stack: str) -> bool:
+        """Whether any block of a stack adds an MLP."""
+        return any(
+            name == stack and not OF_MLP.isdisjoint(path) for (name, _), path in self.paths.items()
+        )
+
+
+def path_of(run: BlockRun) -> tuple[Kind, ...]:
+    """What lies between a block's input and its output, for one stream after the other."""
+    return tuple(point.kind for points in lineages(run) for point in points)
+
+
+def lineages(run: BlockRun) -> list[list[StreamPoint]]:
+    """The points of each stream from the block's input to its output."""
+    return [output.lineage() for output in run.outputs if output]
+
+
+def left_on(structure: Structure) -> Iterator[str]:
+    """What happens around the blocks, in words: the switches are about the blocks' own parts."""
+    for one in structure.outside:
+        yield f"{one.name} attends {one.where} and stays on: the states measured are the blocks' own."
+    for stack in structure.stacks:
+        if any(call.second for call in stack.calls):
+            yield f"{stack.name}: blocks have two streams; parts of both are off, the states measured are the first's."
+        gaps = [
+            f"{before.layer} and {after.layer}"
+            for before, after in pairwise(stack.calls)
+            if not after.joined
+        ]
+        if gaps:
+            yield (
+                f"{stack.name}: what the model makes of a state between blocks {', '.join(gaps)} stays on; "
+                "the states measured are what the blocks return."
+            )
+
+
+def anatomy_of(
+    structure: Structure, runs: list[BlockRun], mixing: Mixing, more: Iterable[str] = ()
+) -> Anatomy:
+    """The anatomy, from one run of every block."""
+    paths = {(run.stack, run.call.layer): path_of(run) for run in runs}
+    streams = [points for run in runs for points in lineages(run)]
+    bare = {
+        (run.stack, run.call.layer, bare)
+        for run in runs
+        for points in lineages(run)
+        for point in points
+        for bare in point.bare
+    }
+    branch_norms = frozenset(what.key for _, _, what in bare if what.kind == "norm")
+    kinds = {kind for path in paths.values() for kind in path}
+    notes = [PARALLEL] if kinds & {"parallel", "beside"} else []
+    if any(sum(point.kind in OF_MLP for point in points) > 1 for points in streams):
+        notes.append(SEVERAL_MLPS)
+    if any(run.scaled for run in runs):
+        notes.append(GAINS)
+    if branch_norms:
+        notes.append(NORMED_BRANCHES)
+    notes += left_on(structure)
+    return Anatomy(
+        structure.stacks,
+        paths,
+        merges=frozenset(
+            (stack, layer, what.key) for stack, layer, what in bare if what.kind == "merge"
+        ),
+        branch_norms=branch_norms,
+        mlp_norms=frozenset(point.key for points in streams for point in mlp_norms(points)),
+        mixing=mixing,
+        notes=(*more, *notes),
+    )
+
+
+def mlp_norms(points: list[StreamPoint]) -> Iterator[StreamPoint]:
+    """The norms of the stream that go with an MLP: BERT's second LayerNorm.
+
+    They follow the addition of an MLP that has no norm of its own, at the end of the block; or before its end where every
+    addition is followed by one.
+    """
+    for place, point in enumerate(points):
+        if point.kind == "mlp" and not point.pre_normed:
+            after = list(takewhile(lambda each: each.kind == "norm", points[place + 1 :]))
+            if place + len(after) + 1 == len(points) or is_post_norm(points):
+                yield from after
+
+
+def is_post_norm(points: list[StreamPoint]) -> bool:
+    """Whether every addition of a block is followed by a norm of the sum, and nothing else by one."""
+    followed = [one.kind == "norm" for one in points[1:]]
+    return not any(followed[::2]) and all(followed[1::2]) and len(followed) % 2 == 0

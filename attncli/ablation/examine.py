@@ -1,0 +1,136 @@
+"""A model's anatomy: recognised in one tracked forward, proved in others.
+
+Where attention and MLP are not told apart by the softmax alone, two more try which branches mix tokens.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from torch import nn
+
+from attncli.ablation.anatomy import ADDITIONS, OF_MLP, Anatomy, anatomy_of, lineages
+from attncli.ablation.guards import (
+    check_mixing,
+    check_run,
+    check_stream,
+    check_structure,
+    check_tried,
+    described,
+    needs_trying,
+    refuse,
+)
+from attncli.ablation.tags.block_run import BlockRun
+from attncli.ablation.tags.keep_policy import Everything, Mixing
+from attncli.ablation.trials.between_blocks import check_between
+from attncli.ablation.trials.mixer_notes import notes_on_mixers
+from attncli.ablation.trials.token_mixing import Where, tried
+from attncli.ablation.trials.verification import Seen, check_nothing_passes, check_unchanged, seen
+from attncli.capture.other_mixers.hyper_connections import blocks_that_mix_streams
+from attncli.capture.stacks.blocks import (
+    Stack,
+    Structure,
+    blocks_of,
+    stacks_without_attention,
+    structure_of,
+)
+from attncli.errors import InputError
+
+
+def examine(model: nn.Module, inputs: Mapping[str, Any]) -> Anatomy:
+    """What the switches will act on; a model is refused where any part of any block is not understood.
+
+    Several forwards, with every block's output held: the inputs should be short. What is found holds for any length, and
+    every later run checks that its blocks take the same path.
+    """
+    if any(module.training for module in model.modules()):
+        raise InputError(
+            "the model is in training mode, whose dropout is random: call eval() first."
+        )
+    structure = blocks_that_mix(model, inputs)
+    check_structure(structure)
+    try:
+        tracked, mixing, mlps = recognised(model, inputs, structure.stacks)
+        for run, _ in tracked:
+            check_run(run)
+    except InputError:
+        refuse_streams(model, inputs, structure.stacks)
+        raise
+    check_unchanged(model, inputs, structure.stacks, tracked)
+    check_nothing_passes(model, inputs, structure.stacks, mixing)
+    check_between(model, inputs, structure.stacks)
+    notes = notes_on_mixers(model, inputs, structure.stacks, tracked, mixing, mlps)
+    return anatomy_of(structure, [run for run, _ in tracked], mixing, notes)
+
+
+def blocks_that_mix(model: nn.Module, inputs: Mapping[str, Any]) -> Structure:
+    """Those that attend with all others of their lists; where nothing attends, all lists of alike blocks."""
+    structure = structure_of(model, inputs, may_have_none=True)
+    if structure.stacks:
+        return structure
+    stacks = () if structure.outside else stacks_without_attention(model, inputs)
+    if not stacks:
+        raise InputError(
+            f"{type(model).__name__} has no list of blocks that attend: nothing here can be followed layer by layer."
+        )
+    return Structure(stacks, ())
+
+
+def refuse_streams(model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...]) -> None:
+    """Where blocks mix several streams of a token, that is why no addition to the one stream is found."""
+    mixing = blocks_that_mix_streams(model, blocks_of(stacks), inputs)
+    for stack in stacks:
+        for call in stack.calls:
+            if call.module in mixing:
+                raise InputError(
+                    f"{described(stack.name, call)} cannot be ablated: each token has several streams that the block mixes "
+                    "(hyper-connections), so there is no skip to switch off."
+                )
+
+
+def recognised(
+    model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...]
+) -> tuple[Seen, Mixing, Mixing]:
+    """One tracked forward, which branches in it mix tokens without attention, and which MLPs do."""
+    tracked = seen(model, inputs, stacks, Everything())
+    for run, _ in tracked:
+        check_stream(run)
+    doubtful = [run for run, _ in tracked if needs_trying(run)]
+    if not doubtful:
+        return tracked, frozenset(), frozenset()
+    mixing, unknown = tried(model, inputs, stacks)
+    for run in doubtful:
+        check_tried(run, unknown)
+    tracked = seen(model, inputs, stacks, Everything(mixing))
+    mixing = frozenset(where for run, _ in tracked for where in without_attention(run, mixing))
+    taken = frozenset(where for run, _ in tracked for where in mlps_that_mix(run))
+    if taken:
+        mixing -= taken
+        tracked = seen(model, inputs, stacks, Everything(mixing))
+    check_mixing(run for run, _ in tracked)
+    return tracked, mixing, taken
+
+
+def without_attention(run: BlockRun, mixing: Mixing) -> Iterator[Where]:
+    """Those of one block that are added to the stream or to a branch with attention."""
+    places = {
+        point.place for point in run.points.values() if point.kind in ("attention", "parallel")
+    }
+    for where in mixing:
+        if where[:2] == (run.stack, run.call.layer) and where[2] not in places:
+            yield where
+
+
+def mlps_that_mix(run: BlockRun) -> Iterator[Where]:
+    """The last of two branches, where both of a block's mix tokens, or the one beside its softmax attention: an MLP with a
+    shift or a convolution in it. Of more such branches it is not known which is one."""
+    for path in lineages(run):
+        additions = [point for point in path if point.kind in ADDITIONS]
+        mixers = [point for point in additions if point.kind == "mixer"]
+        attends = any(point.kind == "attention" for point in additions)
+        if len(mixers) == len(additions) == 1 or any(point.kind in OF_MLP for point in additions):
+            continue
+        if len(mixers) > 2 - attends:
+            where = ", ".join(str(point.key) for point in mixers)
+            refuse(run, f"which of the branches that mix tokens is its MLP is not known ({where})")
+        if mixers and mixers[-1] is additions[-1]:
+            yield run.stack, run.call.layer, additions[-1].place

@@ -1,0 +1,54 @@
+"""What the code behind the published figures leaves in ALBERT when it takes the MLP out.
+
+It replaces the two linear maps of the MLP by identities, so that its activation, its skip and its norm stay:
+`LN(gelu(y) + y)`. In BERT and XLNet it removes the whole sublayer, LayerNorm included.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from torch import nn
+
+from attncli.ablation.anatomy import Anatomy
+from attncli.capture.forward_wrappers import around_forwards
+from attncli.capture.stacks.blocks import blocks_of
+from attncli.networks.variants import Switches
+
+
+@contextmanager
+def activation_left_in(anatomy: Anatomy, switches: Switches) -> Iterator[Switches]:
+    """Where the switches ask for it, ALBERT's MLP is reduced to its activation; yields what is left to switch off."""
+    albert = albert_layers(anatomy)
+    if not keeps_activation(switches) or not albert:
+        yield switches
+        return
+    maps = [getattr(block, name) for block in albert for name in ("ffn", "ffn_output")]
+    with around_forwards(maps, identity):
+        yield replace(switches, mlp=True, mlp_skip=True)
+
+
+def albert_layers(anatomy: Anatomy) -> set[nn.Module]:
+    blocks = blocks_of(anatomy.stacks)
+    return {block for block in blocks if type(block).__name__ == "AlbertLayer"}
+
+
+def keeps_activation(switches: Switches) -> bool:
+    """Whether a variant without MLP is the published one."""
+    return switches.as_published and not switches.mlp
+
+
+def activation_notes(anatomy: Anatomy, variants: Mapping[str, Switches]) -> Iterator[str]:
+    """Which variants are not quite without MLP."""
+    names = [name for name, switches in variants.items() if keeps_activation(switches)]
+    if names and albert_layers(anatomy):
+        yield (
+            f"{', '.join(names)}: of ALBERT's MLP LN(gelu(y) + y) stays, as in the published code; "
+            "`variants='pure'` leaves it out."
+        )
+
+
+def identity(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
+    """What the map is given, in place of what it makes of it."""
+    return args[0]

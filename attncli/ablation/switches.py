@@ -1,0 +1,108 @@
+"""The context in which parts of a model's blocks are off."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import torch
+from torch import nn
+
+from attncli.ablation.anatomy import Anatomy, lineages, path_of
+from attncli.ablation.guards import described
+from attncli.ablation.published import activation_left_in
+from attncli.ablation.tags.block_run import BlockRun
+from attncli.ablation.tags.call_sites import CodePlace
+from attncli.ablation.tags.keep_policy import Keep
+from attncli.ablation.tags.tags import Key, Place, StreamPoint
+from attncli.ablation.tracking import tracking
+from attncli.errors import InputError, UsageError
+from attncli.networks.variants import Switches, require_known
+
+Within = Callable[[BlockRun, str, torch.Tensor], None]
+"""within(run, "attention", stream): the stream between two sub-blocks of a block, norms after the first included."""
+
+
+KNOWN = ("skip", "mlp", "mlp_skip", "remove_outlier", "norms", "mlp_norm", "as_published")
+"""Switches that are read here, or refused."""
+
+
+@contextmanager
+def switched(
+    model: nn.Module, anatomy: Anatomy, switches: Switches, within: Within | None = None
+) -> Iterator[None]:
+    """Within, forwards of `model` run without the parts that `switches` leaves out.
+
+    A branch that is dropped is still computed. A block that takes another path than when it was examined is refused.
+    """
+    require_known(switches, KNOWN, "a model's block")
+    if switches.remove_outlier:
+        raise UsageError(
+            "the outlier of attention can be removed from synthetic networks only.",
+            idle=["remove_outlier"],
+        )
+
+    def check(run: BlockRun, outputs: list[torch.Tensor]) -> None:
+        if path_of(run) != anatomy.paths[run.stack, run.call.layer]:
+            raise InputError(
+                f"{described(run.stack, run.call)} takes another path than when it was examined: "
+                "its code depends on the input, which is not understood."
+            )
+        if within is not None:
+            for name, stream in between_sub_blocks(run, outputs[0]):
+                within(run, name, stream)
+
+    chosen = partial(tracking, model, anatomy.stacks, done=check, values=within is not None)
+    with (
+        activation_left_in(anatomy, switches) as remaining,
+        chosen(parts=KeptAsSwitched(anatomy, remaining)),
+    ):
+        yield
+
+
+def between_sub_blocks(run: BlockRun, output: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
+    """The stream after each sub-block but the last, whose result is the block's."""
+    points = lineages(run)[0]
+    starts = [place for place, point in enumerate(points) if point.kind not in ("input", "norm")]
+    for number, (place, following) in enumerate(itertools.pairwise(starts)):
+        stream = (run.values or {})[points[following - 1]]
+        if stream.shape != output.shape:
+            raise InputError(
+                f"{described(run.stack, run.call)} runs in pieces: there is no state between its sub-blocks."
+            )
+        kind = "attention" if points[place].kind == "mixer" else points[place].kind
+        yield kind + (f" {number + 1}" if number else ""), stream
+
+
+class KeptAsSwitched:
+    """What the switches keep of each part."""
+
+    def __init__(self, anatomy: Anatomy, switches: Switches) -> None:
+        self.anatomy = anatomy
+        self.switches = switches
+
+    def merges(self, run: BlockRun, site: CodePlace) -> bool:
+        return (run.stack, run.call.layer, site) in self.anatomy.merges
+
+    def mixes(self, run: BlockRun, place: Place) -> bool:
+        return (run.stack, run.call.layer, place) in self.anatomy.mixing
+
+    def addition(self, point: StreamPoint) -> Keep:
+        """Attention's skip also is that of whatever else mixes tokens, and the one skip of parallel branches."""
+        switches = self.switches
+        if point.kind in ("attention", "mixer", "parallel"):
+            return Keep.BOTH if switches.skip else Keep.BRANCH
+        if not switches.mlp:
+            return Keep.STREAM
+        return Keep.BOTH if switches.mlp_skip or point.kind == "beside" else Keep.BRANCH
+
+    def merged_mlp(self) -> bool:
+        return self.switches.mlp
+
+    def norm(self, key: Key, fed_by: StreamPoint | None) -> bool:
+        """A norm after the MLP goes with it; norms on queries, keys or anything else inside a branch stay."""
+        if fed_by is None:
+            return self.switches.norms or key not in self.anatomy.branch_norms
+        follows_mlp = key in self.anatomy.mlp_norms and fed_by.kind == "mlp"
+        kept = self.switches.mlp or self.switches.mlp_norm or not follows_mlp
+        return self.switches.norms and kept

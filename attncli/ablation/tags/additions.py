@@ -1,0 +1,177 @@
+"""Additions of two tensors: which are skips, which merge parallel branches, and what of them is kept.
+
+A skip addition is `a + b` where a is on the stream and b, which is not, descends from that very a. Its branch is
+attention if an attention call is among b's ancestors since they left the stream, else a mixer or the MLP, which is found
+by trying (`mixing`). Parallel blocks add
+both branches to one stream: they merge them first (GPT-NeoX, GPT-J, Phi, Falcon), or add the second to the sum though
+it read the stream from before (Cohere).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from attncli.ablation.tags.block_run import BlockRun, Summand
+from attncli.ablation.tags.call_sites import here
+from attncli.ablation.tags.keep_policy import Keep, KeptParts
+from attncli.ablation.tags.operands import Terms, is_per_feature, terms_of
+from attncli.ablation.tags.tag_propagation import followed
+from attncli.ablation.tags.tags import MLP_DEPTH, Bare, Kind, Place, Tag, attach, derived
+
+
+def added(
+    run: BlockRun, parts: KeptParts, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Any:
+    """The sum that an addition returns, or what is to be left of it."""
+    terms = terms_of(args, kwargs)
+    if terms is None or not all(isinstance(side, torch.Tensor) for side in terms[:2]):
+        return plus_number(run, terms, func, args, kwargs)
+    tags = run.tag(terms.first), run.tag(terms.second)
+    if (shifted := learned_shift(terms, tags)) is not None:
+        result = followed(run, func, args, kwargs)
+        attach(result, shifted)
+        return result
+    whole = PartialSum(func, args, kwargs, terms)
+    for stream, branch in ((0, 1), (1, 0)):
+        on, off = tags[stream], tags[branch]
+        if on and on.point and off and not off.point:
+            place = Place(here(), len(on.point.lineage()))
+            kind = kind_of_skip(on, off, parts.mixes(run, place))
+            if kind:
+                return skip(run, parts, whole, stream, kind, place, (on, off))
+    if tags[0] and tags[1] and are_branches(tags[0], tags[1]) and parts.merges(run, here()):
+        return merge(run, parts, whole, (tags[0], tags[1]))
+    if any(tag and tag.raw for tag in tags):
+        run.strange.append(here())
+    return followed(run, func, args, kwargs)
+
+
+def learned_shift(terms: Terms, tags: tuple[Tag | None, Tag | None]) -> Tag | None:
+    """Of the stream and a learned number for every feature: the stream still; None of anything else."""
+    sides = (terms.first, terms.second)
+    for stream, shift in ((0, 1), (1, 0)):
+        on = tags[stream]
+        if on and on.point and not tags[shift] and is_per_feature(sides[shift], sides[stream]):
+            return on._replace(scaled=True)
+    return None
+
+
+class PartialSum:
+    """An addition that can be carried out in part."""
+
+    def __init__(
+        self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], terms: Terms
+    ) -> None:
+        self.func = func
+        self.args = args
+        self.kwargs = kwargs
+        self.terms = terms
+
+    def all(self) -> torch.Tensor:
+        result: torch.Tensor = self.func(*self.args, **self.kwargs)
+        return result
+
+    def only(self, position: int) -> torch.Tensor:
+        """One of the two terms; where the code adds in place it is put there."""
+        return self.put(self.terms.term(position))
+
+    def nothing(self) -> torch.Tensor:
+        return self.put(torch.zeros_like(self.terms.term(0)))
+
+    def put(self, value: torch.Tensor) -> torch.Tensor:
+        value = value.clone()  # as a sum is: the code may go on to change it in place
+        if self.func.__name__ in ("add_", "__iadd__"):
+            target: torch.Tensor = self.terms.first
+            return target.copy_(value)
+        return value
+
+
+def plus_number(
+    run: BlockRun, terms: Terms | None, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Any:
+    """`0 + x`, with which Python's sum begins, is x; any other number makes something else of it."""
+    result = followed(run, func, args, kwargs)
+    if terms is not None:
+        tensor, number = terms[:2] if isinstance(terms.first, torch.Tensor) else terms[1::-1]
+        tag = run.tag(tensor)
+        if tag and number == 0 and result is not tensor:
+            attach(result, tag)
+    return result
+
+
+def kind_of_skip(stream: Tag, branch: Tag, mixes: bool) -> Kind | None:
+    """What a branch adds to the stream; None where it does not start from it. `mixes`: tokens, even without attention."""
+    alone: Kind = "mixer" if mixes else "mlp"
+    point = stream.point
+    if point in branch.ancestors:
+        if any(bare.kind == "merge" for bare in branch.bare):
+            return "parallel"
+        return "attention" if branch.attention else alone
+    if point and point.kind in ("attention", "mixer") and point.parent in branch.ancestors:
+        return None if branch.attention or mixes else "beside"
+    return None
+
+
+def skip(
+    run: BlockRun,
+    parts: KeptParts,
+    whole: PartialSum,
+    stream: int,
+    kind: Kind,
+    place: Place,
+    tags: tuple[Tag, Tag],
+) -> torch.Tensor:
+    """A recognised skip addition; its result is the stream at a new point."""
+    on, off = tags
+    assert on.point is not None
+    point = run.point(kind, on.point, place.key, off.bare, off.begins_with_norm(on.point))
+    look_at(run, place, whole, 1 - stream, stream)
+    run.scaled |= on.scaled
+    if kind == "attention" and off.depth == MLP_DEPTH:
+        run.inseparable.add(point)
+    for call in off.attention:
+        run.reached[call].add(point)
+    keep = parts.addition(point)
+    if keep is Keep.BOTH:
+        result = whole.all()
+    elif keep is Keep.NOTHING:
+        result = whole.nothing()
+    else:
+        result = whole.only(stream if keep is Keep.STREAM else 1 - stream)
+    attach(result, derived([on, off]).moved(point))
+    run.arrived(point, result)
+    return result
+
+
+def look_at(
+    run: BlockRun, place: Place, whole: PartialSum, branch: int, stream: int | None = None
+) -> None:
+    """A branch is added, which somebody may want to see."""
+    if run.summands is not None:
+        added_to = None if stream is None else whole.terms.term(stream).clone()
+        run.summands.append(Summand(place, whole.terms.term(branch).clone(), added_to))
+
+
+def are_branches(one: Tag, other: Tag) -> bool:
+    """Whether two tensors are an attention branch and another one from the same point of the stream."""
+    return (
+        one.point is None
+        and other.point is None
+        and bool(one.attention) != bool(other.attention)
+        and not one.ancestors.isdisjoint(other.ancestors)
+    )
+
+
+def merge(
+    run: BlockRun, parts: KeptParts, whole: PartialSum, tags: tuple[Tag, Tag]
+) -> torch.Tensor:
+    """The sum of two parallel branches, or its attention alone."""
+    site = here()
+    run.merges.append(site)
+    attention = 0 if tags[0].attention else 1
+    look_at(run, Place(site), whole, 1 - attention)
+    result = whole.all() if parts.merged_mlp() else whole.only(attention)
+    bare = (*tags[0].bare, *tags[1].bare, Bare("merge", site))
+    attach(result, derived([*tags])._replace(bare=bare))
+    return result

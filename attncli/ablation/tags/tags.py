@@ -1,0 +1,150 @@
+"""What is known of a tensor while a block runs; tags live on the tensors and die with them."""
+
+from collections.abc import Iterable
+from typing import Any, Literal, NamedTuple
+
+import torch
+
+from attncli.ablation.tags.call_sites import CodePlace
+from attncli.capture.attention_calls import unseen, version_of
+
+Kind = Literal["input", "attention", "mixer", "mlp", "parallel", "beside", "norm"]
+"""How a point of the stream came about: the block's input, a skip addition of an attention branch, of a branch that mixes
+tokens otherwise, of an MLP branch, of attention and MLP merged, of an MLP branch that runs beside the attention just added,
+or a norm."""
+
+Key = CodePlace | str
+"""What a norm is known by: the name of its module, or where its function is called."""
+
+
+class Bare(NamedTuple):
+    """Something that made a tensor which only views, casts and scalar factors have touched since."""
+
+    kind: Literal["merge", "norm"]
+    key: Key
+
+
+class Place(NamedTuple):
+    """An addition of one run of a block: where in the code it is, and how many points of the stream come before it; none
+    where two branches are added to each other."""
+
+    key: Key
+    before: int = 0
+
+
+MLP_DEPTH = 3
+"""How far a branch goes after its attention if an MLP is in it: product, activation, product."""
+
+
+class StreamPoint:
+    """A point of the stream. The pieces of a chunked feed-forward are one: same parent, same site."""
+
+    __slots__ = ("bare", "key", "kind", "parent", "pre_normed")
+
+    def __init__(
+        self,
+        kind: Kind,
+        parent: "StreamPoint | None" = None,
+        key: Key = "",
+        bare: tuple[Bare, ...] = (),
+        pre_normed: bool = False,
+    ) -> None:
+        self.kind = kind
+        self.parent = parent
+        self.key = key
+        self.bare = bare
+        """Merges and norms whose result was added here as it is."""
+        self.pre_normed = pre_normed
+        """What was added here began with a norm of the stream that it was added to."""
+
+    @property
+    def place(self) -> Place:
+        """What tells it from every other addition of its block."""
+        return Place(self.key, 0 if self.parent is None else len(self.parent.lineage()))
+
+    def lineage(self) -> list["StreamPoint"]:
+        """From the block's input to this point."""
+        points = [self]
+        while points[-1].parent is not None:
+            points.append(points[-1].parent)
+        return points[::-1]
+
+
+class Tag(NamedTuple):
+    """A tensor's descent within one run of a block; by itself it says that the tensor is an activation."""
+
+    run: object
+    point: StreamPoint | None = None
+    """Set if the tensor is the stream at this point, up to its shape, type and a scalar factor."""
+    ancestors: frozenset[StreamPoint] = frozenset()
+    """Points of the stream that it is computed from, its own included."""
+    attention: frozenset[int] = frozenset()
+    """Attention calls among its ancestors, since it left the stream."""
+    scores: bool = False
+    """It descends from a product of two activations, and neither attention nor a product with weights since."""
+    raw: bool = False
+    """The stream is among its ancestors with no product with weights in between."""
+    bare: tuple[Bare, ...] = ()
+    scaled: bool = False
+    """It is the stream times a learned gain, or with a learned shift."""
+    pieces: tuple[StreamPoint, ...] = ()
+    """Set if some of its tokens are the stream at one of these points and others at others, none of which leads to the
+    rest."""
+    depth: int = 0
+    """How far it has come since its attention: 1 through a product with weights, 2 then an activation, 3 another product."""
+
+    def begins_with_norm(self, point: StreamPoint) -> bool:
+        """Whether it descends from a norm of the stream at this point."""
+        return any(one.kind == "norm" and one.parent is point for one in self.ancestors)
+
+    def moved(self, point: StreamPoint) -> "Tag":
+        """The tag of the stream at a new point."""
+        return Tag(self.run, point, self.ancestors | {point}, raw=True)
+
+
+def attach(tensor: torch.Tensor, tag: Tag) -> None:
+    """Tag the tensor as it is now."""
+    tensor._attn_tag = (tag, version_of(tensor))  # type: ignore[attr-defined]
+
+
+def tag_of(tensor: torch.Tensor, run: object) -> Tag | None:
+    """The tag of this run; None for weights, constants and whatever no tag has reached.
+
+    A tensor that was changed in place under another name also descends from what was written there, which the tag of
+    its base knows; it is no longer known to be the stream.
+    """
+    tag, version = getattr(tensor, "_attn_tag", (None, None))
+    if tag is not None and tag.run is not run:
+        return Tag(run)
+    if tag is not None and version == version_of(tensor):
+        return tag  # type: ignore[no-any-return]
+    with unseen():
+        base = tensor._base
+    written = None if base is None else tag_of(base, run)
+    known = [one for one in (tag, written) if one is not None]
+    return derived(known) if known else None
+
+
+def derived(tags: list[Tag]) -> Tag:
+    """The tag of what is computed from tensors with these tags: off the stream."""
+    first = tags[0]
+    if len(tags) == 1 and first.point is None and not first.bare and not first.pieces:
+        return first
+    return Tag(
+        first.run,
+        None,
+        union(tag.ancestors for tag in tags),
+        union(tag.attention for tag in tags),
+        any(tag.scores for tag in tags),
+        any(tag.raw for tag in tags),
+        depth=max(tag.depth for tag in tags),
+    )
+
+
+def union(sets: Iterable[frozenset[Any]]) -> frozenset[Any]:
+    """Their union; the very same set where one holds all, as mostly."""
+    result: frozenset[Any] = frozenset()
+    for members in sets:
+        if not members <= result:
+            result = members if result <= members else result | members
+    return result

@@ -1,0 +1,94 @@
+"""The mode that stands around every torch function while one block runs."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from attncli.ablation.norm_modules import FUNCTIONS
+from attncli.ablation.tags.additions import added
+from attncli.ablation.tags.block_run import BlockRun
+from attncli.ablation.tags.call_sites import here
+from attncli.ablation.tags.keep_policy import KeptParts
+from attncli.ablation.tags.operands import ADD, SCALE
+from attncli.ablation.tags.tag_propagation import followed
+from attncli.ablation.tags.tags import Bare, Key, Tag, attach, derived
+from attncli.capture.attention_calls import ASKING, name_of, tensors_in
+
+SILENT = ASKING | {torch.Tensor.__bool__, torch.Tensor.item}
+"""Functions that ask a tensor for something that is no tensor."""
+
+
+class Tracker(TorchFunctionMode):
+    """Follows the tensors of one run of a block, and drops what is to go."""
+
+    def __init__(self, run: BlockRun, parts: KeptParts) -> None:
+        super().__init__()
+        self.run = run
+        self.parts = parts
+        self.inside_norm = False
+        """What a norm's own code does is not looked at."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if self.inside_norm or func in SILENT:
+            return func(*args, **kwargs)
+        name = name_of(func)
+        if name in ADD and "out" not in kwargs:
+            return added(self.run, self.parts, func, args, kwargs)
+        if name in SCALE:
+            self.note_gates(args, kwargs)
+        if name in FUNCTIONS and (given := self.only_activation(args, kwargs)) is not None:
+            return self.normed(here(), given, func, args, kwargs)
+        return followed(self.run, func, args, kwargs)
+
+    def note_gates(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Where the stream itself is multiplied by an activation it is no longer the stream: the place, to say so."""
+        tags = [self.run.tag(tensor) for tensor in tensors_in((args, kwargs))]
+        if len(tags) == 2 and all(tags) and any(tag and tag.point for tag in tags):
+            self.run.gated.append(here())
+
+    def only_activation(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> torch.Tensor | None:
+        """The one activation among the arguments: a norm that also takes a condition or a gate is no plain norm."""
+        tagged = [tensor for tensor in tensors_in((args, kwargs)) if self.run.tag(tensor)]
+        return tagged[0] if len(tagged) == 1 else None
+
+    def conditioned(self, key: Key, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """A norm module that takes more than one activation: if the stream is among them, it is not understood."""
+        tags = [self.run.tag(tensor) for tensor in tensors_in((args, kwargs))]
+        if any(tag and tag.raw for tag in tags):
+            self.run.strange_norms.add(key)
+
+    def normed(
+        self,
+        key: Key,
+        given: torch.Tensor,
+        norm: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+    ) -> Any:
+        """What a norm returns, or what it was given where norms are off."""
+        tag = self.run.tag(given) or Tag(self.run)
+        self.inside_norm = True
+        try:
+            result = norm(*args, **kwargs)
+        finally:
+            self.inside_norm = False
+        if not isinstance(result, torch.Tensor) or result.shape != given.shape:
+            for tensor in tensors_in(result):
+                attach(tensor, derived([tag]))
+            return result
+        if not self.parts.norm(key, tag.point):
+            result = given.clone().to(result.dtype)
+        if tag.point:
+            point = self.run.point("norm", tag.point, key)
+            attach(result, tag.moved(point))
+            self.run.arrived(point, result)
+        else:
+            if tag.raw:
+                self.run.strange_norms.add(key)
+            attach(result, derived([tag])._replace(bare=(*tag.bare, Bare("norm", key))))
+        return result

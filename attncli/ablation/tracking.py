@@ -1,0 +1,150 @@
+"""The context in which every block runs under a tracker."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+from attncli.ablation.guards import described
+from attncli.ablation.norm_modules import is_norm
+from attncli.ablation.tags.block_run import BlockRun
+from attncli.ablation.tags.keep_policy import KeptParts
+from attncli.ablation.tags.tags import StreamPoint, Tag, attach
+from attncli.ablation.tags.tracker import Tracker
+from attncli.capture.attention_calls import tensors_in
+from attncli.capture.forward_wrappers import around_forwards
+from attncli.capture.stacks.blocks import Following, Stack, blocks_of, named_parts
+from attncli.capture.stacks.residual_stream_arguments import given, replaced, taken, tensor_at
+from attncli.errors import InputError
+
+Done = Callable[[BlockRun, list[torch.Tensor]], None]
+"""done(run, output streams), after each block."""
+Feed = Callable[[BlockRun, torch.Tensor], torch.Tensor]
+"""What a block is given in place of its stream."""
+
+
+def alias(run: BlockRun, stream: torch.Tensor) -> torch.Tensor:
+    """The same numbers under a new name, so that no tag is left on the caller's tensor."""
+    return stream.view_as(stream)
+
+
+def points_of(tag: Tag | None) -> tuple[StreamPoint | None, ...]:
+    """Where on the stream a block's output is; None: nowhere."""
+    if tag is None:
+        return (None,)
+    return tag.pieces or (tag.point,)
+
+
+@contextmanager
+def tracking(
+    model: nn.Module,
+    stacks: tuple[Stack, ...],
+    parts: KeptParts,
+    done: Done,
+    feed: Feed = alias,
+    values: bool = False,
+    summands: bool = False,
+) -> Iterator[None]:
+    """Within, every forward of `model` runs its blocks under trackers that keep of them what `parts` says.
+
+    With `values`, each block's run holds its stream at all points until it is done; with `summands`, what is added. Nothing is differentiated, and tensors keep version counters: that is how a change in place is seen.
+    """
+    parts_of_blocks = named_parts(model, stacks)
+    norms = {module: name for module, name in parts_of_blocks.items() if is_norm(module)}
+    tracked = Tracked(stacks, parts, norms, done, feed, values, summands)
+    with (
+        around_forwards([model], tracked.around_model),
+        around_forwards(blocks_of(stacks), tracked.around_block),
+        around_forwards(norms, tracked.around_norm),
+    ):
+        yield
+
+
+class Tracked:
+    """What stands around the model, its blocks and the norms in them."""
+
+    def __init__(
+        self,
+        stacks: tuple[Stack, ...],
+        parts: KeptParts,
+        norms: Mapping[nn.Module, str],
+        done: Done,
+        feed: Feed,
+        values: bool,
+        summands: bool,
+    ) -> None:
+        self.following = Following(stacks)
+        self.parts = parts
+        self.done = done
+        self.feed = feed
+        self.norms = norms
+        self.values = values
+        self.summands = summands
+        self.tracker: Tracker | None = None
+
+    def around_model(self, forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
+        """One forward: its blocks are counted from the first."""
+        self.following.restart()
+        with torch.inference_mode(False), torch.no_grad():
+            output = forward(*args, **kwargs)
+        self.following.finish()
+        return output
+
+    def around_block(self, forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
+        """One run of a block, on an alias of its stream."""
+        stack, call = self.following.take(module)
+        run = BlockRun(stack.name, call)
+        run.values = {} if self.values else None
+        run.summands = [] if self.summands else None
+        args, kwargs = self.fed(run, args, kwargs)
+        self.tracker = Tracker(run, self.parts)
+        try:
+            with self.tracker:
+                output = forward(*args, **kwargs)
+        finally:
+            self.tracker = None
+        results = [given(output), call.second and tensor_at(call.second[1], output)]
+        streams = [result for result in results if result is not None]
+        tags = [run.tag(stream) for stream in streams]
+        run.scaled |= any(tag.scaled for tag in tags if tag)
+        run.outputs = tuple(point for tag in tags for point in points_of(tag))
+        self.done(run, streams)
+        return output
+
+    def fed(
+        self, run: BlockRun, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+        """The block's arguments with its streams under new names, tagged; all else that it is given is noted."""
+        stream = taken(args, kwargs)
+        if stream is None:
+            raise InputError(f"{described(run.stack, run.call)} is given no stream of tokens.")
+        second = run.call.second and tensor_at(run.call.second[0], (args, kwargs))
+        run.outside = {
+            id(tensor)
+            for tensor in tensors_in((args, kwargs))
+            if tensor is not stream and tensor is not second and tensor.is_floating_point()
+        }
+        args, kwargs = replaced(args, kwargs, stream, self.start(run, stream, ""))
+        if second is not None:
+            args, kwargs = replaced(args, kwargs, second, self.start(run, second, "second"))
+        return args, kwargs
+
+    def start(self, run: BlockRun, stream: torch.Tensor, key: str) -> torch.Tensor:
+        """A stream as the block is given it."""
+        stream = self.feed(run, stream)
+        point = run.point("input", key=key)
+        attach(stream, Tag(run).moved(point))
+        return stream
+
+    def around_norm(self, forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
+        """One call of a norm module."""
+        tracker, name = self.tracker, self.norms[module]
+        if tracker is None or tracker.inside_norm:
+            return forward(*args, **kwargs)
+        given = tracker.only_activation(args, kwargs)
+        if given is None:
+            tracker.conditioned(name, args, kwargs)
+            return forward(*args, **kwargs)
+        return tracker.normed(name, given, forward, args, kwargs)

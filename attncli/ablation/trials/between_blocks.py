@@ -1,0 +1,139 @@
+"""Forwards that prove what lies between blocks: nothing, or what is made of the last block's output alone.
+
+That tags see nothing else come in is no proof: here the numbers themselves are changed. Where blocks follow each other,
+each must be given the very numbers that the one before gave. Where something stands between, every block's output is
+replaced by noise, then some of these by other noise: what a block is given must not change as long as the output
+right before it stays.
+"""
+
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from typing import Any, NoReturn
+
+import torch
+from torch import nn
+
+from attncli.ablation.guards import described
+from attncli.capture.attention_calls import tensors_in
+from attncli.capture.forward_wrappers import around_forwards
+from attncli.capture.reruns.fixed_rng import same_chance
+from attncli.capture.stacks.blocks import BlockCall, Following, Stack, blocks_of
+from attncli.capture.stacks.residual_stream_arguments import given, given_instead, taken, tensor_at
+from attncli.errors import InputError
+
+Replace = Callable[[int, torch.Tensor], torch.Tensor]
+"""replace(order of the call, its output): what the model goes on with."""
+Taken = dict[BlockCall, list[torch.Tensor]]
+"""What every block was given: its stream, then what else is made of the state before."""
+
+
+def check_between(model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...]) -> None:
+    """Refuse a model in which more passes from block to block than the state that one returns."""
+    outputs: dict[int, torch.Tensor] = {}
+
+    def keep(order: int, output: torch.Tensor) -> torch.Tensor:
+        outputs[order] = output.clone()
+        return output
+
+    plain = run(model, inputs, stacks, keep)
+    for stack in stacks:
+        for before, after in pairwise(stack.calls):
+            if after.joined and not torch.equal(plain[after][0], outputs[before.order]):
+                refuse(stack.name, after)
+        if any(not call.joined or call.beside for call in stack.calls[1:]):
+            check_stack(model, inputs, stacks, stack)
+
+
+def check_stack(
+    model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...], stack: Stack
+) -> None:
+    """What blocks are given depends on the output right before, and on nothing else that a text changes.
+
+    Which outputs change together are the digits of their layers: any two differ in one, so that in one of the runs the
+    one output changes while the other stays.
+    """
+    layers = {call.order: call.layer for call in stack.calls}
+    first = NoiseInPlace(set())
+    always = run(model, inputs, stacks, first.replace)
+    for digit in range((len(layers) - 1).bit_length()):
+        for changes in (0, 1):
+            other = {order for order, layer in layers.items() if layer >> digit & 1 == changes}
+            found = run(model, inputs, stacks, NoiseInPlace(other).replace)
+            compare(stack, set(layers) - other, always, found)
+    compare(stack, set(layers), always, run(model, shifted(inputs), stacks, first.replace))
+
+
+class NoiseInPlace:
+    """What stands in the place of outputs: one noise, and another for those that change."""
+
+    def __init__(self, changed: set[int]) -> None:
+        self.changed = changed
+
+    def replace(self, order: int, output: torch.Tensor) -> torch.Tensor:
+        """Always the same numbers for one output, whatever is drawn elsewhere."""
+        generator = torch.Generator().manual_seed(2 * order + (order in self.changed))
+        drawn = torch.randn(output.shape, generator=generator, dtype=torch.float64)
+        return drawn.to(output)
+
+
+def compare(stack: Stack, stayed: set[int], one: Taken, other: Taken) -> None:
+    """Where an output stayed what it was, the block after it is given the same in two runs."""
+    for before, after in pairwise(stack.calls):
+        if before.order in stayed and not (
+            len(one[after]) == len(other[after])
+            and all(x.isfinite().all() for x in one[after][:1])
+            and all(map(torch.equal, one[after], other[after]))
+        ):
+            refuse(stack.name, after)
+
+
+def refuse_another(
+    stack: Stack, call: BlockCall, second: torch.Tensor, before: torch.Tensor | None
+) -> None:
+    """A second stream must be given as the block before gave it."""
+    if before is None or not torch.equal(second, before):
+        refuse(stack.name, call)
+
+
+def refuse(stack: str, call: BlockCall) -> NoReturn:
+    raise InputError(
+        f"{described(stack, call)} is given more than the output of the block before it makes: "
+        "what happens between them is not understood."
+    )
+
+
+def shifted(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Another input of the same shapes and of the same numbers, in other places."""
+    return {
+        name: value.roll(1, -1) if isinstance(value, torch.Tensor) and value.ndim else value
+        for name, value in inputs.items()
+    }
+
+
+def run(
+    model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...], replace: Replace
+) -> Taken:
+    """One forward in which every block's output is replaced; what the blocks were given."""
+    following = Following(stacks)
+    found: Taken = {}
+    seconds: dict[str, torch.Tensor | None] = {}
+
+    def around_block(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
+        stack, call = following.take(module)
+        stream = taken(args, kwargs)
+        assert stream is not None  # the tracked forward before has refused what has none
+        tensors = list(tensors_in((args, kwargs)))
+        found[call] = [stream.clone(), *(tensors[place].clone() for place in call.beside)]
+        if call.second and call.layer:
+            refuse_another(stack, call, tensors[call.second[0]], seconds[stack.name])
+        output = forward(*args, **kwargs)
+        if call.second:
+            second = tensor_at(call.second[1], output)
+            seconds[stack.name] = None if second is None else second.clone()
+        left = given(output)
+        assert left is not None
+        return given_instead(output, left, replace(call.order, left))
+
+    with same_chance(), torch.no_grad(), around_forwards(blocks_of(stacks), around_block):
+        model(**inputs)
+    return found

@@ -1,0 +1,164 @@
+"""Which branches without attention mix tokens: recurrences, convolutions, kernels; found by trying, not by name.
+
+Every branch is computed and dropped, so that the stream of a block carries each token's input alone. Then one token of
+every block's input is made another, and so are the states of other stacks that it is given: a branch that now is another
+for other tokens mixes them. Each block is tried by itself: it gives back what it gave before.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from attncli.ablation.tags.block_run import BlockRun, Summand
+from attncli.ablation.tags.keep_policy import Mixing, StreamAlone
+from attncli.ablation.tags.tags import Place
+from attncli.ablation.tracking import Feed, alias, tracking
+from attncli.capture.attention_calls import tensors_in
+from attncli.capture.forward_wrappers import around_forwards
+from attncli.capture.other_mixers.token_mixers import ROUNDING, noise
+from attncli.capture.reruns.fixed_rng import same_chance
+from attncli.capture.stacks.blocks import Stack, blocks_of
+from attncli.capture.stacks.residual_stream_arguments import replaced, taken
+from attncli.capture.stacks.token_layout import channels_first
+
+Where = tuple[str, int, Place]
+
+
+class Tried(NamedTuple):
+    """What trying has shown of every branch that is added."""
+
+    mixing: Mixing
+    unknown: Mixing
+    """Where every token of the stream has changed, or what is added is not in its shape."""
+
+
+def tried(model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...]) -> Tried:
+    """Two forwards; a branch that is added in pieces mixes tokens if one of its pieces does."""
+    outputs: list[list[Tensor]] = []
+
+    def keep(given: list[Tensor]) -> None:
+        outputs.append([output.clone() for output in given])
+
+    def undo(given: list[Tensor]) -> None:
+        for output, before in zip(given, outputs.pop(0), strict=True):
+            output.copy_(before)
+
+    first = summands(model, inputs, stacks, alias, keep)
+    with around_forwards(blocks_of(stacks), with_another_memory):
+        other = summands(model, inputs, stacks, one_token_moved, undo)
+    mixing: set[Where] = set()
+    unknown: set[Where] = set()
+    for (where, layout, before), (_, _, after) in zip(first, other, strict=True):
+        found = mixes(before, after, layout)
+        if found is not False:
+            (unknown if found is None else mixing).add(where)
+    return Tried(frozenset(mixing), frozenset(unknown))
+
+
+def summands(
+    model: nn.Module,
+    inputs: Mapping[str, Any],
+    stacks: tuple[Stack, ...],
+    feed: Feed,
+    done: Callable[[list[Tensor]], None],
+) -> list[tuple[Where, "StreamShape", Summand]]:
+    """All that is added in one forward, in order; `done` is handed every block's outputs, which it may change."""
+    found: list[tuple[Where, StreamShape, Summand]] = []
+    layouts: list[StreamShape] = []
+
+    def fed(run: BlockRun, stream: Tensor) -> Tensor:
+        layouts.append(layout_of(run, stream))
+        return feed(run, stream)
+
+    def keep(run: BlockRun, outputs: list[Tensor]) -> None:
+        found.extend(
+            ((run.stack, run.call.layer, each.place), layouts[-1], each)
+            for each in run.summands or ()
+        )
+        done(outputs)
+
+    with same_chance(), tracking(model, stacks, StreamAlone(), keep, fed, summands=True):
+        model(**inputs)
+    return found
+
+
+def with_another_memory(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
+    """A block, given other states beside its own stream: of another stack, or of the one token that is moved."""
+    stream = taken(args, kwargs)
+    for tensor in tensors_in((args, kwargs)):
+        if stream is not None and tensor is not stream and tensor.is_floating_point():
+            args, kwargs = replaced(args, kwargs, tensor, another_memory(tensor, stream))
+    return forward(*args, **kwargs)
+
+
+def another_memory(tensor: Tensor, stream: Tensor) -> Tensor:
+    """Other states: of one token where it has a row for every token of the stream, of all where it is of another length.
+
+    The same where it holds no states of tokens: masks, and what is one for a whole text.
+    """
+    rows = tensor.numel() // max(tensor.shape[-1], 1) if tensor.ndim in (2, 3) else 0
+    if rows == stream.numel() // stream.shape[-1]:
+        moved = tensor.clone()
+        where = tuple(size // 2 for size in tensor.shape[:-1])
+        moved[where] += noise(moved[where])
+        return moved
+    several = tensor.ndim == 3 and rows > min(stream.shape[:2])
+    return tensor + noise(tensor) if several else tensor
+
+
+class StreamShape(NamedTuple):
+    """Of a block's input."""
+
+    shape: tuple[int, ...]
+    features: int
+    """The axis."""
+
+    @property
+    def middle(self) -> tuple[int | slice, ...]:
+        """Of one token: the middle of every other axis."""
+        return tuple(
+            slice(None) if axis == self.features else size // 2
+            for axis, size in enumerate(self.shape)
+        )
+
+
+def layout_of(run: BlockRun, stream: Tensor) -> StreamShape:
+    shape = tuple(stream.shape)
+    first = len(shape) == 4 and channels_first(run.call.module, shape)
+    return StreamShape(shape, 1 if first else len(shape) - 1)
+
+
+def one_token_moved(run: BlockRun, stream: Tensor) -> Tensor:
+    """A block's input with another state of one token."""
+    moved, middle = stream.clone(), layout_of(run, stream).middle
+    moved[middle] += noise(moved[middle])
+    return moved
+
+
+def mixes(before: Summand, after: Summand, layout: StreamShape) -> bool | None:
+    """Whether a branch has changed where its stream has not; None where that cannot be seen."""
+    if before.branch.shape != after.branch.shape or not is_finite(before, after):
+        return None
+    same_layout = tuple(before.branch.shape) == layout.shape
+    axis = layout.features if same_layout else before.branch.ndim - 1
+    branch = changed(before.branch, after.branch, axis)
+    if before.stream is not None and after.stream is not None:
+        stream = changed(before.stream, after.stream, axis)
+    elif same_layout:
+        stream = torch.zeros_like(branch)
+        stream[tuple(size // 2 for at, size in enumerate(layout.shape) if at != axis)] = True
+    else:
+        return None
+    return None if bool(stream.all()) else bool((branch & ~stream).any())
+
+
+def is_finite(*summands: Summand) -> bool:
+    return all(bool(each.branch.isfinite().all()) for each in summands)
+
+
+def changed(before: Tensor, after: Tensor, features: int) -> Tensor:
+    """The tokens of which two tensors differ by more than rounding."""
+    least = ROUNDING * torch.finfo(before.dtype).eps * float(before.abs().max())
+    return ((before - after).abs() > least).any(dim=features)

@@ -1,0 +1,50 @@
+"""Norms that are not called norms: a hand-written module that undoes any scaling of its input."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+from attncli.ablation.norm_modules import is_norm
+from attncli.capture.forward_wrappers import around_forwards
+from attncli.capture.stacks.blocks import Stack, named_parts
+from attncli.errors import InputError
+
+FACTOR = 4.0
+"""Large against the epsilon in a norm's denominator, and exact in every float type."""
+
+
+@contextmanager
+def refusing_nameless_norms(model: nn.Module, stacks: tuple[Stack, ...]) -> Iterator[None]:
+    """Within, a module of a block that acts as a norm though its class does not say so is refused by name."""
+    parts = named_parts(model, stacks)
+    names = {module: name for module, name in parts.items() if is_hand_written(module)}
+
+    def check(forward: Any, module: nn.Module, args: Any, kwargs: Mapping[str, Any]) -> Any:
+        output = forward(*args, **kwargs)
+        if len(args) == 1 and not kwargs and undoes_scaling(forward, args[0], output):
+            raise InputError(
+                f"{names[module]} ({type(module).__name__}) gives the same for its input and four times its input: "
+                "it acts as a norm, but switching norms off would leave it on."
+            )
+        return output
+
+    with around_forwards(names, check):
+        yield
+
+
+def is_hand_written(module: nn.Module) -> bool:
+    """A module without modules of its own, neither torch's nor a norm by name."""
+    own = not type(module).__module__.startswith("torch.")
+    return own and not any(module.children()) and not is_norm(module)
+
+
+def undoes_scaling(forward: Any, given: Any, output: Any) -> bool:
+    """Whether a tensor and its multiple lead to the same result, which is no constant."""
+    if not (isinstance(given, torch.Tensor) and isinstance(output, torch.Tensor)):
+        return False
+    if given.shape != output.shape or not given.is_floating_point() or not output.any():
+        return False
+    return bool(torch.allclose(forward(FACTOR * given), output, rtol=1e-2, atol=0))

@@ -1,0 +1,105 @@
+"""Forwards that prove what was recognised: tracking changes nothing, and nothing gets past the additions."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from attncli.ablation.guards import described
+from attncli.ablation.tags.block_run import BlockRun
+from attncli.ablation.tags.keep_policy import KeptParts, Mixing, NoAdditions
+from attncli.ablation.tracking import Feed, alias, tracking
+from attncli.ablation.trials.unnamed_norms import refusing_nameless_norms
+from attncli.capture.forward_wrappers import around_forwards
+from attncli.capture.reruns.fixed_rng import same_chance
+from attncli.capture.stacks.blocks import Stack, blocks_of, watching_states
+from attncli.capture.stacks.residual_stream_arguments import given
+from attncli.errors import InputError
+
+Seen = list[tuple[BlockRun, list[torch.Tensor]]]
+"""Every run of a block in one forward, with its output; with both where it has two streams."""
+
+ROUNDINGS = 1000
+"""Tracking may change which kernel torch chooses; by so many roundings, and no more, the outputs may then differ."""
+
+
+def seen(
+    model: nn.Module,
+    inputs: Mapping[str, Any],
+    stacks: tuple[Stack, ...],
+    parts: KeptParts,
+    feed: Feed = alias,
+) -> Seen:
+    """One tracked forward."""
+    found: Seen = []
+
+    def keep(run: BlockRun, outputs: list[torch.Tensor]) -> None:
+        found.append((run, [output.clone() for output in outputs]))
+
+    with same_chance(), tracking(model, stacks, parts, keep, feed):
+        model(**inputs)
+    return found
+
+
+def check_unchanged(
+    model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...], tracked: Seen
+) -> None:
+    """Refuse a model whose blocks give something else when tracked than when left alone."""
+    plain = plain_outputs(model, inputs, stacks)
+    for (run, (output, *_)), expected in zip(tracked, plain, strict=True):
+        allowed = min(ROUNDINGS * torch.finfo(output.dtype).eps, 0.05)
+        largest = expected.abs().max()
+        if not (output - expected).abs().max() <= allowed * largest:
+            raise InputError(
+                f"{described(run.stack, run.call)} gives another output when its tensors are followed: "
+                "its code is not understood."
+            )
+
+
+def plain_outputs(
+    model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...]
+) -> list[torch.Tensor]:
+    """Every block's output in one forward of the model as it is."""
+    outputs: list[torch.Tensor] = []
+
+    def keep(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
+        output = forward(*args, **kwargs)
+        stream = given(output)
+        if stream is not None:
+            outputs.append(stream.clone())
+        return output
+
+    with (
+        same_chance(),
+        torch.no_grad(),
+        watching_states(model, stacks, lambda *_: None),  # refuses what has no tokens or features
+        refusing_nameless_norms(model, stacks),
+        around_forwards(blocks_of(stacks), keep),
+    ):
+        model(**inputs)
+    return outputs
+
+
+def check_nothing_passes(
+    model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...], mixing: Mixing
+) -> None:
+    """With every recognised addition returning zeros, a block's output must not depend on its input.
+
+    The model is run twice, the second time with noise in place of every block's input: a path past the additions,
+    however it is written, shows as a difference. It is the model itself and no random twin: a twin may be built
+    otherwise, and a path that this model's own weights close carries nothing.
+    """
+    zeroed = seen(model, inputs, stacks, NoAdditions(mixing))
+    noisy = seen(model, inputs, stacks, NoAdditions(mixing), all_noise)
+    for (run, ones), (_, others) in zip(zeroed, noisy, strict=True):
+        if not all(map(torch.equal, ones, others)):
+            raise InputError(
+                f"{described(run.stack, run.call)} lets its input pass beside the recognised additions: "
+                "it cannot be ablated."
+            )
+
+
+def all_noise(run: BlockRun, stream: torch.Tensor) -> torch.Tensor:
+    """In place of a block's input."""
+    return torch.randn_like(stream)

@@ -1,0 +1,182 @@
+"""The rows of `attn approximate`: what is known about one method on one pattern."""
+
+import hashlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from attncli.fits._module_files import SavedFit, StoredModule
+from attncli.fits._search import Attempt
+from attncli.fits._types import FitRequest
+from attncli.maths.capacity import widths
+from attncli.records import Definition, Row, Scalar, View
+
+FIT_METRICS: Mapping[str, Definition] = {
+    "length": Definition("tokens", "Queries and keys of the pattern, n."),
+    "k": Definition("keys", "The largest number of keys in a row (and the theorem's k, with columns)."),
+    "d": Definition("features", "Query and key width of the module."),
+    "d_min": Definition("features", "The smallest width found at which the method meets the request; a search that fails proves nothing."),
+    "hidden": Definition("features", "Token width the module needs: queries and keys side by side, 2d."),
+    "meets": Definition("0 or 1", "Whether the rounded module meets every limit of the request."),
+    "logit_scale": Definition("logit", "The largest |logit| of a visible pair."),
+    "logit_bits": Definition("bits", "log2(2 · logit scale / ln(1 + ε2)): significant bits that keep logits to half the tolerance (our own definition)."),
+    "ratio_error": Definition("1", "Worst factor between in-row ratios of the map and the target on the support, minus 1 (ε2)."),
+    "off_support_ratio": Definition("1", "Worst map weight off the support over one on it, in the same row (ε1)."),
+    "total_variation": Definition("1", "Largest ½ Σ_j |M_ij - A_ij| of a row: 0 exact, 1 disjoint."),
+    "total_variation_mean": Definition("1", "Mean over the rows of ½ Σ_j |M_ij - A_ij|."),
+    "sufficient_d": Definition("features", "The theorem's sufficient width at these ε1, ε2, k, n and weight ratio (constants reconstructed).", "d enough (theorem)"),
+    "all_supports_d": Definition("features", "min(2k, n - 1): below it no keys serve all sets of k keys; one pattern may need less.", "d for all patterns"),
+    "counting_d": Definition("features", "⌈k / 2⌉: what most patterns with k keys a row need, even with keys made for them.", "d for most patterns"),
+    "fixed_keys_d": Definition("1", "ln C(n, k) / ln(1 + 2R / ln(1/ε1)): lower limit of d for unit keys that do not know the pattern, at this logit scale R.", "d of blind keys"),
+    "probes": Definition("modules", "Modules made and verified."),
+    "seeds_tried": Definition("seeds", "Different random seeds among them."),
+    "seconds": Definition("s", "CPU time, the search included."),
+}  # fmt: skip
+
+MEASURED = ("ratio_error", "off_support_ratio", "total_variation", "total_variation_mean", "logit_scale")  # fmt: skip
+COUNTED = ("tokens", "keys", "features", "0 or 1", "modules", "seeds")
+"""Units whose numbers are whole."""
+MANY, DENSE = 16, 0.25
+"""Keys in a row, and their share of the length, above which a pattern is called dense."""
+OUT_OF_RANGE = "logits leave the range of the dtype"
+
+PRECISION_VIEW = View("Fits, each verified after rounding", "fit", ("meets", *MEASURED))
+SIZE_VIEW = View(
+    title="How wide, against what is known beforehand",
+    down="fit",
+    metrics=("length", "k", "d", "hidden", "sufficient_d", "all_supports_d", "counting_d", "fixed_keys_d"),
+)  # fmt: skip
+WORDS_VIEW = View("What came of it", "fit", (), findings="finding")
+
+
+def fit_views(*effort: str) -> tuple[View, ...]:
+    """What a person reads about fits; `effort` are the metrics of the search that is reported."""
+    spent = (View("What it took", "fit", ("logit_bits", *effort)),) if effort else ()
+    return (PRECISION_VIEW, SIZE_VIEW, *spent, WORDS_VIEW)
+
+
+def fit_keys(pattern: str, method: str) -> dict[str, Scalar]:
+    """The coordinates of a fit's rows."""
+    return {"fit": f"{pattern} {method}", "pattern": pattern, "method": method}
+
+
+def fit_rows(
+    pattern: str, target: csr_array, attempt: Attempt, request: FitRequest, searched: bool
+) -> Iterator[Row]:
+    """Everything about one attempt; what could not be had is null with the reason."""
+    keys = fit_keys(pattern, attempt.method)
+    width = attempt.fit.d if attempt.fit else None
+    values = size_values(target, request) | measured_values(attempt, request)
+    values |= {
+        "d": width,
+        "hidden": 2 * width if width else None,
+        "meets": float(attempt.met),
+        "probes": attempt.probes,
+        "seeds_tried": attempt.seeds,
+        "fixed_keys_d": fixed_keys_value(attempt, target, request),
+    }
+    if searched:
+        values["d_min"] = (attempt.least or width) if attempt.met else None
+    for metric, definition in FIT_METRICS.items():
+        if metric in values:
+            yield one_row(metric, values[metric], definition.unit, attempt.reason, keys)
+
+
+def one_row(
+    metric: str, value: float | None, unit: str, reason: str | None, keys: Mapping[str, Scalar]
+) -> Row:
+    if value is None or not math.isfinite(value):
+        return Row(metric, None, unit, note=reason or OUT_OF_RANGE, keys=keys)
+    return Row(metric, int(value) if unit in COUNTED else float(value), unit, keys=keys)
+
+
+def size_values(target: csr_array, request: FitRequest) -> dict[str, float | None]:
+    """What follows from the pattern and the request alone."""
+    length = target.shape[0]
+    k = most_keys(target)
+    theorem_k = max(k, int(np.bincount(target.indices).max()))
+    sufficient = widths.sufficient_width(
+        length, theorem_k, request.ratio_error, request.off_support, largest_ratio(target)
+    )
+    return {
+        "length": length,
+        "k": k,
+        "sufficient_d": sufficient,
+        "all_supports_d": widths.all_supports_limit(length, k),
+        "counting_d": widths.counting_limit(k),
+    }
+
+
+def measured_values(attempt: Attempt, request: FitRequest) -> dict[str, float | None]:
+    """What the verification saw."""
+    if attempt.evidence is None:
+        return dict.fromkeys((*MEASURED, "logit_bits"))
+    values: dict[str, float | None] = {name: getattr(attempt.evidence, name) for name in MEASURED}
+    values["logit_bits"] = attempt.evidence.bits(request.ratio_error)
+    return values
+
+
+def fixed_keys_value(attempt: Attempt, target: csr_array, request: FitRequest) -> float | None:
+    if attempt.evidence is None or math.isnan(attempt.evidence.logit_scale):
+        return None
+    scale = attempt.evidence.logit_scale
+    k = most_keys(target)
+    return widths.fixed_keys_limit(target.shape[0], k, request.off_support, scale)
+
+
+def most_keys(target: csr_array) -> int:
+    return int(np.diff(target.indptr).max())
+
+
+def largest_ratio(target: csr_array) -> float:
+    """γ: the largest quotient of two weights of one row."""
+    starts = target.indptr[:-1]
+    highest = np.maximum.reduceat(target.data, starts)
+    return float((highest / np.minimum.reduceat(target.data, starts)).max())
+
+
+def dense_warnings(targets: Mapping[str, csr_array]) -> Iterator[str]:
+    """What rows with many keys cost, said for every such pattern."""
+    for pattern, target in targets.items():
+        k, length = most_keys(target), target.shape[0]
+        if k > MANY and k > DENSE * length:
+            most = widths.all_supports_limit(length, k)
+            yield (
+                f"{pattern} is dense: rows of up to k = {k} of {length} keys. Most such patterns need d ≥ "
+                f"{widths.counting_limit(k)}, all of them d = {most}, and a search costs n² d an attempt; "
+                "of a file, FILE:top=K keeps the K largest weights of a row, FILE:above=T those above T."
+            )
+
+
+def describe(fits: Sequence[SavedFit], request: FitRequest) -> dict[str, Any]:
+    """The request, and the one module that serves all patterns."""
+    limits = request.described()
+    described: dict[str, Any] = {"kind": "patterns", "request": limits}
+    if fits:
+        described["module"] = {
+            "d": fits[0].module.w_q.shape[1],
+            "hidden": fits[0].module.w_q.shape[0],
+            "weights_sha256": shared_hash(fits),
+            "patterns": [fit.pattern for fit in fits],
+        }
+    return described
+
+
+def shared_hash(fits: Sequence[SavedFit]) -> str:
+    """The hash of w_q and w_k, which all fits must share."""
+    hashes = {weights_hash(fit.module) for fit in fits}
+    assert len(hashes) == 1, "patterns of one run have different weights"
+    return hashes.pop()
+
+
+def weights_hash(module: StoredModule) -> str:
+    return hashlib.sha256(module.w_q.tobytes() + module.w_k.tobytes()).hexdigest()
+
+
+def verdict(attempt: Attempt) -> str:
+    if attempt.met:
+        return "meets the request"
+    return attempt.reason or "misses the request"

@@ -1,0 +1,84 @@
+"""Heads of a model as target patterns: their maps on one text, thinned out strip by strip and never held whole."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from scipy.sparse import csr_array, vstack
+
+from attncli.capture import STRIP_MEMORY, Site, Strip, prove, streaming
+from attncli.capture.model_errors import failures_of
+from attncli.errors import InputError, UsageError
+from attncli.models.inputs.texts import ModelInput
+from attncli.models.loading.load import Checkpoint
+from attncli.models.random.dummy_inputs import example_inputs
+from attncli.patterns._heads import ModelHead
+from attncli.patterns._sparse import affordable
+
+
+@dataclass
+class Kept:
+    """What is left of one head's map so far."""
+
+    head: ModelHead
+    stacks: set[str] = field(default_factory=set)
+    parts: list[csr_array] = field(default_factory=list)
+
+    def add(self, site: Site, strip: Strip) -> None:
+        """The head's rows of a strip, without the weights that are not kept."""
+        self.stacks.add(site.stack)
+        if len(self.stacks) > 1:
+            raise InputError(
+                f"{self.head.text}: layer {self.head.layer} is in {' and in '.join(sorted(self.stacks))}: "
+                "give a model with one stack of layers."
+            )
+        batch, heads = strip.weights.shape[:2]
+        if batch != 1:
+            raise InputError(f"{self.head.text}: layer {self.head.layer} attends within {batch} windows: it has no one map.")  # fmt: skip
+        if self.head.head >= heads:
+            raise UsageError(
+                f"{self.head.text}: layer {self.head.layer} has heads 0 … {heads - 1}."
+            )
+        rows = strip.weights[0, self.head.head].double().cpu().numpy()
+        part = self.head.thinned(csr_array(rows))
+        columns = part.indices + strip.first_key
+        self.parts.append(
+            csr_array((part.data, columns, part.indptr), shape=(len(rows), strip.keys))
+        )
+        affordable(self.head.text, sum(each.nnz for each in self.parts))
+
+    def pattern(self) -> csr_array:
+        return csr_array(vstack(self.parts))
+
+
+def model_patterns(
+    checkpoint: Checkpoint,
+    text: ModelInput,
+    heads: Sequence[ModelHead],
+    strip_memory: int = STRIP_MEMORY,
+) -> Mapping[str, csr_array]:
+    """Every head's pattern by its own words, all from one forward pass."""
+    kept = [Kept(head) for head in heads]
+    layers: set[int] = set()
+
+    def observe(site: Site, strip: Strip) -> None:
+        if site.kind != "self":
+            return
+        layers.add(site.layer)
+        for one in kept:
+            if one.head.layer == site.layer:
+                one.add(site, strip)
+
+    body = checkpoint.body
+    proved = prove(body, example_inputs(body)).shapes
+    with (
+        failures_of(body, {text.name: text.kwargs}),
+        torch.no_grad(),
+        streaming(body, observe, strip_memory, proved),
+    ):
+        body(**text.kwargs)
+    for one in kept:
+        if not one.parts:
+            known = ", ".join(map(str, sorted(layers))) or "none"
+            raise UsageError(f"{one.head.text}: there is no attention in layer {one.head.layer}; layers with: {known}.")  # fmt: skip
+    return {one.head.text: one.pattern() for one in kept}

@@ -1,0 +1,119 @@
+"""Heads gathered from the rows of a report, and the role of each."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from attncli.analysis.controls import NULLS, UNIFORM
+from attncli.analysis.heads.classification.roles import (
+    DOUBT,
+    LOCAL,
+    MIXED,
+    PLACE,
+    ROLE,
+    Played,
+    role_in_draws,
+)
+from attncli.capture.strips.attention_sites import DIFFERENCE
+from attncli.records import NOT_APPLICABLE, Row, Scalar
+
+
+@dataclass
+class PlayedHead:
+    """One head, with its numbers and what they would be for nothing."""
+
+    layer: int
+    head: int
+    keys: Mapping[str, Scalar]
+    numbers: dict[str, float] = field(default_factory=dict)
+    nulls: dict[str, dict[str, float]] = field(default_factory=lambda: {null: {} for null in NULLS})
+    """By the null's key."""
+    rows: dict[str, Row] = field(default_factory=dict)
+    """Where the numbers are from, with their standard deviations over texts or draws."""
+    played: Played | None = None
+
+    @property
+    def even(self) -> Mapping[str, float]:
+        """The numbers of uniform attention."""
+        return self.nulls[UNIFORM]
+
+    @property
+    def name(self) -> str:
+        """`5.1`, with the stack where there are several."""
+        words = [str(self.keys[key]) for key in ("stack", "kind") if key in self.keys]
+        return " ".join([*words, f"{self.layer}.{self.head}"])
+
+
+def heads_of(rows: Iterable[Row], drawn: Collection[str] = ()) -> list[PlayedHead]:
+    """Every head that has a number, with the role that its numbers give it.
+
+    What differential attention applies has no heads of its own: it is made of two. `drawn`: metrics whose rows have a
+    number for every draw of random tokens.
+    """
+    found: dict[tuple[object, ...], PlayedHead] = {}
+    for row in rows:
+        if row.head is None or row.layer is None or row.value is None:
+            continue
+        if "offset" in row.keys or row.keys.get("kind") == DIFFERENCE:
+            continue
+        keys = {key: row.keys[key] for key in PLACE if key in row.keys}
+        place = (row.layer, row.head, *keys.items())
+        head = found.setdefault(place, PlayedHead(row.layer, row.head, keys))
+        head.numbers[row.metric], head.rows[row.metric] = row.value, row
+        for null, numbers in head.nulls.items():
+            value = row.keys.get(null)
+            if isinstance(value, float):
+                numbers[row.metric] = value
+    for head in found.values():
+        head.played = role_in_draws(head.numbers, head.even, draws_of(head, drawn))
+    return list(found.values())
+
+
+def draws_of(head: PlayedHead, drawn: Collection[str]) -> list[dict[str, float]]:
+    """The head's numbers on each draw; what is not drawn is the same on all."""
+    each = {name: head.rows[name].each for name in drawn if name in head.rows}
+    count = min(map(len, each.values()), default=0)
+    return [
+        {**head.numbers, **{name: numbers[draw] for name, numbers in each.items()}}
+        for draw in range(count)
+    ]
+
+
+def role_rows(heads: Iterable[PlayedHead]) -> Iterator[Row]:
+    """One row for each head; a mixed one has no number, and says which role it comes nearest to."""
+    for head in heads:
+        if head.played is None:
+            continue
+        played, mixed = head.played, head.played.role is MIXED
+        keys: dict[str, Scalar] = {**head.keys, ROLE: played.name, "mark": played.mark}
+        nearest = f"{NOT_APPLICABLE}no role is clear; nearest: {played.evidence} {played.value:.2f}"
+        row = Row(
+            ROLE,
+            None if mixed else played.value,
+            "1",
+            layer=head.layer,
+            head=head.head,
+            note=nearest if mixed else f"from {played.evidence}{played.in_draws}",
+            keys=keys,
+        )
+        yield row if mixed else replace(row, **sampled(head, played))
+
+
+def sampled(head: PlayedHead, played: Played) -> dict[str, Any]:
+    """The standard deviation of a role's score, and how many texts or draws it is over."""
+    if played.role is LOCAL:
+        source, even = head.rows["distance"], head.even["distance"]
+        spread = None if source.spread is None else source.spread / even
+        return {"spread": spread, "n": source.n, "each": tuple(1.0 - d / even for d in source.each)}
+    source = head.rows[played.evidence]
+    return {"spread": source.spread, "n": source.n, "each": source.each}
+
+
+def count_roles(heads: Sequence[PlayedHead], total: int) -> str:
+    """`57 mixed, 10 sink, 2 without a role`; `total`: of all heads, whether they have numbers or not."""
+    counts = Counter(head.played.name for head in heads if head.played is not None)
+    ordered = sorted(counts, key=lambda name: (-counts[name], name.endswith(DOUBT)))
+    words = [f"{counts[name]} {name}" for name in ordered]
+    without = total - counts.total()
+    return ", ".join([*words, *([f"{without} without a role"] if words and without else [])])

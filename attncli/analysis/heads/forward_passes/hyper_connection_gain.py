@@ -1,0 +1,92 @@
+"""What becomes of several residual streams that layers mix (hyper-connections): the gain of all mixings together."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from attncli.capture.other_mixers.hyper_connections import Mixed
+from attncli.capture.stacks.blocks import Stack
+from attncli.maths.digits import number
+from attncli.maths.matrices.stream_gain import Gain, gains
+from attncli.records import Definition, Finding, Row, Scalar
+
+FORWARD, BACKWARD = "stream_gain_forward", "stream_gain_backward"
+DEFINITIONS = {
+    FORWARD: Definition(
+        "1",
+        "Largest |row sum|, over all tokens and texts, of the product of the matrices that mix a token's residual streams, from "
+        "the first layer through this one: 1 where all are doubly stochastic (mHC's forward Amax gain).",
+    ),
+    BACKWARD: Definition(
+        "1",
+        "Largest |column sum|, over all tokens and texts, of the product of the matrices that mix a token's residual streams, "
+        "from the first layer through this one: 1 where all are doubly stochastic (mHC's backward Amax gain).",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class StreamGains:
+    """Of one model, on all texts."""
+
+    streams: int
+    mixings: int
+    stack: str
+    of_layers: Mapping[int, Gain]
+    """After the last mixing of each layer."""
+    unread: str = ""
+    """The first module whose matrix was not seen; then nothing else is known."""
+
+    def rows(self, texts: int) -> Iterator[Row]:
+        keys: dict[str, Scalar] = {"stack": self.stack}
+        for layer, gain in self.of_layers.items():
+            for name, value in zip((FORWARD, BACKWARD), gain, strict=True):
+                yield Row(name, value, "1", layer=layer, n=texts, keys=keys)
+
+    def finding(self) -> Finding:
+        if self.unread:
+            return Finding(
+                "streams",
+                f"{self.unread} mixes streams of each token by a matrix that was not seen",
+            )
+        last = self.of_layers[max(self.of_layers)]
+        forward, backward = map(max, zip(*self.of_layers.values(), strict=True))
+        return Finding(
+            "streams",
+            f"{self.mixings} times the {self.streams} streams of a token are mixed: the gain of all together, the largest "
+            f"|row sum| of the product, is {number(last.forward)} and by columns {number(last.backward)}; on the way at most "
+            f"{number(forward)} and {number(backward)} (1: doubly stochastic)",
+        )
+
+
+def stream_gains(found: Sequence[Sequence[Mixed]], stacks: Sequence[Stack]) -> StreamGains | None:
+    """`found`: of each text; None where nothing mixes streams."""
+    if not any(found):
+        return None
+    first = found[0]
+    unread = next((each.path for text in found for each in text if each.matrix is None), "")
+    if unread:
+        return StreamGains(0, len(first), "", {}, unread)
+    stack, layers = places([each.path for each in first], stacks)
+    of_layers: dict[int, Gain] = {}
+    for text in found:
+        matrices = [each.matrix.numpy() for each in text if each.matrix is not None]
+        own = dict(zip(layers, gains(matrices), strict=True))
+        of_layers = {
+            layer: Gain(*map(max, zip(gain, of_layers.get(layer, gain), strict=True)))
+            for layer, gain in own.items()
+        }
+    return StreamGains(matrices[0].shape[-1], len(first), stack, of_layers)
+
+
+def places(paths: Sequence[str], stacks: Sequence[Stack]) -> tuple[str, list[int]]:
+    """The stack of the modules, and the layer of each; those outside of all blocks are counted."""
+    for stack in stacks:
+        of = {
+            path: call.layer
+            for path in paths
+            for call in stack.calls
+            if path == call.name or path.startswith(f"{call.name}.")
+        }
+        if len(of) == len(set(paths)):
+            return stack.name, [of[path] for path in paths]
+    return "", list(range(len(paths)))

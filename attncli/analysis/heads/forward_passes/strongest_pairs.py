@@ -1,0 +1,83 @@
+"""The strongest query → key pairs of each head, kept while its maps go past in strips.
+
+A pair is as strong as its weight lies above what uniform attention over the same visible keys would give it: by weight
+alone the first token of a causal text, which sees nothing but itself, would lead every head's list. Each key is named
+once, with the query that looks at it most: a sink would fill the list otherwise.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from attncli.capture import Strip
+
+
+class HeadPairs(NamedTuple):
+    """The strongest pairs of the heads of one attention, strongest first."""
+
+    weights: Tensor
+    """[head, rank]"""
+    even: Tensor
+    """The same of uniform attention; infinite where no query sees the key."""
+    queries: Tensor
+    keys: Tensor
+    others: Tensor
+    """[head, rank]: the mean weight that the other queries give the key: large where it is a sink."""
+    shape: tuple[int, int, int]
+    """Windows into which the attention is divided, of more than one there are no pairs; queries and keys of the map."""
+
+
+class StrongestQueries:
+    """Of every head and key the query that lies furthest above uniform attention; what is held grows with keys alone."""
+
+    def __init__(self, strip: Strip) -> None:
+        windows, heads = strip.weights.shape[:2]
+        self.shape = (windows, strip.queries, strip.keys)
+        held = (heads, strip.keys)
+        self.weights = torch.zeros(held, dtype=torch.float64)
+        self.even = torch.full(held, torch.inf, dtype=torch.float64)
+        self.queries = torch.zeros(held, dtype=torch.long)
+        self.received = torch.zeros(held, dtype=torch.float64)
+        self.seen = torch.zeros(strip.keys, dtype=torch.float64)
+        """How many queries see each key."""
+
+    def add(self, strip: Strip) -> None:
+        """Strips come in order; of equal queries the first one stays."""
+        if self.shape[0] > 1:
+            return
+        weights, even = strip.weights[0], even_weights(strip)
+        above = weights - even[:, None]
+        if strip.visible is not None:
+            above.masked_fill_(~strip.visible[0, 0], -torch.inf)
+        best, row = above.max(dim=1)
+        part = slice(strip.first_key, strip.first_key + weights.shape[-1])
+        row, best = row.cpu(), best.double().cpu()
+        self.received[:, part] += weights.sum(dim=1).double().cpu()
+        seen = weights.shape[1] if strip.visible is None else strip.visible[0, 0].sum(dim=0).cpu()
+        self.seen[part] += seen
+        better = best > self.weights[:, part] - self.even[:, part]
+        found = weights.gather(1, row.to(weights.device)[:, None])[:, 0].double().cpu()
+        for held, new in (
+            (self.weights, found),
+            (self.even, even.double().cpu()[row]),
+            (self.queries, row + strip.first_query),
+        ):
+            held[:, part] = torch.where(better, new, held[:, part])
+
+    def pairs(self, most: int) -> HeadPairs:
+        """The keys in their order; of equals the first."""
+        above = self.weights - self.even
+        keys = above.argsort(dim=1, descending=True, stable=True)[:, :most]
+        held = (self.weights, self.even, self.queries)
+        weights, even, queries = (values.gather(1, keys) for values in held)
+        others = (self.received.gather(1, keys) - weights) / (self.seen[keys] - 1).clamp_min(1.0)
+        return HeadPairs(weights, even, queries, keys, others, self.shape)
+
+
+def even_weights(strip: Strip) -> Tensor:
+    """[query]: of each key that the query sees, if it looks at all of them alike."""
+    if strip.visible is None:
+        return strip.weights.new_full((strip.weights.shape[2],), strip.total / strip.keys)
+    seen = strip.visible[0, 0].sum(dim=-1)
+    return strip.total / seen.clamp_min(1).to(strip.weights.dtype)

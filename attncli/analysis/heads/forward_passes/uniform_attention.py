@@ -1,0 +1,97 @@
+"""What uniform attention over the visible keys would measure: the null beside every number of a head."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attncli.capture import Strip
+from attncli.metrics.attention import on_maps
+from attncli.metrics.attention._strip_rows import Rows
+from attncli.metrics.attention._totals import Totals, Values
+from attncli.records import NOT_APPLICABLE
+
+ELEMENTS = 2**18
+"""Of a strip of the uniform map: it stays in the processor's cache."""
+
+SCATTERED = NOT_APPLICABLE + "the visible keys of a query do not lie side by side"
+
+
+class Spans:
+    """Which keys each query of one attention sees, as it is streamed: from … to, if they lie side by side."""
+
+    def __init__(self, queries: int, keys: int) -> None:
+        self.shape = (queries, keys)
+        self.spans = torch.tensor([[0, keys]]).repeat(queries, 1)
+        self.scattered = False
+
+    def add(self, strip: Strip) -> None:
+        if strip.visible is None:
+            return
+        if len(strip.visible) > 1 and not bool((strip.visible == strip.visible[:1]).all()):
+            self.scattered = True
+            return
+        visible = strip.visible[0, 0].to("cpu", torch.uint8)
+        own = self.spans[strip.first_query : strip.first_query + len(visible)]
+        own[:, 0] = visible.argmax(dim=-1)
+        own[:, 1] = visible.shape[-1] - visible.flip(-1).argmax(dim=-1)
+        self.scattered |= not torch.equal(own[:, 1] - own[:, 0], visible.sum(dim=-1))
+        own += strip.first_key
+
+    def joined(self) -> Tensor | None:
+        """[query, 2]: the first visible key of each query and the one after the last."""
+        return None if self.scattered else self.spans
+
+
+class UniformNull:
+    """Uniform maps are measured once for all attentions that see the same keys."""
+
+    def __init__(self) -> None:
+        self.known: dict[Any, Values] = {}
+
+    def of(
+        self,
+        spans: Spans,
+        names: Iterable[str],
+        same_tokens: bool,
+        period: int | None,
+        total: float = 1.0,
+        ids: Tensor | None = None,
+    ) -> Values:
+        """`total`: what rows sum to; of anything but 1, metrics of shares say why they are none."""
+        names = tuple(name for name in names if on_maps(name))
+        joined = spans.joined()
+        if joined is None:
+            return dict.fromkeys(names, SCATTERED)
+        text = None if ids is None else ids.numpy().tobytes()
+        key = (joined.numpy().tobytes(), spans.shape, names, same_tokens, period, total, text)
+        if key not in self.known:
+            totals = Totals(names, same_tokens, total != 1.0)
+            again = True
+            while again:
+                for rows in even_rows(joined, spans.shape, period, total, ids):
+                    totals.add(rows)
+                again = totals.wants_another_round()
+            self.known[key] = totals.values()
+        return self.known[key]
+
+
+def even_rows(
+    spans: Tensor,
+    shape: tuple[int, int],
+    period: int | None,
+    total: float,
+    ids: Tensor | None,
+) -> Iterable[Rows]:
+    """Strips of the map of one head that looks at all visible keys alike."""
+    queries, keys = shape
+    step = max(1, ELEMENTS // keys)
+    for start in range(0, queries, step):
+        first, last = spans[start : start + step].T[..., None]
+        low, high = int(first.min()), int(last.max())
+        key = torch.arange(low, high)
+        visible = (key >= first) & (key < last)
+        weights = visible.float() * total / (last - first)
+        place = (start, low, queries, keys)
+        yield Rows(weights[None, None], *place, visible[None, None], period, ids=ids)

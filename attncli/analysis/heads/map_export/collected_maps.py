@@ -1,0 +1,165 @@
+"""Maps that are kept while a model runs, for a file or a picture: those of the heads that are chosen, and no others."""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from attncli.analysis.heads.rows.head_rows import Keeps
+from attncli.analysis.heads.rows.token_names import TokenNames
+from attncli.capture import Shape, Site, Strip
+from attncli.capture.saved_maps.map_names import FORMAT, tensor_name, visible_name
+from attncli.commands.inspect_model.run import Say
+from attncli.errors import InputError, UsageError
+from attncli.io.whole_files import require_writable
+from attncli.limits import require_memory
+from attncli.records import Picture
+
+MOST_CELLS = 200
+"""Of the side of a picture; longer texts are drawn coarser."""
+
+
+@dataclass
+class KeptMaps:
+    """Takes strips as they pass."""
+
+    layers: Collection[int] | None
+    keeps: Keeps
+    for_file: bool = False
+    """Whether a file is made of them, which has one map for each head."""
+    numbers: Mapping[Site, Sequence[int]] = field(default_factory=dict)
+    """The true numbers of an attention's heads, where not all are there."""
+    maps: dict[Site, NDArray[np.floating[Any]]] = field(default_factory=dict)
+    """[head, query, key], in float64 where the model runs in it."""
+    heads: dict[Site, list[int]] = field(default_factory=dict)
+    visible: dict[Site, NDArray[np.uint8]] = field(default_factory=dict)
+    """[query, key], where some key is hidden."""
+
+    def take(self, site: Site, strip: Strip) -> None:
+        if self.layers is not None and site.layer not in self.layers:
+            return
+        numbers = self.numbers.get(site, range(strip.weights.shape[1]))
+        chosen = [head for head, each in enumerate(numbers) if self.keeps(site.layer, each)]
+        if not chosen:
+            return
+        if self.for_file and len(strip.weights) > 1:
+            raise InputError(
+                f"layer {site.layer} ({site.name}) attends within {len(strip.weights)} windows, and a file holds one map of "
+                "each head: choose other layers with `layers`."
+            )
+        weights = strip.weights[0, chosen].cpu().numpy()
+        if strip.first_query == 0:
+            self.heads[site] = [numbers[head] for head in chosen]
+            shape = (len(chosen), strip.queries, strip.keys)
+            self.maps[site] = np.zeros(shape, weights.dtype)
+        rows = slice(strip.first_query, strip.first_query + strip.weights.shape[2])
+        part = slice(strip.first_key, strip.first_key + strip.weights.shape[3])
+        self.maps[site][:, rows, part] = weights
+        if strip.visible is not None:
+            if strip.first_query == 0:
+                self.visible[site] = np.zeros((strip.queries, strip.keys), np.uint8)
+            self.visible[site][rows, part] = strip.visible[0, 0].to("cpu", torch.uint8).numpy()
+
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        """By the names of a file of maps."""
+        named: dict[str, NDArray[Any]] = {}
+        names = self.names()
+        for site, weights in self.maps.items():
+            name = names[site]
+            named[name] = weights
+            if site in self.visible:
+                named[visible_name(name)] = self.visible[site]
+        return named
+
+    def metadata(self, identity: Mapping[str, Any], named: TokenNames) -> dict[str, str]:
+        names = self.names()
+        return {
+            "format": FORMAT,
+            "version": "1",
+            "model": json.dumps(identity),
+            "tokens": json.dumps(list(named.own)),
+            **({"decoder_tokens": json.dumps(list(named.decoder))} if named.decoder else {}),
+            "heads": json.dumps({names[site]: heads for site, heads in self.heads.items()}),
+            "spans": json.dumps({names[site]: site.span for site in self.maps}),
+        }
+
+    def names(self) -> dict[Site, str]:
+        """What each attention's tensor is called."""
+        several = self.several()
+        return {site: tensor_name(site, several) for site in self.maps}
+
+    def several(self) -> bool:
+        return len({(site.stack, site.kind) for site in self.maps}) > 1
+
+    def pictures(self, names: TokenNames) -> list[Picture]:
+        """One for each square map of tokens over themselves; rows are queries."""
+        found = []
+        for site, weights in self.maps.items():
+            for head, number in zip(weights, self.heads[site], strict=True):
+                if head.shape[0] != head.shape[1]:
+                    continue
+                cells = coarser(head)
+                queries, keys = names.sides(site, *head.shape)
+                named = names_of_cells(queries, len(cells)) if queries == keys else ()
+                panels = {f"{site.layer}.{number}": tuple(map(tuple, cells.tolist()))}
+                found.append(Picture(f"head {site.layer}.{number}", panels, named))
+        return found
+
+
+def names_of_cells(tokens: Sequence[str], cells: int) -> tuple[str, ...]:
+    """The tokens; of several that share a cell the first."""
+    step = -(-len(tokens) // cells)
+    return tuple(tokens) if step <= 1 else tuple(f"{token}…" for token in tokens[::step])
+
+
+def coarser(weights: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
+    """The map itself, or the largest weight of each square of its tokens."""
+    cells = weights.astype(np.float32)
+    step = -(-max(cells.shape) // MOST_CELLS)
+    if step == 1:
+        return cells
+    rows, columns = (-(-size // step) for size in cells.shape)
+    room = np.zeros((rows * step, columns * step), np.float32)
+    room[: cells.shape[0], : cells.shape[1]] = cells
+    result: NDArray[np.float32] = room.reshape(rows, step, columns, step).max(axis=(1, 3))
+    return result
+
+
+def bytes_needed(
+    shapes: Mapping[Site, Shape], chosen: KeptMaps, itemsize: int = 4
+) -> tuple[int, int]:
+    """How many heads will be kept, and in how many bytes with their masks."""
+    kept = [
+        (
+            sum(
+                chosen.keeps(site.layer, head)
+                for head in chosen.numbers.get(site, range(shape.heads))
+            ),
+            shape,
+        )
+        for site, shape in shapes.items()
+        if chosen.layers is None or site.layer in chosen.layers
+    ]
+    cells = sum(
+        (itemsize * heads + 1) * shape.queries * shape.keys for heads, shape in kept if heads
+    )
+    return sum(heads for heads, _ in kept), cells
+
+
+def announce(
+    kept: KeptMaps, shapes: Mapping[Site, Shape], path: Path | None, say: Say, itemsize: int
+) -> None:
+    """The size of the maps is said, and refused where there is no room for it, before the work."""
+    count, size = bytes_needed(shapes, kept, itemsize)
+    if count == 0:
+        raise UsageError("`layers` and `heads` leave no head whose map could be kept.")
+    what = f"the maps of {count} head{'s' if count > 1 else ''} over {max(shape.queries for shape in shapes.values())} tokens"
+    require_memory(2 * size, what, "choose fewer with `layers` and `heads`")
+    if path is not None:
+        require_writable(path)
+        say(f"{what}: {size / 1e6:.3g} MB → {path}")

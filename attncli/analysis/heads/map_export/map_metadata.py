@@ -1,0 +1,80 @@
+"""What a model's maps on a text do not show, kept beside them in a file, so that the file tells what the run has told.
+
+Roles are told from a text of their own; what heads write, and the states, are in no map. The rows of these are kept as
+they were reported, with the keys that tell heads apart and the census of layers.
+"""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+
+from attncli.analysis.heads.rows.head_rows import Keeps
+from attncli.analysis.heads.rows.layer_census import LayerCensus
+from attncli.errors import InputError
+from attncli.metrics.attention import ATTENTION, nature, on_maps
+from attncli.records import Row, Scalar
+from attncli.reports.reading import with_keys
+from attncli.reports.typed import typed
+
+ROLES_ON, ROWS, KEYS, LAYERS, WHOLE = "roles_on", "rows", "keys", "layers", "whole"
+"""In a file's metadata."""
+
+
+@dataclass(frozen=True)
+class Beyond:
+    """What is kept, or was found in a file."""
+
+    layers: LayerCensus | None = None
+    roles_on: str = ""
+    """What roles were told from; empty where nobody has said."""
+    keys: Mapping[str, Mapping[str, Scalar]] = field(default_factory=dict)
+    """By the name of a tensor: what its heads are told apart by."""
+    rows: tuple[Row, ...] = ()
+    of_layers: int | None = None
+    """How many layers of the whole model attend, whatever part of it was kept."""
+    of_heads: int | None = None
+
+    @classmethod
+    def read(cls, metadata: Mapping[str, str]) -> "Beyond":
+        """A file may hold none of it; what is there and not understood is refused."""
+        if ROWS not in metadata:
+            return cls()
+        try:
+            rows = [with_keys(row, ROWS) for row in json.loads(metadata[ROWS])]
+            return cls(
+                typed(LayerCensus, json.loads(metadata[LAYERS]), LAYERS),
+                metadata[ROLES_ON],
+                typed(Mapping[str, Mapping[str, Scalar]], json.loads(metadata[KEYS]), KEYS),
+                tuple(typed(Row, row, ROWS) for row in rows),
+                *typed(tuple[int, ...], json.loads(metadata[WHOLE]), WHOLE)[:2],
+            )
+        except (ValueError, KeyError, TypeError, RecursionError, InputError) as error:
+            raise InputError(
+                f"its metadata are not what `save_maps` writes ({error}): save the maps once more."
+            ) from None
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        assert self.layers is not None
+        return {
+            ROLES_ON: self.roles_on,
+            LAYERS: json.dumps(asdict(self.layers)),
+            KEYS: json.dumps(self.keys),
+            ROWS: json.dumps([row.flat() for row in self.rows], allow_nan=False),
+            WHOLE: json.dumps([self.of_layers, self.of_heads]),
+        }
+
+    def of(self, metric: str, layers: Collection[int] | None, keeps: Keeps) -> Sequence[Row]:
+        """The kept rows of a metric, of the heads and layers that are asked for."""
+        return [
+            row
+            for row in self.rows
+            if row.metric == metric
+            and (row.head is None or layers is None or row.layer in layers)
+            and (row.head is None or row.layer is None or keeps(row.layer, row.head))
+        ]
+
+
+def is_beyond(metric: str) -> bool:
+    """Whether maps on a text say nothing of a metric; those of roles have maps of their own."""
+    return metric not in ATTENTION.names() or not on_maps(metric) or bool(nature(metric).text)

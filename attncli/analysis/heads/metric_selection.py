@@ -1,0 +1,133 @@
+"""Which metrics `attn inspect-model` measures: by name, by group, or the set that answers what the heads do."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from attncli.analysis.heads.classification import roles
+from attncli.analysis.heads.classification.roles import DEFINITION, ROLE
+from attncli.analysis.heads.rows.own_metrics import DEFINITIONS, PAIR
+from attncli.errors import UsageError, unknown_name
+from attncli.metrics import METRICS, activations, attention
+from attncli.metrics import definition as state_definition
+from attncli.metrics.activations import ACTIVATIONS
+from attncli.metrics.attention import ATTENTION, nature
+from attncli.metrics.weights import WEIGHTS
+from attncli.options.heads import GROUPS
+from attncli.records import Definition
+
+DEFAULT_HEADS = (
+    "entropy",
+    "entropy_normalised",
+    "effective_support",
+    "sink",
+    "sink_max",
+    "virtual_sink",
+    "self_attention",
+    "distance",
+    "previous_token",
+    "duplicate_token",
+    "induction",
+    "offset_share",
+    "head_contribution",
+)
+LINEAR_HEADS = ("memory_length", "negative_share")
+"""What is told beside these where layers are linear."""
+DEFAULT_STATES = ("max_activation", "token_cosine_gap")
+SLOW = ("log10_residual_optimal",)
+"""A state takes seconds to minutes: asked for by name alone."""
+MOST_PAIRS = 1000
+"""Of a head: what is kept of it stays small."""
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """What is measured, and whether roles are told from it."""
+
+    heads: tuple[str, ...]
+    """Of attention maps, in the order asked for."""
+    states: tuple[str, ...]
+    roles: bool
+    pairs: int = 0
+    """How many of each head's strongest pairs of tokens are told."""
+
+    @property
+    def on_repeats(self) -> tuple[str, ...]:
+        """What only random tokens repeated twice show."""
+        return tuple(name for name in self.heads if nature(name).group == "roles")
+
+    def and_of_linear(self) -> "Metrics":
+        """The default set where layers are linear too."""
+        return replace(self, heads=(*self.heads, *LINEAR_HEADS))
+
+    def on_made(self) -> dict[str, tuple[str, ...]]:
+        """By the kind of text that attn makes: what is measured on it."""
+        kinds = dict.fromkeys(nature(name).text for name in self.heads if nature(name).text)
+        return {
+            kind: tuple(name for name in self.heads if nature(name).text == kind) for kind in kinds
+        }
+
+    def definitions(self) -> dict[str, Definition]:
+        found = {name: attention.definition(name) for name in self.heads}
+        found |= {name: definition_of_state(name) for name in self.states}
+        found |= {ROLE: DEFINITION} if self.roles else {}
+        return found | ({PAIR: DEFINITIONS[PAIR]} if self.pairs else {})
+
+
+def definition_of_state(name: str) -> Definition:
+    return activations.definition(name) if name in ACTIVATIONS.names() else state_definition(name)
+
+
+def state_names() -> list[str]:
+    return [*ACTIVATIONS.names(), *METRICS.names()]
+
+
+def members() -> Mapping[str, list[str]]:
+    """The metrics of every group."""
+    by_group = {
+        group: [name for name in ATTENTION.names() if nature(name).group == group]
+        for group in attention.GROUPS
+    }
+    return {**by_group, "states": [name for name in state_names() if name not in SLOW]}
+
+
+def choose(names: Iterable[str], pairs: int = 0) -> Metrics:
+    """The metrics that names and groups mean; none at all means the default set, with roles."""
+    names = list(names)
+    if not 0 <= pairs <= MOST_PAIRS:
+        raise UsageError(f"`pairs={pairs}`: it must be from 1 to {MOST_PAIRS}.")
+    if not names:
+        return Metrics(DEFAULT_HEADS, DEFAULT_STATES, roles=True, pairs=pairs)
+    heads: list[str] = []
+    states: list[str] = []
+    for name in names:
+        for member in expanded(name):
+            (states if member in state_names() else heads).append(member)
+    told = bool({"roles", "all", ROLE} & set(names))
+    wanted = [name for name in heads if name != ROLE]
+    return Metrics(
+        tuple(dict.fromkeys([*wanted, *(roles.MEASURED if told else ())])),
+        tuple(dict.fromkeys(states)),
+        told,
+        pairs,
+    )
+
+
+def is_of_weights(name: str) -> bool:
+    """Whether it is told of a model's weights alone, which no run and no map shows."""
+    return name == "weights" or name in WEIGHTS.names()
+
+
+def expanded(name: str) -> list[str]:
+    groups = members()
+    if name == "all":
+        return [member for group in groups.values() for member in group]
+    if is_of_weights(name):
+        raise UsageError(
+            f"`metric={name!r}` needs no run: say `weights_only=True`.", idle=["metric"]
+        )
+    if name in groups:
+        return groups[name]
+    known = [*ATTENTION.names(), *state_names(), ROLE]
+    if name not in known:
+        raise unknown_name("metric", name, [*known, *GROUPS])
+    return [name]

@@ -1,0 +1,508 @@
+"""`attn inspect-model MODEL`: what every head and layer does, each number with its baselines."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+
+from attncli.analysis import Progress, no_progress
+from attncli.analysis.controls import RANDOM, SHUFFLED
+from attncli.analysis.heads.classification.findings import findings
+from attncli.analysis.heads.classification.head_roles import (
+    PlayedHead,
+    count_roles,
+    heads_of,
+    role_rows,
+)
+from attncli.analysis.heads.classification.linear_heads import (
+    completeness_rows,
+    definitions,
+    described_linear,
+    is_linear,
+    sampled_warnings,
+)
+from attncli.analysis.heads.classification.linear_heads import findings as linear_findings
+from attncli.analysis.heads.classification.linear_heads import headline as linear_headline
+from attncli.analysis.heads.classification.roles import ROLE
+from attncli.analysis.heads.forward_passes.draws import DrawObserver
+from attncli.analysis.heads.forward_passes.head_runs import (
+    Look,
+    Observer,
+    Seen,
+    Wanted,
+    look,
+    unheard,
+)
+from attncli.analysis.heads.forward_passes.head_runs import observe as observe_heads
+from attncli.analysis.heads.forward_passes.hyper_connection_gain import (
+    DEFINITIONS,
+    StreamGains,
+    stream_gains,
+)
+from attncli.analysis.heads.forward_passes.strongest_pairs import HeadPairs
+from attncli.analysis.heads.forward_passes.uniform_attention import UniformNull
+from attncli.analysis.heads.head_selection import Chosen
+from attncli.analysis.heads.map_export.map_metadata import Beyond, is_beyond
+from attncli.analysis.heads.metric_selection import Metrics, choose
+from attncli.analysis.heads.ordering import Ranking, ranked
+from attncli.analysis.heads.rows.extreme_heads import extremes_in_words
+from attncli.analysis.heads.rows.head_rows import (
+    ON_RANDOM,
+    ON_REPEATS,
+    Keeps,
+    Observed,
+    head_rows,
+    silent_heads,
+    site_keys,
+    state_rows,
+    unsettled_spectra,
+)
+from attncli.analysis.heads.rows.layer_census import LayerCensus
+from attncli.analysis.heads.rows.token_names import TokenNames
+from attncli.analysis.heads.rows.token_pairs import clearest_in_words, pair_rows
+from attncli.analysis.heads.tables import views
+from attncli.analysis.states.model_runs import own_precision
+from attncli.analysis.texts import over_texts
+from attncli.capture import STRIP_MEMORY, Shape, Site
+from attncli.capture.linear.linear_layers import LinearHeads, LinearLayers
+from attncli.capture.model_errors import failures_of
+from attncli.capture.other_mixers.hyper_connections import mixings
+from attncli.capture.other_mixers.mixer_descriptions import plural
+from attncli.capture.other_mixers.token_mixers import Mixer
+from attncli.capture.other_mixers.uncapturable_attention import LeftOut
+from attncli.capture.stacks.blocks import Stack
+from attncli.capture.strips.attention_sites import LINEAR
+from attncli.errors import AttnError, counted
+from attncli.metrics.activations._state import Peak
+from attncli.models.inputs.repeated import DRAWS, repeated_tokens
+from attncli.models.inputs.shuffled import shuffled
+from attncli.models.inputs.synthetic_texts import made_texts
+from attncli.models.inputs.texts import ModelInput, said_of_company
+from attncli.models.loading.load import Checkpoint
+from attncli.processes.work_sharing import own_share
+from attncli.records import Finding, Report, Row, Scalar
+
+NONE_LINEAR = LinearLayers()
+
+OWN = "own"
+"""The loop over the texts as they are."""
+
+PERCENT = 100
+"""Steps of the progress bar, whatever the number of attentions, so that it moves on long texts."""
+
+
+def everything(layer: int, head: int) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class HeadSubject:
+    """A model whose attention has been proved."""
+
+    body: PreTrainedModel
+    stacks: tuple[Stack, ...]
+    shapes: Mapping[Site, Shape]
+    """Of each attention's maps on the short input that proved it, in the order in which they run."""
+    mixers: tuple[Mixer, ...] = ()
+    """What mixes tokens beside attention."""
+    linear: LinearLayers = NONE_LINEAR
+    """Which of these have maps."""
+    left_out: tuple[LeftOut, ...] = ()
+    """What takes a softmax too and has no map."""
+
+    @property
+    def apart(self) -> frozenset[str]:
+        """Its paths, with stars for numbers."""
+        return frozenset(each.family for each in self.left_out)
+
+    def chosen_linear(self, plan: "HeadPlan") -> LinearHeads:
+        return LinearHeads.of(self.linear.found, plan.layers, plan.keeps)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a weight as it is seen: half precision is seen in float32."""
+        return 8 if self.body.dtype == torch.float64 else 4
+
+
+@dataclass(frozen=True)
+class HeadPlan:
+    """What is to be found out."""
+
+    metrics: Metrics
+    layers: frozenset[int] | None = None
+    keeps: Keeps = everything
+    ranking: Ranking | None = None
+    shuffle: bool = False
+    seed: int = 0
+    strip_memory: int = STRIP_MEMORY
+
+
+@dataclass
+class Meter:
+    """Progress over all passes, from shares of single attentions."""
+
+    report: Progress
+    total: int
+    done: float = 0.0
+
+    def tick(self, share: float) -> None:
+        self.done += share
+        self.report(int(self.done / self.total * PERCENT), PERCENT, "% of all attention")
+
+
+@dataclass
+class Runs:
+    """The model itself, and its nulls by their keys."""
+
+    own: Observed
+    nulls: dict[str, Observed] = field(default_factory=dict)
+
+
+def inspect_model(
+    checkpoint: Checkpoint,
+    subject: HeadSubject,
+    twin: HeadSubject | None,
+    texts: Sequence[ModelInput],
+    plan: HeadPlan,
+    also: Look | None = None,
+    progress: Progress = no_progress,
+    beyond: Callable[[Beyond, Mapping[Site, Mapping[str, Scalar]]], None] | None = None,
+) -> Report:
+    """`twin`: the same architecture with random weights; `also` is shown every strip of the first text.
+
+    `beyond` is given what the maps of that text will not show, and the keys of each attention's rows.
+    """
+    runs = observe(subject, twin, checkpoint.identity, texts, plan, also, progress)
+    rows, heads = rows_of(runs, subject, plan, list(map(TokenNames.of_text, texts)))
+    streams = mixed_streams(subject, texts) if plan.metrics.roles else None
+    rows += streams.rows(len(texts)) if streams else ()
+    layers = LayerCensus.of(subject.stacks, subject.shapes, subject.mixers)
+    labels = [text.labels for text in texts]
+    if beyond is not None:
+        keys = site_keys(runs.own.sites, subject.stacks)
+        beyond(beyond_maps(rows, layers, subject, plan, keys, len(texts)), keys)
+    told = said_of(rows, heads, labels, layers, subject, runs.own) if plan.metrics.roles else ()
+    told += (streams.finding(),) if streams else ()
+    return Report(
+        study="inspect-model",
+        headline=headline(
+            checkpoint.identity,
+            runs.own,
+            [head for head in heads if not is_linear(head)],
+            [f.about for f in told],
+            chosen_of(subject, plan),
+            layers,
+            "; ".join(filter(None, (linear_headline(heads), without_roles(rows, plan)))),
+        ),
+        rows=tuple(ranked(rows, plan.ranking)),
+        metrics=plan.metrics.definitions()
+        | definitions(rows)
+        | (DEFINITIONS if streams and streams.of_layers else {}),
+        source={
+            **checkpoint.identity,
+            "attention": census(runs.own),
+            "layers": layers.described(),
+            **described_linear(subject.linear),
+        },
+        input=described(texts, runs.own, plan.metrics),
+        seeds=(plan.seed,),
+        views=tuple(views(rows, plan.metrics, plan.ranking, len(texts))),
+        findings=told,
+        warnings=(
+            *checkpoint.warnings,
+            *(each.said() for each in subject.left_out),
+            *said_of_company(texts),
+            *warned(runs, plan),
+            *sampled_warnings(subject.chosen_linear(plan)),
+        ),
+    )
+
+
+def observe(
+    subject: HeadSubject,
+    twin: HeadSubject | None,
+    identity: Mapping[str, Any],
+    texts: Sequence[ModelInput],
+    plan: HeadPlan,
+    also: Look | None,
+    progress: Progress,
+) -> Runs:
+    """Every forward pass that is needed."""
+    mixed = [moved for text in texts if plan.shuffle and (moved := shuffled(text, plan.seed))]
+    passes = len(own_share(texts)) * (2 if twin else 1) + len(own_share(mixed))
+    attentions = len(subject.shapes) + len(subject.chosen_linear(plan).layers)
+    meter = Meter(progress, passes * attentions)
+    null = UniformNull()
+    runs = Runs(observe_model(subject, identity, OWN, texts, plan, null, meter, also))
+    if twin is not None:
+        runs.nulls[RANDOM] = observe_model(twin, identity, RANDOM, texts, plan, null, meter)
+    if mixed:
+        runs.nulls[SHUFFLED] = observe_model(
+            subject, identity, SHUFFLED, mixed, plan, null, meter, like=runs.own
+        )
+    return runs
+
+
+def observe_model(
+    subject: HeadSubject,
+    identity: Mapping[str, Any],
+    what: str,
+    texts: Sequence[ModelInput],
+    plan: HeadPlan,
+    null: UniformNull,
+    meter: Meter,
+    also: Look | None = None,
+    like: Observed | None = None,
+) -> Observed:
+    """On random tokens what needs them, on the texts all else; all on the texts where the model reads no tokens.
+
+    `like`: only what that one has measured on its texts. Random tokens have no order that a shuffle could change.
+    """
+    linear, metrics = subject.chosen_linear(plan), plan.metrics
+    found = Observed(numbers=linear.heads)
+    if like is None:
+        found.repeated = observe_repeats(subject, plan, null)
+        found.made = observe_made(subject, plan, null)
+    elsewhere = (like or found).not_on_texts(metrics.on_repeats, metrics.on_made())
+    on_text = tuple(name for name in metrics.heads if name not in elsewhere)
+    pairs = metrics.pairs if what == OWN else 0
+    wanted = Wanted(on_text, metrics.states, plan.layers, pairs=pairs)
+
+    def work(place: int, text: ModelInput) -> Seen:
+        return look(
+            subject.body,
+            subject.stacks,
+            text.kwargs,
+            wanted,
+            null,
+            text.name,
+            meter.tick,
+            also if place == 0 else None,
+            plan.strip_memory,
+            subject.shapes,
+            linear,
+            subject.apart,
+        )
+
+    made_of = (Seen, Site, Peak, HeadPairs) if also is None else None  # what is shown is not kept
+    found.texts += over_texts(subject.body, texts, work, identity, what, made_of)
+    return found
+
+
+def observe_repeats(subject: HeadSubject, plan: HeadPlan, null: UniformNull) -> list[Seen]:
+    """The roles' own input, draw by draw, where the model reads tokens."""
+    names = plan.metrics.on_repeats
+    repeated = repeated_tokens(subject.body, plan.seed) if names else None
+    if repeated is None:
+        return []
+    wanted = Wanted(names, layers=plan.layers, period=repeated.period)
+    where, linear = ON_RANDOM, subject.chosen_linear(plan)
+    run = partial(observe_heads, body=subject.body, stacks=subject.stacks, proved=subject.shapes)
+
+    def alone(draw: int) -> Seen:
+        observer = Observer(wanted, null, where, unheard)
+        return run(observer, kwargs=repeated.alone(draw), linear=linear, apart=subject.apart)
+
+    together = DrawObserver(wanted, null, where, DRAWS)
+    with suppress(
+        AttnError
+    ):  # what does not run, or is not understood, in a batch: each alone says why
+        run(together, kwargs=repeated.kwargs, apart=subject.apart)
+    draws = together.draws()
+    if draws and not linear.layers:
+        return draws
+    each = [alone(draw) for draw in range(DRAWS)]  # functions of linear layers are taken apart here
+    for seen, own in zip(each, draws, strict=False):
+        seen.heads.update(own.heads)
+    return each
+
+
+def observe_made(subject: HeadSubject, plan: HeadPlan, null: UniformNull) -> dict[str, list[Seen]]:
+    """What copying is measured on, where the model reads tokens."""
+    found: dict[str, list[Seen]] = {}
+    for kind, names in plan.metrics.on_made().items():
+        for made in made_texts(subject.body, kind, plan.seed):
+            seen = look(
+                subject.body,
+                subject.stacks,
+                made.kwargs,
+                Wanted(names, layers=plan.layers, ids=made.ids),
+                null,
+                f"a text of {kind}",
+                lambda share: None,
+                strip_memory=plan.strip_memory,
+                proved=subject.shapes,
+                linear=subject.chosen_linear(plan),
+                apart=subject.apart,
+            )
+            found.setdefault(kind, []).append(seen)
+    return found
+
+
+def beyond_maps(
+    rows: Sequence[Row],
+    layers: LayerCensus,
+    subject: HeadSubject,
+    plan: HeadPlan,
+    keys: Mapping[Site, dict[str, Scalar]],
+    texts: int,
+) -> Beyond:
+    """What roles are told from, whether it was asked for or not; of one text what else no map shows.
+
+    Over several texts that would be a mean, and the maps are those of the first.
+    """
+    asked = replace(plan, metrics=choose([ON_REPEATS]))
+    repeated = observe_repeats(subject, asked, UniformNull())
+    own = Observed(repeated, repeated)
+    roles = [
+        row
+        for row in head_rows(
+            asked.metrics.on_repeats if repeated else (), own, {}, keys, plan.keeps
+        )
+        if row.keys.get("span") != LINEAR  # whose maps no file has
+    ]
+    rows = [row for row in rows if row.keys.get("span") != LINEAR]
+    others = [row for row in rows if texts == 1 and row.metric != ROLE and is_beyond(row.metric)]
+    whole = chosen_of(subject, plan)
+    return Beyond(
+        layers,
+        roles_on(own),
+        rows=(*roles, *others),
+        of_layers=whole.of_layers,
+        of_heads=whole.of_heads,
+    )
+
+
+def roles_on(own: Observed) -> str:
+    return ON_RANDOM if own.repeated else "texts"
+
+
+def rows_of(
+    runs: Runs, subject: HeadSubject, plan: HeadPlan, names: Sequence[TokenNames]
+) -> tuple[list[Row], list[PlayedHead]]:
+    """All rows, and the heads as they are gathered from them."""
+    metrics = plan.metrics
+    keys = site_keys(runs.own.sites, subject.stacks)
+    rows = list(head_rows(metrics.heads, runs.own, runs.nulls, keys, plan.keeps))
+    drawn = metrics.on_repeats if runs.own.repeated else ()
+    heads = heads_of(rows, drawn) if metrics.roles else []
+    pairs = pair_rows(runs.own, names, keys, plan.keeps, metrics.pairs)
+    rows = [*role_rows(heads), *rows, *pairs]
+    units = {name: metrics.definitions()[name].unit for name in metrics.states}
+    states = state_rows(metrics.states, units, runs.own, runs.nulls)
+    return [*rows, *completeness_rows(runs.own, keys), *states], heads
+
+
+def said_of(
+    rows: Sequence[Row],
+    heads: Sequence[PlayedHead],
+    labels: Sequence[Sequence[str]],
+    layers: LayerCensus,
+    subject: HeadSubject,
+    observed: Observed,
+) -> tuple[Finding, ...]:
+    """Of softmax heads and states as ever; then of linear heads, by their kind."""
+    softmax = [head for head in heads if not is_linear(head)]
+    own = [row for row in rows if row.keys.get("span") != LINEAR]
+    shortest = min(seen.tokens for seen in observed.texts)
+    unseen = layers.unseen(subject.linear.kinds)
+    refused = subject.linear.refused.items()
+    return (
+        *findings(own, softmax, labels, unseen, shortest),
+        *linear_findings(heads, subject.linear),
+        *(Finding("not looked at", f"{plural(kind)}: {why}") for kind, why in refused),
+    )
+
+
+def mixed_streams(subject: HeadSubject, texts: Sequence[ModelInput]) -> StreamGains | None:
+    """Of hyper-connections, by one more pass over each text; None where a token has one stream."""
+    if all(each.reaches is not False for each in subject.left_out):
+        return None
+    given = {text.name: text.kwargs for text in texts}
+    with failures_of(subject.body, given), own_precision(subject.body):
+        found = [mixings(subject.body, subject.left_out, text.kwargs) for text in texts]
+    return stream_gains(found, subject.stacks)
+
+
+def chosen_of(subject: HeadSubject, plan: HeadPlan) -> Chosen:
+    heads = {site: range(shape.heads) for site, shape in subject.shapes.items()}
+    return Chosen.of(heads, plan.layers, plan.keeps)
+
+
+def without_roles(rows: Sequence[Row], plan: HeadPlan) -> str:
+    """The clearest pair where pairs were asked for; without that and without roles, what the metrics range over."""
+    return clearest_in_words(rows) or ("" if plan.metrics.roles else extremes_in_words(rows))
+
+
+def headline(
+    identity: Mapping[str, Any],
+    own: Observed,
+    heads: Sequence[PlayedHead],
+    about: Sequence[str],
+    chosen: Chosen,
+    layers: LayerCensus | None,
+    strongest: str,
+) -> str:
+    """The model, what its heads do, what is wrong with it, and the clearest pair where pairs were asked for."""
+    name = identity.get("name") or identity.get("path") or identity.get("class")
+    hybrid = layers.headline() if layers is not None and chosen.whole else ""
+    length = lengths_in_words([seen.tokens for seen in own.texts])
+    size = f"{hybrid}; {length}" if hybrid else f"{chosen.layers_in_words()}, {length}"
+    played = count_roles(heads, chosen.heads)
+    sick = [word for word in about if word in SICK]
+    return (
+        f"{name}: {size}"
+        + chosen.heads_in_words(played)
+        + (f"; {', '.join(sick)}" if sick else "")
+        + (f"; {strongest}" if strongest else "")
+        + "."
+    )
+
+
+def lengths_in_words(tokens: Sequence[int]) -> str:
+    """`237 tokens`, `40 texts of 50-218 tokens`."""
+    low, high = min(tokens), max(tokens)
+    length = counted(high, "token") if low == high else f"{low:,}-{high:,} tokens"
+    return length if len(tokens) == 1 else f"{counted(len(tokens), 'text')} of {length}"
+
+
+SICK = ("massive activations", "over-smoothing", "idle heads")
+"""Findings that belong into the headline."""
+
+
+def census(own: Observed) -> list[dict[str, Any]]:
+    """Which layers attend, how, and with how many heads."""
+    found: dict[tuple[str, str, str], list[int]] = {}
+    for site in own.sites:
+        if site.is_linear:
+            continue
+        found.setdefault((site.stack, site.kind, site.span), []).append(site.layer)
+    return [
+        {"stack": stack, "kind": kind, "span": span, "layers": layers}
+        for (stack, kind, span), layers in found.items()
+    ]
+
+
+def described(texts: Sequence[ModelInput], own: Observed, metrics: Metrics) -> dict[str, Any]:
+    """The texts, and which metrics were measured on others, that attn has drawn."""
+    made = {"copying_on": {kind: len(seen) for kind, seen in own.made.items()}} if own.made else {}
+    draws = {"role_draws": len(own.repeated)} if own.repeated else {}
+    elsewhere = sorted(own.not_on_texts(metrics.on_repeats, metrics.on_made()))
+    return {
+        "texts": [text.described() for text in texts],
+        "roles_on": roles_on(own),
+        **draws,
+        **made,
+        **({"not_on_texts": elsewhere} if elsewhere else {}),
+    }
+
+
+def warned(runs: Runs, plan: HeadPlan) -> Iterator[str]:
+    if plan.shuffle and SHUFFLED not in runs.nulls:
+        yield "the model reads no tokens, so there is no shuffled text to compare with."
+    yield from unsettled_spectra(runs.own.texts)
+    yield from silent_heads(runs.own.texts)

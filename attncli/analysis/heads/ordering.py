@@ -1,0 +1,66 @@
+"""The order of the heads: by a metric that is measured, and how many of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from attncli.analysis.heads.classification.roles import PLACE
+from attncli.errors import UsageError, unknown_name
+from attncli.metrics.attention import ATTENTION
+from attncli.options.heads import HeadOptions
+from attncli.records import Row
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Heads in the order of one metric."""
+
+    metric: str
+    rising: bool = False
+    top: int | None = None
+    """Only so many; None: all."""
+
+
+def ranking(heads: HeadOptions, metrics: Sequence[str]) -> Ranking | None:
+    """What was asked for, of the metrics of heads that are measured."""
+    if heads.top is None and heads.sort is None:
+        return None
+    if heads.top is not None and heads.top < 1:
+        raise UsageError(f"`top={heads.top!r}`: it must be at least 1.")
+    if not metrics:
+        raise UsageError(
+            "`top` and `sort` need a metric of heads: add one with `metric`.",
+            idle=["top", "sort"],
+            because=["metric"],
+        )
+    name, _, way = (heads.sort or metrics[0]).partition(":")
+    if name not in ATTENTION.names():
+        raise unknown_name("metric of heads in `sort`", name, ATTENTION.names())
+    if name not in metrics:
+        raise UsageError(
+            f"`sort={name!r}`: it sorts by a metric of heads that is measured, add `metric={name!r}`.",
+            idle=["sort"],
+            because=["metric"],
+        )
+    if way not in ("", "rising"):
+        raise UsageError(f"`sort={heads.sort!r}`: write {name} or {name}:rising.")
+    return Ranking(name, way == "rising", heads.top)
+
+
+def place(row: Row) -> tuple[object, ...]:
+    return (row.layer, row.head, *(row.keys.get(key) for key in PLACE))
+
+
+def ranked(rows: Sequence[Row], ranking: Ranking | None) -> list[Row]:
+    """Heads in their order; states and layers without the number come after."""
+    if ranking is None:
+        return list(rows)
+    values = {
+        place(row): row.value
+        for row in rows
+        if row.metric == ranking.metric and row.value is not None and row.head is not None
+    }
+    order = sorted(values, key=lambda each: values[each] or 0.0, reverse=not ranking.rising)
+    rank = {each: index for index, each in enumerate(order[: ranking.top])}
+    kept = [row for row in rows if place(row) in rank]
+    rest = [row for row in rows if row.head is None]
+    return [*sorted(kept, key=lambda row: rank[place(row)]), *rest]

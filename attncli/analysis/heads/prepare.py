@@ -1,0 +1,103 @@
+"""Prepare a model for measuring its heads: find its blocks and attention, and verify the capture."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from attncli.analysis.heads.model_heads import HeadPlan, HeadSubject
+from attncli.analysis.prepare import PROBE_TOKENS
+from attncli.analysis.states.model_runs import own_precision
+from attncli.capture import Site, prove
+from attncli.capture.linear.linear_layers import LinearLayers, linear_layers
+from attncli.capture.model_errors import failures_of
+from attncli.capture.other_mixers.token_mixers import mixers_of
+from attncli.capture.other_mixers.uncapturable_attention import mixers_left_out
+from attncli.capture.stacks.blocks import stacks_without_attention, structure_of
+from attncli.capture.stacks.foreign_modules import HeldModule
+from attncli.errors import NoAttention, UsageError, with_article
+from attncli.models.inputs.texts import ModelInput
+from attncli.models.random.dummy_inputs import example_inputs
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+def proved(body: "PreTrainedModel", text: ModelInput | None = None) -> HeadSubject:
+    """The model's blocks and attention, the capture proved on a short input; of a module of another origin on its text."""
+    own, tokens = isinstance(body, HeldModule), PROBE_TOKENS
+    if own and text is not None:
+        short, tokens = text.kwargs, text.tokens
+    else:
+        short = example_inputs(body, tokens)
+    with failures_of(body, {"a short input": short}), own_precision(body):
+        try:
+            proof = prove(body, short)
+        except NoAttention as reason:
+            return without_attention(body, short, tokens, reason)
+        stacks = structure_of(body, short, may_have_none=own).stacks
+        shapes = proof.shapes
+        mixers = mixers_of(body, stacks, short, shapes)
+        linear = linear_layers(body, mixers, short, *sorted({s.queries for s in shapes.values()}))
+        mixers += mixers_left_out(stacks, proof.left_out, mixers, body)
+        return HeadSubject(body, stacks, shapes, mixers, linear, proof.left_out)
+
+
+def proved_softmax(body: "PreTrainedModel") -> HeadSubject:
+    """For questions about softmax heads alone: a model that has none is refused."""
+    subject = proved(body)
+    if not subject.shapes:
+        raise NoAttention(
+            f"{type(body).__name__} has no softmax head, and this question is about softmax heads alone."
+        )
+    return replace(subject, linear=LinearLayers())
+
+
+def refuse_no_config(body: "PreTrainedModel") -> None:
+    """What has none cannot be made anew."""
+    if isinstance(body, HeldModule):
+        raise UsageError(
+            f"`with_random_init` draws a model of transformers anew; how {with_article(type(body).__name__)} begins is not known: "
+            "inspect an untrained one beside it.",
+            idle=["with_random_init"],
+        )
+
+
+def without_attention(
+    body: "PreTrainedModel", short: Mapping[str, Any], tokens: int, reason: NoAttention
+) -> HeadSubject:
+    """A model of linear layers alone; one that has none of these either is refused."""
+    stacks = stacks_without_attention(body, short)
+    mixers = mixers_of(body, stacks, short, {}, tokens)
+    linear = linear_layers(body, mixers, short, tokens)
+    if linear.found:
+        return HeadSubject(body, stacks, {}, mixers, linear)
+    why = "; ".join(f"{kind}: {said}" for kind, said in linear.refused.items())
+    raise NoAttention(
+        f"{str(reason).rstrip('.')}, and no linear layer{f' ({why})' if why else ''}."
+    )
+
+
+def heads_there(subject: HeadSubject) -> dict[Site, range]:
+    """The heads of attentions, and of linear layers."""
+    softmax = {site: range(shape.heads) for site, shape in subject.shapes.items()}
+    return softmax | {layer.site: range(layer.heads) for layer in subject.linear.found}
+
+
+def refuse_absent(heads: Mapping[Site, Sequence[int]], plan: HeadPlan) -> None:
+    """Layers that are asked for must attend, and heads must be there."""
+    present = {site.layer for site in heads}
+    missing = sorted((plan.layers or frozenset()) - present)
+    if missing:
+        there = ", ".join(map(str, sorted(present)))
+        raise UsageError(f"layer {missing[0]} has no attention: there is some in {there}.")
+    chosen = {
+        (site.layer, head)
+        for site, own in heads.items()
+        if plan.layers is None or site.layer in plan.layers
+        for head in own
+    }
+    if not any(plan.keeps(*each) for each in chosen):
+        numbers = sorted(head for _, head in chosen)
+        raise UsageError(
+            f"`heads` names no head of the model: they are {numbers[0]} … {numbers[-1]}."
+        )

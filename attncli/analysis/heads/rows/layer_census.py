@@ -1,0 +1,120 @@
+"""What each layer of a model does with its tokens: which attend, which mix them otherwise, and what of it is looked at."""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from attncli.analysis.heads.rows.head_rows import stack_names
+from attncli.capture import Site
+from attncli.capture.other_mixers.mixer_descriptions import in_words, plural
+from attncli.capture.other_mixers.token_mixers import Mixer
+from attncli.capture.stacks.blocks import Stack
+
+
+@dataclass(frozen=True)
+class Mixing:
+    """One way of mixing tokens, and the layers of one stack that have it."""
+
+    stack: str
+    kind: str
+    """A kind of attention that is looked at, or what another mixer is called."""
+    attention: bool
+    layers: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class LayerCensus:
+    """Of a whole model, whatever part of it is measured."""
+
+    layers: int
+    attending: int
+    """Layers whose attention is seen."""
+    idle: int
+    """Layers that mix no tokens, as far as is seen."""
+    mixers: tuple[Mixing, ...]
+
+    @classmethod
+    def of(
+        cls, stacks: tuple[Stack, ...], sites: Iterable[Site], mixers: Sequence[Mixer]
+    ) -> "LayerCensus":
+        sites = list(sites)
+        names = stack_names(sites, stacks)
+        calls = [(stack.name, call) for stack in stacks for call in stack.calls]
+        other = {(mixer.stack, mixer.layer) for mixer in mixers}
+        attends = [any(inside(site, call.name) for site in sites) for _, call in calls]
+        idle = [
+            not attending and (stack, call.layer) not in other
+            for attending, (stack, call) in zip(attends, calls, strict=True)
+        ]
+        seen = [(names[site], site.kind, site.layer, True) for site in sites]
+        seen += [(mixer.stack, mixer.kind, mixer.layer, False) for mixer in mixers]
+        return cls(len(calls), sum(attends), sum(idle), gathered(seen))
+
+    def described(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        mixers = [{**asdict(each), "layers": list(each.layers)} for each in self.mixers]
+        return {**asdict(self), "mixers": mixers}
+
+    @property
+    def others(self) -> dict[str, list[Mixing]]:
+        """What mixes tokens beside attention, by its kind."""
+        found: dict[str, list[Mixing]] = {}
+        for each in self.mixers:
+            if not each.attention:
+                found.setdefault(each.kind, []).append(each)
+        return found
+
+    def headline(self) -> str:
+        """`2 of 8 layers attend; 6 are gated delta nets`; empty where every layer attends and none mixes otherwise."""
+        if not self.others and not self.idle:
+            return ""
+        parts = [f"{self.attending} of {self.layers} layers attend"]
+        attending = {
+            (each.stack, layer) for each in self.mixers if each.attention for layer in each.layers
+        }
+        for kind, found in self.others.items():
+            places = [(each.stack, layer) for each in found for layer in each.layers]
+            alone = [place for place in places if place not in attending]
+            if alone:
+                parts.append(f"{len(alone)} {are(kind, len(alone))}")
+            if len(places) > len(alone):
+                beside = len(places) - len(alone)
+                parts.append(f"{beside} {have(kind, beside)} beside attention")
+        if self.idle:
+            parts.append(f"{self.idle} {'mixes' if self.idle == 1 else 'mix'} no tokens")
+        return "; ".join(parts)
+
+    def unseen(self, looked_at: Collection[str] = ()) -> str:
+        """What findings say nothing of; `looked_at`: kinds that are."""
+        parts = [
+            f"{plural(kind)} in {in_words([layer for each in found for layer in each.layers])}"
+            for kind, found in self.others.items()
+            if kind not in looked_at
+        ]
+        return " and ".join(parts)
+
+
+def inside(site: Site, block: str) -> bool:
+    return site.name == block or site.name.startswith(f"{block}.")
+
+
+def gathered(seen: Iterable[tuple[str, str, int, bool]]) -> tuple[Mixing, ...]:
+    layers: dict[tuple[str, str, bool], list[int]] = {}
+    for stack, kind, layer, attention in seen:
+        layers.setdefault((stack, kind, attention), []).append(layer)
+    return tuple(
+        Mixing(stack, kind, attention, tuple(sorted(found)))
+        for (stack, kind, attention), found in layers.items()
+    )
+
+
+def are(kind: str, count: int) -> str:
+    return f"is {article(kind)} {kind}" if count == 1 else f"are {plural(kind)}"
+
+
+def have(kind: str, count: int) -> str:
+    return f"has {article(kind)} {kind}" if count == 1 else f"have {plural(kind)}"
+
+
+def article(word: str) -> str:
+    return "an" if word[0] in "aeiou" else "a"

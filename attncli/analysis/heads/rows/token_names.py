@@ -1,0 +1,28 @@
+"""The words along the sides of an attention's maps: a decoder reads other tokens than its encoder."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from attncli.capture import Site
+from attncli.models.inputs.texts import ModelInput
+
+
+class TokenNames(NamedTuple):
+    """Of one text; empty where tokens have no names."""
+
+    own: Sequence[str]
+    decoder: Sequence[str] = ()
+    """What the decoder of an encoder-decoder reads: the same, shifted."""
+
+    @classmethod
+    def of_text(cls, text: ModelInput) -> "TokenNames":
+        return cls(text.labels, text.decoder_labels)
+
+    def sides(self, site: Site, queries: int, keys: int) -> tuple[Sequence[str], Sequence[str]]:
+        """Names of the queries and of the keys; none for a side that has not as many tokens as the text."""
+        own = self.decoder if self.decoder and "decoder" in site.name else self.own
+        looked_at = own if site.is_self or site.is_difference else self.own
+        return (
+            own if len(own) == queries else (),
+            looked_at if len(looked_at) == keys else (),
+        )

@@ -1,0 +1,112 @@
+"""The strongest query → key pairs of each head as rows and tables: `fox@3 ← quick@1 0.93 (0.11)`."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from attncli.analysis.controls import UNIFORM
+from attncli.analysis.heads.forward_passes.strongest_pairs import HeadPairs
+from attncli.analysis.heads.rows.extreme_heads import head_in_words
+from attncli.analysis.heads.rows.head_rows import SILENT, Keeps, Observed
+from attncli.analysis.heads.rows.own_metrics import PAIR
+from attncli.analysis.heads.rows.token_names import TokenNames
+from attncli.capture import Site
+from attncli.records import NOT_APPLICABLE, Row, Scalar, View, named_token
+
+QUERY_TOKEN, KEY_TOKEN = "query_token", "key_token"
+"""Keys of a row: the two tokens in words, where they are known."""
+OTHERS = "other_queries"
+"""Key of a row: the mean weight that all other queries give the key."""
+FEW = 4
+"""Up to so many heads have a column each; of more each has a line."""
+
+
+def pair_rows(
+    observed: Observed,
+    names: Sequence[TokenNames],
+    keys: Mapping[Site, Mapping[str, Scalar]],
+    keeps: Keeps,
+    most: int,
+) -> Iterator[Row]:
+    """Of every head the strongest over all texts; `names`: the tokens of each text."""
+    for site in observed.sites:
+        own = [seen.pairs[site] for seen in observed.texts if site in seen.pairs]
+        if not own:
+            continue
+        if any(found.shape[0] > 1 for found in own):
+            note = (
+                f"{NOT_APPLICABLE}it attends within windows, whose tokens have no place in the text"
+            )
+            yield Row(PAIR, None, "1", layer=site.layer, note=note, keys=keys[site])
+            continue
+        numbers = observed.numbers.get(site, range(len(own[0].weights)))
+        words = [of.sides(site, *pairs.shape[1:]) for of, pairs in zip(names, own, strict=True)]
+        for head, number in enumerate(numbers):
+            if keeps(site.layer, number) and observed.is_silent(site, head):
+                ranks = {**keys[site], "rank": 1}
+                yield Row(PAIR, None, "1", layer=site.layer, head=number, note=SILENT, keys=ranks)
+            elif keeps(site.layer, number):
+                for rank, found in enumerate(ranked(own, words, head)[:most], start=1):
+                    yield found.row(site.layer, number, {**keys[site], "rank": rank})
+
+
+class FoundPair(NamedTuple):
+    """One pair of one head."""
+
+    weight: float
+    even: float
+    others: float
+    places: Mapping[str, Scalar]
+    """Which tokens of which text."""
+
+    def row(self, layer: int, head: int, keys: Mapping[str, Scalar]) -> Row:
+        places = {**keys, **self.places, UNIFORM: self.even, OTHERS: self.others}
+        return Row(PAIR, self.weight, "1", layer=layer, head=head, keys=places)
+
+
+def ranked(
+    own: Sequence[HeadPairs], words: Sequence[tuple[Sequence[str], Sequence[str]]], head: int
+) -> list[FoundPair]:
+    """A head's pairs in all texts, the strongest first; what was hidden is left out."""
+    found = []
+    for text, (pairs, (queries, seen)) in enumerate(zip(own, words, strict=True)):
+        columns = (part[head].tolist() for part in pairs[:5])
+        for weight, even, query, key, others in zip(*columns, strict=True):
+            if math.isfinite(even):
+                said = {QUERY_TOKEN: queries[query : query + 1], KEY_TOKEN: seen[key : key + 1]}
+                named = {name: word[0] for name, word in said.items() if word}
+                which = {"text": text} if len(own) > 1 else {}
+                places = {"query": query, "key": key, **named, **which}
+                found.append(FoundPair(weight, even, max(0.0, others), places))
+    return sorted(found, key=lambda pair: pair.even - pair.weight)
+
+
+def pair_views(rows: Sequence[Row], places: Sequence[Mapping[str, Scalar]]) -> Iterator[View]:
+    """Heads side by side where they are few, else one below the other."""
+    heads = {(row.layer, row.head) for row in rows if row.metric == PAIR and row.head is not None}
+    title = "strongest query ← key pairs, each key once: weight (uniform attention)"
+    few = len(heads) <= FEW
+    down, across = ("rank", "layer.head") if few else ("layer.head", "rank")
+    for where in places:
+        kind = ", ".join(map(str, where.values()))
+        named = f"{kind}: {title}" if kind else title
+        yield View(named, down, (PAIR,), across, where, pair=(QUERY_TOKEN, KEY_TOKEN))
+
+
+def clearest_in_words(rows: Sequence[Row]) -> str:
+    """Of all pairs the one furthest above uniform attention, unless its key is a sink; empty where there is none.
+
+    What the other queries give the key counts as uniform attention does: above a sink no query stands out.
+    """
+    pairs = [row for row in rows if row.metric == PAIR and row.value is not None]
+    if not pairs:
+        return ""
+    top = max(pairs, key=lambda row: (row.value or 0.0) - above_what(row))
+    return (
+        f"clearest pair '{named_token(top, QUERY_TOKEN)} ← {named_token(top, KEY_TOKEN)}' in head {head_in_words(top)}: "
+        f"{top.value:.2g}; uniform attention {float(top.keys[UNIFORM]):.2g}, other queries {float(top.keys[OTHERS]):.2g}"
+    )
+
+
+def above_what(row: Row) -> float:
+    return max(float(row.keys[UNIFORM]), float(row.keys[OTHERS]))

@@ -1,0 +1,99 @@
+"""What each command takes as its SOURCE; from SOURCE and the network options to networks."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attncli.errors import UsageError, it_or_them, parameter, parameters
+from attncli.io.whole_files import resolved
+from attncli.networks.spec import NetworkSpec
+from attncli.options.shared import NetworkOptions, RunOptions
+from attncli.sources import MODELS, SAVED_MODELS, Kind, Source, parse, path_source, require
+
+if TYPE_CHECKING:
+    from attncli.networks.network_files import FileNetwork
+    from attncli.networks.weights import GeneratedNetwork
+    from attncli.records import Report
+
+SYNTHETIC: Mapping[str, Any] = {"kind": "synthetic"}
+
+TAKES: Mapping[str, tuple[Kind, ...]] = {
+    "rank_collapse": ("synthetic", "network", *MODELS),
+    "paths": ("synthetic", "network", *MODELS),
+    "inspect_model": ("maps", "pattern", "weights", "pickle", *MODELS),
+    "inspect_model(weights_only=True)": MODELS,
+    "approximate(module=...)": SAVED_MODELS,
+    "approximate(heads=...)": MODELS,
+    "approximate(pattern=FILE)": ("pattern", "maps", "fit", "weights", *MODELS),
+    "approximate(verify=FILE)": ("fit",),
+    "check": ("report",),
+    "compare": ("report",),
+}
+"""Which kinds a question can do something with."""
+
+
+def spec_from(options: NetworkOptions, without: str | None = None) -> NetworkSpec:
+    """The network that the options describe; a swept parameter cannot be fixed as well."""
+    given: dict[str, Any] = options.given()
+    if without is not None and without.replace("-", "_") in given:
+        raise UsageError(
+            f"{parameter(without)} is what `sweep` varies: leave it out.",
+            idle=[without],
+            because=["sweep"],
+        )
+    return NetworkSpec(**given)
+
+
+def generated(spec: NetworkSpec, run: RunOptions) -> "Sequence[GeneratedNetwork]":
+    from attncli.networks.weights import GeneratedNetwork
+
+    return [GeneratedNetwork(spec, seed) for seed in run.all_seeds()]
+
+
+def named(
+    text: str | None, asker: str, *outputs: Path | None, because: Sequence[str] = ()
+) -> Source:
+    """What SOURCE is, refused where this command cannot take it, or would write over it."""
+    source = parse(text)
+    require(source, TAKES[asker], f"`{asker}`", because)
+    for output in outputs:
+        if source.is_file and output is not None and resolved(output) == resolved(source.path):
+            raise UsageError(f"{output} is what is read: name another file to write to.")
+    return source
+
+
+def report(text: str, asker: str) -> "Report":
+    """A saved report: always a file (`-` is stdin), whatever it is called; another kind is refused by what it is."""
+    from attncli.reports import read
+
+    refuse_other_files(text, asker)
+    return read(text)
+
+
+def refuse_other_files(text: str, asker: str) -> None:
+    """Of a path: what it is, if that is known and not what is wanted. What is not there its reader will miss."""
+    path = Path(text)
+    if path.is_file() or path.is_dir():
+        source = path_source(text)
+        if source.kind != "other":
+            require(source, TAKES[asker], f"`{asker}`")
+
+
+def from_file(source: Source, refused: Mapping[str, Any]) -> "FileNetwork":
+    """A saved network; it fixes its own sizes, kinds and seed, so options that would change them are refused."""
+    if refused:
+        names = list(refused)
+        raise UsageError(
+            f"{parameters(names)} cannot be changed: {source} fixes {it_or_them(names)}.",
+            idle=names,
+        )
+    from attncli.networks.network_files import FileNetwork
+
+    return FileNetwork(source.path)
+
+
+def identity(source: Source) -> dict[str, Any]:
+    with source.path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"kind": "network file", "path": source.name, "sha256": digest}

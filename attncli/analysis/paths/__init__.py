@@ -1,0 +1,7 @@
+"""Paths of heads through layers, and the model they belong to.
+
+path_choices        paths as they are written
+path_metrics        what the metrics mean, and what their numbers say
+path_subject        a model and the stack that is taken apart
+direction_sampling  norms, shares and a correlation from a few random directions, with their errors
+"""

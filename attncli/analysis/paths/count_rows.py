@@ -1,0 +1,36 @@
+"""Rows of how many paths each length has."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from attncli.maths.path_counts import log10_of_integer, shares
+from attncli.records import NOT_APPLICABLE, Row
+
+MOST_DIGITS = 1000
+"""Of a number that a note spells out; Python itself refuses some thousands."""
+
+
+def count_rows(counts: dict[int, int], variant: str) -> Iterator[Row]:
+    """Exact integers, in the note where a float cannot hold them."""
+    for (length, count), share in zip(counts.items(), shares(counts).values(), strict=True):
+        at: dict[str, Any] = {"variant": variant, "keys": {"length": length}}
+        yield count_row(count, at)
+        yield Row("log10_path_count", log10_of_integer(count), "log10", **at)
+        yield Row("path_count_share", share, "1", **at)
+
+
+def in_order(rows: Iterable[Row]) -> list[Row]:
+    """By length, as the tables go down; without skips biases begin paths of lengths that nothing else has."""
+    return sorted(rows, key=lambda row: int(row.keys["length"]))
+
+
+def count_row(count: int, at: dict[str, Any]) -> Row:
+    if log10_of_integer(count) > 308:
+        exact = log10_of_integer(count) < MOST_DIGITS
+        told = f"exactly {count}" if exact else "its logarithm is log10_path_count"
+        note = f"{NOT_APPLICABLE}beyond float range: {told}"
+        return Row("path_count", None, "paths", note=note, **at)
+    inexact = int(float(count)) != count
+    return Row(
+        "path_count", float(count), "paths", note=f"exactly {count}" if inexact else None, **at
+    )

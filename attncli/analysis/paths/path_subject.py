@@ -1,0 +1,104 @@
+"""The model that paths are those of: which of its stacks is decomposed, and a wider copy for where digits run out."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from attncli.capture.stacks.blocks import Stack, watching_states
+from attncli.errors import Imprecise, InputError, LimitError
+from attncli.models.inputs.texts import ModelInput, said_of_company
+from attncli.models.loading.load import Checkpoint
+
+R = TypeVar("R")
+
+TOLERANCES: Mapping[torch.dtype, float] = {torch.float64: 1e-10, torch.float32: 1e-4}
+"""The largest completeness error that is still rounding; half precision would drown the terms."""
+
+
+@dataclass(frozen=True)
+class PathSubject:
+    """A loaded model and the stack of it that is looked at."""
+
+    checkpoint: Checkpoint
+    stacks: tuple[Stack, ...]
+    """All of the model's."""
+    stack: Stack
+    """The one whose output is decomposed."""
+    wider: "Callable[[], PathSubject] | None" = None
+    """The same in float64, loaded when it is first asked for; None where the user has chosen the type."""
+
+    @property
+    def body(self) -> nn.Module:
+        return self.checkpoint.body
+
+    @property
+    def tolerance(self) -> float:
+        return TOLERANCES[self.checkpoint.model.dtype]
+
+    @property
+    def advice(self) -> str:
+        """At the end of a sentence on a completeness error."""
+        wide = self.checkpoint.model.dtype == torch.float64
+        return "" if wide else "; large terms cancel here: use `dtype='float64'`"
+
+    def read(
+        self, text: ModelInput, work: "Callable[[PathSubject, ModelInput], R]"
+    ) -> tuple[R, bool]:
+        """The work on a text, done again in float64 where large terms cancel; and whether it was."""
+        try:
+            return work(self, text), False
+        except Imprecise as imprecise:
+            if self.wider is None:
+                raise
+            try:
+                wide = self.wider()
+            except LimitError:
+                raise imprecise from None
+        return work(wide, text.in_float64()), True
+
+    def miss(self, output: Tensor, plain: Tensor, text: ModelInput) -> float:
+        """How far the frozen network is from the model itself, refused where rounding does not explain it."""
+        error = float(torch.linalg.norm(output - plain) / torch.linalg.norm(plain))
+        if not error <= self.tolerance:
+            raise Imprecise(
+                f"{text.name}: the frozen network misses the model's output by {error:.1g}{self.advice}."
+            )
+        return error
+
+    def about(self, texts: Sequence[ModelInput], again: Sequence[bool]) -> dict[str, Any]:
+        """What every report on the model's paths says of it; `again`: which texts were run again in float64."""
+        others = [
+            f"stack {other.name} is not decomposed, {self.stack.name} is"
+            for other in self.stacks
+            if other is not self.stack
+        ]
+        wide = [text.name for text, was in zip(texts, again, strict=True) if was]
+        if wide:
+            others.append(
+                f"large terms cancel, so this was run again in float64: {', '.join(wide)}"
+            )
+        identity = self.checkpoint.identity
+        return {
+            "source": {**identity, "stack": self.stack.name, "blocks": len(self.stack.calls)},
+            "input": {"texts": [text.described() for text in texts]},
+            "warnings": (*self.checkpoint.warnings, *said_of_company(texts), *others),
+        }
+
+
+def plain_pass(model: nn.Module, subject: PathSubject, text: ModelInput) -> tuple[Tensor, Any]:
+    """The last block's output of the model as it is, against which the terms are held, and what the model returns."""
+    last: list[Tensor] = []
+    stack = subject.stack
+
+    def keep_last(name: str, index: int, state: Tensor) -> None:
+        if (name, index) == (stack.name, len(stack.calls)):
+            last.append(state[0])
+
+    with torch.no_grad(), watching_states(subject.body, subject.stacks, keep_last):
+        output = model(**text.kwargs)
+    if not bool(torch.isfinite(last[0]).all()):
+        raise InputError(f"{text.name}: the last state is not finite.")
+    return last[0], output

@@ -1,0 +1,98 @@
+"""From SOURCE and the model options to a study of a loaded model."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from attncli.declare.dry_run import STAGE
+from attncli.errors import NoAttention, UsageError, parameters
+from attncli.options.model import (
+    CheckpointOptions,
+    InputOptions,
+)
+from attncli.sources import Source
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from attncli.analysis.states.model_runs import CollapseSubject
+    from attncli.capture import Proof
+    from attncli.capture.attention_properties import Traits
+    from attncli.capture.stacks.truncate_stream import Cut
+
+PROBE_TOKENS = 12
+"""Length of the input on which a model's structure is found out and proved."""
+
+
+def refuse_at_once(
+    source: Source, model: CheckpointOptions, inputs: InputOptions, tokens: int | None, seed: int
+) -> None:
+    """What is wrong with the words or with a model's folder itself, said before anything heavy is imported."""
+    model.to_load(seed)
+    inputs.to_read(tokens, seed)
+    from attncli.models.files.folders import read_config
+    from attncli.models.files.local_folder import Fetching, local_folder
+    from attncli.models.files.weight_files import refuse_unreadable
+
+    if source.kind == "folder":
+        folder = local_folder(source).folder
+        read_config(folder)
+        refuse_unreadable(folder, model.allow_pickle)
+    if source.kind == "hub" and not STAGE.rehearsing:
+        how = Fetching(model.revision, model.offline, config_alone=True)
+        local_folder(source, how)
+
+
+def refuse_beside_inputs(source: Source, others: Mapping[str, Any]) -> None:
+    """What reads texts of its own choice, or none, goes with no inputs that a caller of Python has given."""
+    given = [name for name, value in others.items() if value is not None]
+    if given and source.live is not None and source.live.inputs is not None:
+        raise UsageError(
+            f"{parameters(given)} and `inputs` exclude each other: leave one out.",
+            rivals=[*given, "inputs"],
+        )
+
+
+class Examined(NamedTuple):
+    """What a short input has shown of a model."""
+
+    subject: "CollapseSubject"
+    traits: "Mapping[str, Traits]"
+    proof: "Proof"
+    short: "Mapping[str, Any]"
+    """The input."""
+    cut: "Cut"
+    """What is cut of it inside the model."""
+
+
+def examined(model: "PreTrainedModel") -> Examined:
+    """The model's blocks and attention, proved on a short input."""
+    from attncli.ablation import examine
+    from attncli.analysis.states.model_runs import CollapseSubject, own_precision
+    from attncli.capture.attention_properties import traits_of
+    from attncli.capture.model_errors import failures_of
+    from attncli.capture.verification import NOTHING_ATTENDS, prove
+    from attncli.models.loading.body import body_of
+    from attncli.models.random.short_inputs import short_inputs, short_streams
+
+    body = body_of(model)
+    with own_precision(body):
+        short = short_inputs(body, PROBE_TOKENS)
+        with failures_of(body, {"a short input": short}):
+            cut = short_streams(body, short, PROBE_TOKENS)
+            with cut.streams():
+                try:
+                    proof = prove(body, short)
+                except NoAttention:
+                    proof = NOTHING_ATTENDS
+                anatomy = examine(body, short)
+                traits = {
+                    stack: replace(
+                        found, mixers=anatomy.has_mixers(stack), mlps=anatomy.has_mlps(stack)
+                    )
+                    for stack, found in traits_of(body, anatomy.stacks, short, proof).items()
+                }
+    unseen = (each.said() for each in proof.left_out if each.reaches is not False)
+    anatomy = replace(anatomy, notes=(*anatomy.notes, *unseen))
+    subject = CollapseSubject(body, anatomy, exact=False, eager_alone=proof.eager_alone)
+    return Examined(subject, traits, proof, short, cut)

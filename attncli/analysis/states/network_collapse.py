@@ -1,0 +1,223 @@
+"""`attn rank-collapse` on synthetic networks: how fast does the residual to rank 1 decay, and what holds it up?"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from attncli.analysis import Progress, no_progress
+from attncli.analysis.states.depth_descriptions import depth_findings
+from attncli.analysis.states.regimes import describe, explain, headline
+from attncli.analysis.states.state_metrics import NO_STEP, definition_of, step_names
+from attncli.analysis.states.theorem_rows import THEOREM_METRICS, network_theorem
+from attncli.analysis.states.trajectories import (
+    RESIDUAL,
+    RESIDUAL_NORM,
+    Ensemble,
+    Trajectory,
+    bound_applies,
+    require_days,
+    run,
+)
+from attncli.analysis.statistics import NOTHING, averaged, summary_row
+from attncli.maths import bounds
+from attncli.maths.curves.convergence import orders
+from attncli.networks.spec import NetworkSpec
+from attncli.networks.variants import Switches, of_network
+from attncli.networks.weights import Network
+from attncli.records import NOT_APPLICABLE, Definition, Report, Row, Scalar, View
+
+OWN_METRICS: Mapping[str, Definition] = {
+    "order": Definition(
+        "1",
+        "p_l = Δlog r_l / Δlog r_(l-1) over states l-2, l-1, l: 3 is doubly exponential, 1 a constant factor.",
+    ),
+    "residual_start": Definition(
+        "norm", "‖X_0 - 1x̄^T‖ in the norm √(‖·‖_1 ‖·‖_∞), to compare with contraction_radius."
+    ),
+    "contraction_radius": Definition(
+        "norm", "(4βHλ/√d)^(-1/2): the bound (γ = 1 form) contracts only residuals below it."
+    ),
+    "log10_bound": Definition(
+        "log10", "The theorem's bound (γ = 1 form) on log10_residual_norm from state 0 alone."
+    ),
+}
+"""Numbers of this study that are not measurements of one state."""
+
+BLOCKS = "blocks"
+"""The key of how many blocks lie between two states that a metric compares, where that is not one."""
+
+BEYOND = "zero, or beyond 10^±(10^308)"
+NOT_COVERED = (
+    NOT_APPLICABLE
+    + "the theorem covers unmasked softmax attention without skip, norm, positions or gates"
+)
+
+
+def rank_collapse(
+    networks: Sequence[Network],
+    variants: Mapping[str, Switches],
+    metrics: Sequence[str],
+    source: Mapping[str, Any],
+    progress: Progress = no_progress,
+    over: int = 1,
+    theorem: bool = False,
+) -> Report:
+    """All variants of networks that differ in their seed alone; `over`: blocks between the states that metrics compare."""
+    spec = networks[0].spec
+    require_days([spec], len(networks), len(variants))
+    ensemble = measure(networks, variants, metrics, progress, over, theorem)
+    findings = tuple(describe(ensemble, explain(ensemble, spec, variants)))
+    more = network_theorem(ensemble) if theorem else ([], [], [])
+    return Report(
+        study="rank-collapse",
+        headline=headline(ensemble, findings),
+        rows=(*all_rows(ensemble, spec, variants, over=over), *more[0]),
+        metrics=definitions(metrics) | (dict(THEOREM_METRICS) if theorem else {}),
+        source=describe_source(source, spec, variants),
+        input={"tokens": spec.tokens},
+        seeds=tuple(network.seed for network in networks),
+        views=(*curves(metrics, len(networks)), REGIMES, BY_VARIANT, *more[1]),
+        findings=(*findings, *depth_findings(ensemble), *more[2]),
+    )
+
+
+def measure(
+    networks: Sequence[Network],
+    variants: Mapping[str, Switches],
+    metrics: Sequence[str],
+    progress: Progress,
+    over: int = 1,
+    logits: bool = False,
+) -> Ensemble:
+    """Run every network; the residuals that the regime and the bound need are always among the metrics."""
+    wanted = measured_metrics(metrics)
+    ensemble: dict[str, list[Trajectory]] = {name: [] for name in variants}
+    total = len(networks) * networks[0].spec.layers * len(variants)
+    done = 0
+
+    def tick() -> None:
+        nonlocal done
+        done += 1
+        progress(done, total, "layers")
+
+    for network in networks:
+        for name, trajectory in run(network, variants, wanted, tick, over, logits).items():
+            ensemble[name].append(trajectory)
+    return ensemble
+
+
+def measured_metrics(metrics: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys([RESIDUAL, *metrics, RESIDUAL_NORM]))
+
+
+def definitions(metrics: Sequence[str]) -> dict[str, Definition]:
+    return {name: definition_of(name) for name in measured_metrics(metrics)} | dict(OWN_METRICS)
+
+
+def describe_source(
+    source: Mapping[str, Any], spec: NetworkSpec, variants: Mapping[str, Switches]
+) -> dict[str, Any]:
+    """Everything needed to know what was run: the network's kinds, and exactly what each variant switches on."""
+    network = asdict(spec) | {"key_width": spec.d, "mlp_width": spec.hidden}
+    return {
+        **source,
+        "network": network,
+        "variants": {name: of_network(switches) for name, switches in variants.items()},
+    }
+
+
+def all_rows(
+    ensemble: Ensemble,
+    spec: NetworkSpec,
+    variants: Mapping[str, Switches],
+    keys: Mapping[str, Scalar] = NOTHING,
+    over: int = 1,
+) -> Iterator[Row]:
+    for name, trajectories in ensemble.items():
+        yield from measured_rows(name, trajectories, keys, over)
+        yield from order_rows(name, trajectories, keys)
+        yield from bound_rows(name, trajectories, bound_applies(spec, variants[name]), keys)
+
+
+def measured_rows(
+    variant: str, trajectories: Sequence[Trajectory], keys: Mapping[str, Scalar], over: int = 1
+) -> Iterator[Row]:
+    """What there is: no step leads to the first states."""
+    for metric in trajectories[0].measured:
+        states = zip(*(trajectory.measured[metric] for trajectory in trajectories), strict=True)
+        unit, of_step = definition_of(metric).unit, bool(step_names([metric]))
+        at = {**keys, BLOCKS: over} if of_step and over > 1 else keys
+        for layer, values in enumerate(states):
+            if of_step and layer < over:
+                continue
+            row = summary_row(metric, unit, values, BEYOND, at, variant=variant, layer=layer)
+            yield replace(row, note=NO_STEP) if of_step and row.value is None else row
+
+
+def order_rows(
+    variant: str, trajectories: Sequence[Trajectory], keys: Mapping[str, Scalar]
+) -> Iterator[Row]:
+    curves = [trajectory.measured[RESIDUAL] for trajectory in trajectories]
+    for layer, values in enumerate(zip(*map(orders, curves), strict=True)):
+        why = NOT_APPLICABLE + why_no_order(layer, curves)
+        yield summary_row("order", "1", values, why, keys, variant=variant, layer=layer)
+
+
+def why_no_order(layer: int, curves: Sequence[Sequence[float]]) -> str:
+    """Of those after this layer that have none."""
+    if layer < 2:
+        return "needs two layers before it"
+    three = (value for curve in curves for value in curve[layer - 2 : layer + 1])
+    if all(map(math.isfinite, three)):
+        return "the residual does not fall steadily"
+    return "needs the residuals of three layers in a row"
+
+
+def bound_rows(
+    variant: str,
+    trajectories: Sequence[Trajectory],
+    applies: bool,
+    keys: Mapping[str, Scalar],
+) -> Iterator[Row]:
+    """The start, the radius, and the bound at every state."""
+    starts = [trajectory.measured[RESIDUAL_NORM][0] for trajectory in trajectories]
+    at: dict[str, Any] = {"keys": keys, "variant": variant}
+    yield summary_row("residual_start", "norm", [ten_to(start) for start in starts], BEYOND, **at)
+    if not applies:
+        yield summary_row("contraction_radius", "norm", [], NOT_COVERED, **at)
+        yield summary_row("log10_bound", "log10", [], NOT_COVERED, **at)
+        return
+    constants = [max(trajectory.log10_constants) for trajectory in trajectories]
+    radii = [ten_to(-constant / 2.0) for constant in constants]
+    yield summary_row("contraction_radius", "norm", radii, BEYOND, **at)
+    for layer in range(len(trajectories[0].measured[RESIDUAL_NORM])):
+        values = [
+            bounds.log10_bound(constant, start, layer)
+            for constant, start in zip(constants, starts, strict=True)
+        ]
+        yield summary_row("log10_bound", "log10", values, BEYOND, layer=layer, **at)
+
+
+def ten_to(exponent: float) -> float:
+    try:
+        return float(10.0**exponent)
+    except OverflowError:
+        return math.inf
+
+
+BY_VARIANT = View(
+    title="What holds, and what the theorem promises",
+    down="variant",
+    metrics=("order", "residual_start", "contraction_radius", RESIDUAL_NORM, "log10_bound"),
+    last_layer_only=True,
+)
+
+REGIMES = View(title="How each variant behaves", down="variant", metrics=(), findings="regime")
+
+
+def curves(metrics: Sequence[str], seeds: int) -> Iterator[View]:
+    over_seeds = averaged(seeds, "seeds")
+    for metric in metrics:
+        title = f"{metric} after each layer{over_seeds}"
+        yield View(title=title, down="layer", across="variant", metrics=(metric,))

@@ -1,0 +1,128 @@
+"""What a rank-collapse study says in words: the regime of every variant, and the headline."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from attncli.analysis.states.trajectories import (
+    RESIDUAL,
+    RESIDUAL_NORM,
+    Ensemble,
+    Trajectory,
+    bound_applies,
+)
+from attncli.maths.curves.regime import DOUBLY, NAMES, name_of, regime, told_order
+from attncli.maths.digits import number
+from attncli.networks.spec import NetworkSpec
+from attncli.networks.variants import Switches
+from attncli.records import Finding
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What is known of a variant beside its curve."""
+
+    support: str
+    """What can hold the residual up, such as "the skip"."""
+    drag: str
+    """What keeps attention from becoming one common row, and so leaves a linear rate."""
+    promise: str = ""
+    """Whether the theorem's bound says anything, where it applies."""
+
+
+def describe(ensemble: Ensemble, explanations: Mapping[str, Explanation]) -> Iterator[Finding]:
+    """The regime of every variant, in words."""
+    for name, curve in mean_curves(ensemble).items():
+        known = explanations[name]
+        text = regime(curve, known.support, known.drag)
+        yield Finding(name, f"{text}; {known.promise}" if known.promise else text)
+
+
+def explain(
+    ensemble: Ensemble, spec: NetworkSpec, variants: Mapping[str, Switches]
+) -> dict[str, Explanation]:
+    """For synthetic networks, from their specification."""
+    return {
+        name: Explanation(
+            support(switches),
+            drag(spec, switches),
+            promise(ensemble[name]) if bound_applies(spec, switches) else "",
+        )
+        for name, switches in variants.items()
+    }
+
+
+def promise(trajectories: Sequence[Trajectory]) -> str:
+    """Whether the theorem's bound says anything about these networks."""
+    outside = [
+        trajectory.measured[RESIDUAL_NORM][0] > -max(trajectory.log10_constants) / 2.0
+        for trajectory in trajectories
+    ]
+    if not any(outside):
+        return "the theorem's bound contracts"
+    return "the theorem does not apply: the input is outside its contraction radius"
+
+
+def mean_curves(ensemble: Ensemble) -> dict[str, list[float]]:
+    """Mean log10 r over the seeds or texts, per variant."""
+    return {
+        name: [
+            sum(values) / len(values)
+            for values in zip(*(t.measured[RESIDUAL] for t in trajectories), strict=True)
+        ]
+        for name, trajectories in ensemble.items()
+    }
+
+
+def support(switches: Switches) -> str:
+    """What can hold the residual up."""
+    parts = {
+        "the skip": switches.skip,
+        "the outlier removed": switches.remove_outlier,
+        "the MLP": switches.mlp,
+    }
+    return " and ".join(part for part, on in parts.items() if on)
+
+
+def drag(spec: NetworkSpec, switches: Switches) -> str:
+    """What keeps attention from becoming one common row, and so leaves a linear rate."""
+    parts = {
+        "the skip": switches.skip,
+        f"{spec.mask} mask": spec.mask != "none",
+        f"{spec.positions} positions": spec.positions != "none",
+        "gates": spec.attention == "gated",
+    }
+    return ", ".join(part for part, on in parts.items() if on)
+
+
+def headline(ensemble: Ensemble, findings: Sequence[Finding]) -> str:
+    """The variant that collapses most, and the one that holds best."""
+    regimes = {finding.about: finding.text.partition(";")[0] for finding in findings}
+    means = mean_curves(ensemble)
+    by_end = sorted(means, key=lambda name: last_known(means[name])[1])
+    worst, best = by_end[0], by_end[-1]
+    text = f"{worst}: {at_the_end(means[worst])}, {with_order(regimes[worst], means[worst])}"
+    if best != worst:
+        text += f"; {best}: {at_the_end(means[best])}, {regimes[best]}"
+    return text + "."
+
+
+def last_known(curve: Sequence[float]) -> tuple[int, float]:
+    """The last layer with a number, and that; infinity counts as one."""
+    known = [(layer, value) for layer, value in enumerate(curve) if not math.isnan(value)]
+    return known[-1] if known else (len(curve) - 1, math.nan)
+
+
+def at_the_end(curve: Sequence[float]) -> str:
+    layer, value = last_known(curve)
+    if math.isfinite(value):
+        return f"log10 r = {number(value)} at layer {layer}"
+    return f"r = 0 at layer {layer}" if value < 0 else f"r at layer {layer}"
+
+
+def with_order(regime: str, curve: Sequence[float]) -> str:
+    """The regime, and the order of a doubly exponential one, where its name is a word."""
+    order = told_order(curve)
+    if order is None or name_of(order) not in NAMES.values():
+        return regime
+    return regime.replace(DOUBLY, f"{DOUBLY} (order {order:.2f})", 1)

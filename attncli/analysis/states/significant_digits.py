@@ -1,0 +1,68 @@
+"""What rounding has left of numbers that were found by subtraction: measured, not assumed.
+
+A pass in plain numbers is made twice, the second time with the last bits disturbed. What the second pass changes in a
+state is a sample of the rounding in it. A number is known as well as it stays the same when the state is moved by that
+change, `MOVES` times, to either side: where the residual is rounding itself, the move is as large as it is.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from attncli.analysis.states.trajectories import EXACT
+from attncli.maths.digits import number
+from attncli.maths.residuals.scaled import Array
+from attncli.maths.residuals.split import Split
+
+MOVES = 2.0
+"""The sample may by chance be smaller than the rounding that it stands for."""
+
+SHARE = 0.01
+"""A number is known if its uncertainty is at most this part of it,"""
+
+NEGLIGIBLE = 1e-6
+"""or if it is as good as none: log10 r = 0 has no parts."""
+
+
+class BothPasses(NamedTuple):
+    """One state [token, feature] as the first and the second pass have it."""
+
+    first: Array
+    second: Array
+
+    def moved(self, side: int) -> Split:
+        return Split.of(self.first + side * MOVES * (self.second - self.first))
+
+
+def uncertainties(
+    metrics: Mapping[str, Callable[..., float]],
+    values: Mapping[str, float],
+    states: tuple[BothPasses, ...],
+) -> dict[str, float]:
+    """Of each metric's value of the first pass's states, given those of the second."""
+    moved = [[state.moved(side) for state in states] for side in (1, -1)]
+    return {
+        name: max(apart(measure(*each), values[name]) for each in moved)
+        for name, measure in metrics.items()
+    }
+
+
+def apart(one: float, other: float) -> float:
+    """Infinite where either is."""
+    return abs(one - other) if math.isfinite(one) and math.isfinite(other) else math.inf
+
+
+def is_known(value: float, uncertainty: float) -> bool:
+    return math.isfinite(value) and uncertainty <= max(SHARE * abs(value), NEGLIGIBLE)
+
+
+def why_unknown(value: float, uncertainty: float, arithmetic: str) -> str:
+    """For the note of a null; an uncertainty that is nan was not sought."""
+    if math.isnan(uncertainty):
+        return "n/a: the state before it is of other tokens"
+    arithmetic = "exact arithmetic" if arithmetic == EXACT else arithmetic
+    if not math.isfinite(value):
+        return f"0 in {arithmetic}: all tokens round to one vector"
+    if not math.isfinite(uncertainty):
+        return f"not known in {arithmetic}: rounding alone makes {number(value)}"
+    return f"not known to 1 % in {arithmetic}: {number(value)} ± {uncertainty:.1g} by rounding"

@@ -1,0 +1,167 @@
+"""Runs variants of a network side by side and measures every state."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from attncli.analysis.states.state_metrics import StateMeters, StatesBefore
+from attncli.errors import InputError, Unresolved
+from attncli.limits import require_finishable, require_memory
+from attncli.maths import bounds
+from attncli.maths.residuals.activations import STEEPEST
+from attncli.maths.residuals.logits import BLOCK_ELEMENTS
+from attncli.maths.residuals.scaled import log10_of, matmul
+from attncli.maths.residuals.split import Split
+from attncli.networks.layer import block
+from attncli.networks.spec import NetworkSpec
+from attncli.networks.variants import Switches
+from attncli.networks.weights import Layer, Network
+
+RESIDUAL, RESIDUAL_NORM = "log10_residual", "log10_residual_norm"
+"""The metrics that regimes and the comparison with the bound need."""
+
+EXACT = "exact"
+"""The arithmetic that carries common row and residual apart."""
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """One variant of one network: every metric at states 0 … L.
+
+    -inf: exactly zero, or beyond the range of log10 itself; nan: not known, because tokens coincide to the last bit, or
+    for the reason in `unknown`.
+    """
+
+    measured: Mapping[str, list[float]]
+    log10_constants: list[float]
+    """Per layer, log10 of the constant K in the bound; empty where the theorem does not apply."""
+    arithmetic: str = ""
+    """Of a model's run: `EXACT`, or the type of the plain numbers."""
+    why_plain: str = ""
+    """Why it is not exact."""
+    uncertain: Mapping[str, list[float]] = field(default_factory=dict)
+    """How far rounding may have moved each number, of a run in plain numbers."""
+    unknown: Mapping[str, list[str]] = field(default_factory=dict)
+    """Why a number is not known; empty where it is."""
+    log10_logit_ranges: list[float] = field(default_factory=list)
+    """Per layer, log10 of how far the logits of a row differ by the tokens' residuals; empty where nobody asked."""
+
+
+Ensemble = Mapping[str, Sequence[Trajectory]]
+"""Per variant, one trajectory for each seed."""
+
+
+def require_days(specs: Sequence[NetworkSpec], seeds: int, variants: int) -> None:
+    """Refuse a run that would take more than days, before its first network is made."""
+    pairs = seeds * variants * sum(spec.pairs for spec in specs)
+    sizes = "lower `tokens`, `layers`, `heads`"
+    advice = (
+        f"{sizes}, `seeds` or the number of `variants`" if variants > 1 else f"{sizes} or `seeds`"
+    )
+    require_finishable(pairs, "This run", advice)
+
+
+def run(
+    network: Network,
+    variants: Mapping[str, Switches],
+    metrics: Sequence[str],
+    tick: Callable[[], None],
+    over: int = 1,
+    logits: bool = False,
+) -> dict[str, Trajectory]:
+    """All variants in step, so that each layer's weights are made or read once; `over`: blocks between two states.
+
+    `logits`: also how far those of a row differ, where the theorem applies.
+    """
+    spec = network.spec
+    require_memory(memory_needed(spec, len(variants)), "This network", "lower `tokens` or `width`")
+    meters = StateMeters(metrics)
+    start = Split.of(network.embeddings())
+    states: dict[str, Split | None] = dict.fromkeys(variants, start)
+    before = {name: StatesBefore[Split](over) for name in variants}
+    for each in before.values():
+        each.passed("", 0, start)
+    first = meters.state(start) | meters.step(None, start)
+    result = {
+        name: Trajectory({metric: [value] for metric, value in first.items()}, [])
+        for name in variants
+    }
+    for index in range(spec.layers):
+        layer = network.layer(index)
+        for name, switches in variants.items():
+            if logits and bound_applies(spec, switches):
+                result[name].log10_logit_ranges.append(logit_range(states[name], layer))
+            state = step(states[name], layer, spec, switches, f"{name}, layer {index}")
+            states[name] = state
+            found = dict.fromkeys(meters.names, math.nan)
+            if state is not None:
+                found = meters.state(state)
+                found |= meters.step(before[name].block("", index + 1), state)
+                before[name].passed("", index + 1, state)
+            for metric, value in found.items():
+                result[name].measured[metric].append(value)
+            tick()
+        for name, constant in log10_constants(layer, spec, variants).items():
+            result[name].log10_constants.append(constant)
+    return result
+
+
+def step(
+    state: Split | None, layer: Layer, spec: NetworkSpec, switches: Switches, where: str
+) -> Split | None:
+    """The next state; None from the layer on where rounding has swallowed the residual."""
+    try:
+        return None if state is None else block(state, layer, spec, switches)
+    except Unresolved:
+        return None
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def logit_range(state: Split | None, layer: Layer) -> float:
+    """log10 of the largest |E_ij - E_ij'| over heads, E = R W_QK R^T/√d of the residual R; nan where that is lost."""
+    if state is None:
+        return math.nan
+    found = []
+    for w_q, w_k in zip(layer.w_q, layer.w_k, strict=True):
+        query, key = matmul(state.residual, w_q), matmul(state.residual, w_k)
+        widest = float(np.ptp(query.mantissa @ key.mantissa.T, axis=1).max())
+        found.append(log10_of(widest / math.sqrt(w_q.shape[1]), query.exponent + key.exponent))
+    return max(found)
+
+
+def bound_applies(spec: NetworkSpec, switches: Switches) -> bool:
+    """The theorem covers softmax attention on content alone, unmasked, without norms or attention skips."""
+    plain = (spec.norm, spec.mask, spec.positions, spec.attention)
+    return plain == ("none", "none", "none", "softmax") and not (
+        switches.skip or switches.remove_outlier
+    )
+
+
+def log10_constants(
+    layer: Layer, spec: NetworkSpec, variants: Mapping[str, Switches]
+) -> dict[str, float]:
+    """log10 of K for one layer of every variant that the theorem covers; they share the attention's part."""
+    covered = {
+        name: switches for name, switches in variants.items() if bound_applies(spec, switches)
+    }
+    if not covered:
+        return {}
+    attention = bounds.log10_attention_constant(layer.w_q, layer.w_k, layer.w_v, layer.w_o)
+    found = {}
+    for name, switches in covered.items():
+        constant = attention
+        if switches.mlp:
+            slope = STEEPEST[spec.activation]
+            constant += bounds.log10_mlp_constant(layer.w_in, layer.w_out, slope, switches.mlp_skip)
+        found[name] = constant
+    return found
+
+
+def memory_needed(spec: NetworkSpec, variants: int) -> int:
+    """An upper estimate in bytes: a layer's weights, the states, what a layer holds on the way, logits by blocks."""
+    wide = 6 * spec.heads * spec.d + 4 * spec.hidden + (4 + 2 * variants) * spec.width
+    logits = spec.tokens**2 if spec.rounds else max(BLOCK_ELEMENTS, spec.tokens)
+    return 2 * spec.layer_bytes + 8 * (spec.tokens * wide + 8 * logits)

@@ -1,0 +1,55 @@
+"""How large the gradients of attention alone are: ‖∂X_L/∂W_V,l‖_F with attention weights held ("Mind the Gap", 2024)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from attncli.analysis.states.trajectories import step
+from attncli.analysis.statistics import NOTHING, summary_row
+from attncli.maths.residuals.scaled import Array
+from attncli.maths.residuals.split import Split
+from attncli.networks.fixed_maps import covers, gradient_norms, held_map
+from attncli.networks.variants import Switches
+from attncli.networks.weights import Network
+from attncli.records import NOT_APPLICABLE, Definition, Row, Scalar
+
+GRADIENT = "log10_value_gradient"
+DEFINITION = Definition(
+    "log10",
+    "log10 of ‖∂X_L/∂W_V,l‖_F with attention weights held, of the last state by the values' weights of layer l.",
+)
+NOT_COVERED = f"{NOT_APPLICABLE}a product of two norms only with one head, attention alone, no norm and no gates"
+UNKNOWN = "rounding has swallowed a state, or the gradient is zero"
+
+
+def gradient_rows(
+    networks: Sequence[Network],
+    variants: Mapping[str, Switches],
+    keys: Mapping[str, Scalar] = NOTHING,
+) -> Iterator[Row]:
+    """Of every variant and layer, over networks that differ in their seed."""
+    for variant, switches in variants.items():
+        if not covers(networks[0].spec, switches):
+            yield Row(GRADIENT, None, "log10", variant=variant, note=NOT_COVERED, keys=dict(keys))
+            continue
+        found = [of_network(network, switches, variant) for network in networks]
+        for layer in range(networks[0].spec.layers):
+            values = [one[layer] for one in found if one]
+            values = values if len(values) == len(found) else [float("inf")]
+            yield summary_row(GRADIENT, "log10", values, UNKNOWN, keys, variant=variant, layer=layer)  # fmt: skip
+
+
+def of_network(network: Network, switches: Switches, variant: str) -> list[float]:
+    """Empty where a state is not known."""
+    spec = network.spec
+    state: Split | None = Split.of(network.embeddings())
+    maps: list[Array] = []
+    states: list[Array] = []
+    weights: list[tuple[Array, Array]] = []
+    for index in range(spec.layers):
+        layer = network.layer(index)
+        if state is None:
+            return []
+        maps.append(held_map(state, layer, spec, switches))
+        states.append(state.joined().states.value())
+        weights.append((layer.w_v[0], layer.w_o[0]))
+        state = step(state, layer, spec, switches, f"{variant}, layer {index}")
+    return gradient_norms(maps, states, weights)

@@ -1,0 +1,65 @@
+"""The loop over texts that all studies of models have: divided over the processes, if there are several."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from torch import nn
+
+from attncli.analysis import Progress
+from attncli.capture.model_errors import failures_of
+from attncli.models.inputs.texts import ModelInput
+from attncli.processes.resume_cache import kept_as, no_keep
+from attncli.processes.work_sharing import own_share, shared_out
+
+R = TypeVar("R")
+
+
+def over_texts(
+    body: nn.Module,
+    texts: Sequence[ModelInput],
+    work: Callable[[int, ModelInput], R],
+    identity: Mapping[str, Any],
+    what: str,
+    made_of: Sequence[type] | None,
+) -> list[R]:
+    """`work` of every text and its place, in order; `what` tells this loop from others of the same study.
+
+    Where it fails on a text on which the body fails by itself, that is said.
+
+    `made_of`: the types of this project that a result is made of, so that it can be kept until the report is there;
+    None where a result is not all that the work leaves.
+    """
+
+    def told(item: tuple[int, ModelInput]) -> R:
+        with failures_of(body, {item[1].name: item[1].kwargs}):
+            return work(*item)
+
+    return shared_out(
+        list(enumerate(texts)),
+        told,
+        partial(name_of, f"{what} {identity.get('weight_sha256')} {identity.get('dtype')}"),
+        no_keep if made_of is None else kept_as(*made_of),
+    )
+
+
+def counted(
+    work: Callable[[int, ModelInput], R], texts: Sequence[ModelInput], progress: Progress
+) -> Callable[[int, ModelInput], R]:
+    """The same work, each text of this process told as it is done."""
+    total, done = len(own_share(texts)), 0
+
+    def told(place: int, text: ModelInput) -> R:
+        nonlocal done
+        found = work(place, text)
+        done += 1
+        progress(done, total, "texts")
+        return found
+
+    return told
+
+
+def name_of(model: str, item: tuple[int, ModelInput]) -> str:
+    """The model, the text's place, and what the model is given."""
+    place, text = item
+    return f"{model} {place} {text.name} {text.sha256}"

@@ -1,0 +1,80 @@
+"""What keeps a model's attention from becoming one common row, found out by trying rather than by its name."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from attncli.capture import Proof, Site, Strip, streaming
+from attncli.capture.forward_wrappers import around_forwards
+from attncli.capture.stacks.blocks import Stack
+from attncli.capture.stacks.residual_stream_arguments import replaced, taken
+
+UNIFORM = 1e-4
+"""Largest spread of a row's weights on visible keys, relative to their mean, that counts as uniform."""
+
+
+@dataclass(frozen=True)
+class Traits:
+    """Of one stack."""
+
+    causal: bool
+    positional: bool
+    """Whether queries tell keys apart by their places, so that equal tokens are attended to unequally."""
+    mixers: bool = False
+    """Whether something in its blocks mixes tokens without a softmax."""
+    mlps: bool = True
+    """Whether any of its blocks adds an MLP."""
+
+    @property
+    def drag(self) -> str:
+        parts = {
+            "causal mask": self.causal,
+            "positions in the attention": self.positional,
+            "layers that mix tokens without a softmax": self.mixers,
+        }
+        return ", ".join(part for part, on in parts.items() if on)
+
+
+def traits_of(
+    model: nn.Module, stacks: tuple[Stack, ...], inputs: Mapping[str, Any], proof: Proof
+) -> dict[str, Traits]:
+    """For every stack, from its maps on states without any difference between tokens."""
+    uneven: set[str] = set()
+
+    def observe(site: Site, strip: Strip) -> None:
+        if site.is_self and not is_uniform(strip):
+            uneven.add(site.name)
+
+    with torch.no_grad(), streaming(model, observe, apart=proof.apart), equal_tokens(stacks):
+        model(**inputs)
+    causal = {site.name for site in proof.causal if site.is_self}
+    return {stack.name: Traits(belongs(causal, stack), belongs(uneven, stack)) for stack in stacks}
+
+
+def equal_tokens(stacks: tuple[Stack, ...]) -> Any:
+    """Every stack's first block is given its first token in the place of all."""
+
+    def around(forward: Any, _: nn.Module, args: Any, kwargs: Any) -> Any:
+        stream = taken(args, kwargs)
+        if stream is not None and stream.dim() == 3:
+            alike = stream[:, :1].expand_as(stream).contiguous()
+            args, kwargs = replaced(args, kwargs, stream, alike)
+        return forward(*args, **kwargs)
+
+    return around_forwards([stack.calls[0].module for stack in stacks], around)
+
+
+def is_uniform(strip: Strip) -> bool:
+    """Whether every row is spread evenly over the keys that it sees at all."""
+    weights = strip.weights
+    seen = weights > 0
+    mean = weights.sum(-1, keepdim=True) / seen.sum(-1, keepdim=True)
+    return bool((torch.where(seen, weights / mean - 1.0, 0.0).abs() < UNIFORM).all())
+
+
+def belongs(names: set[str], stack: Stack) -> bool:
+    """Whether one of the modules lies in a block of the stack."""
+    return any(name.startswith(f"{call.name}.") for name in names for call in stack.calls)

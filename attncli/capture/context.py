@@ -1,0 +1,280 @@
+"""The context under which a model's attention is handed on, strip by strip, while it runs as ever."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedConfig
+
+from attncli.capture.other_mixers.uncapturable_attention import refuse_half_seen
+from attncli.capture.strips.attention_interface import (
+    EagerCall,
+    Strip,
+    attention_in_strips,
+    own_eager,
+    precise,
+    rows_within,
+)
+from attncli.capture.strips.attention_sites import Shape, Site, Sites
+from attncli.capture.strips.differential import Pairs, applied, share_of
+from attncli.capture.strips.masks import rowwise_mask
+from attncli.capture.strips.softmax_calls import Watcher
+from attncli.capture.strips.tensor_parallel_heads import group_of, with_all_heads
+from attncli.errors import InputError, NotFinite
+
+STRIP_MEMORY = 2**26
+"""Bytes, at most, for the rows of all heads that are worked on at a time, everything made on the way included."""
+
+ROW_SUM = 1e-3
+"""How far a row of float32 weights over many thousand keys may sum from 1."""
+
+SINK = "sink"
+"""In the names of parameters that take part in the softmax and are dropped after it."""
+
+Observe = Callable[[Site, Strip], bool | None]
+"""Called with every strip; True at the last one of a map asks for the whole map once more."""
+
+
+class Stream:
+    """One model's attention on its way to an observer."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        observe: Observe,
+        memory: int,
+        proved: Mapping[Site, Shape] | None,
+        apart: Collection[str] | None,
+    ) -> None:
+        self.model = model
+        self.observe = observe
+        self.memory = memory
+        self.proved = proved
+        """The attentions that every forward pass must have, with as many heads; None while they are found out."""
+        self.apart = apart
+        """Families of modules that may take a softmax which weighs no values; None while they are found out."""
+        self.sites = Sites(model)
+        self.current: Site | None = None
+        """The attention off the interface whose strips come now."""
+        self.captured: list[Site] = []
+        """The attentions of the current forward pass, in order."""
+        self.shapes: dict[Site, Shape] = {}
+        """Of the same attentions."""
+        self.rows: Counter[Site] = Counter()
+        """How many rows of each have come."""
+        self.on_interface: set[str] = set()
+        """Names of modules that went through the attention interface."""
+        self.masked: set[str] = set()
+        """Those of them that were handed a mask."""
+        self.sinks = {holder_of_sinks(name) for name, _ in model.named_parameters() if SINK in name}
+        """Names of modules with learned sinks, which take their share of every row."""
+        self.watcher = Watcher(model, self.found, memory)
+        self.pairs = Pairs(model)
+        self.group = group_of(model)
+        """The processes that divide the heads between them."""
+
+    def restart(self, *_: Any) -> None:
+        """A new forward pass begins."""
+        self.sites.restart()
+        self.captured, self.shapes, self.rows = [], {}, Counter()
+        self.watcher.restart()
+        self.pairs.restart()
+
+    def finish(self, *_: Any) -> None:
+        """The forward pass is over: all was seen that it attends to, and nothing else than what was proved."""
+        self.refuse_what_was_missed()
+        if self.proved is not None:
+            refuse_another(self.shapes, self.proved)
+
+    def attend(
+        self,
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attention_mask: Tensor | None,
+        **keywords: Any,
+    ) -> tuple[Tensor, None]:
+        """In place of the model's eager attention, with its arguments and its output."""
+        exact = [precise(side) for side in (query, key, value)]
+        more = {name: precise(value) for name, value in keywords.items()}
+        call = EagerCall(module, exact[0], exact[1], exact[2], attention_mask, more)
+        pair = module in self.pairs.modules
+        second = pair and self.pairs.is_second(module, query, key)
+        site = self.sites.difference() if second else self.sites.site(module)
+        share = share_of(module) if second else 0.0
+        self.captured.append(site)
+        self.on_interface.add(site.name)
+        self.watcher.attended.add(module)
+        if attention_mask is not None:
+            self.masked.add(site.name)
+        self.watcher.silent = True
+        try:
+            with torch.autocast(query.device.type, enabled=False):  # which would round the scores
+                output = attention_in_strips(
+                    own_eager(module),
+                    call,
+                    rows_within(self.memory, call.row),
+                    lambda strip: self.hand_on(
+                        site, module, applied(strip, share) if second else strip
+                    ),
+                )
+            if pair:
+                self.pairs.take(module, query, key, output)
+        finally:
+            self.watcher.silent = False
+        return output.to(query.dtype), None
+
+    def found(self, module: nn.Module, strip: Strip) -> bool:
+        """A strip from the watcher; the first row of a map begins a new site, unless the map comes once more."""
+        if strip.is_first:
+            self.current = self.sites.site(module)
+            self.captured.append(self.current)
+        assert self.current is not None
+        return self.hand_on(self.current, module, strip)
+
+    def hand_on(self, site: Site, module: nn.Module, strip: Strip) -> bool:
+        """To the observer, once the strip is seen to be attention: weights that sum to one, or to less beside a sink."""
+        if self.group is not None:
+            strip = with_all_heads(strip, module, self.group)
+        sums = strip.weights.sum(dim=-1)
+        low, high = float(sums.min()), float(sums.max())
+        if math.isnan(low) or math.isnan(high):
+            raise NotFinite(
+                f"layer {site.layer} ({site.name}): the attention has NaN in row {nan_row(strip, sums)}; "
+                "the weights or the states before it are not finite."
+            )
+        total = strip.total
+        if high > total + ROW_SUM or (low < total - ROW_SUM and site.name not in self.sinks):
+            raise InputError(
+                f"layer {site.layer} ({site.name}): rows sum to {low:.4f} … {high:.4f} instead of {total:.4g}, "
+                "so this is no attention that is understood here."
+            )
+        if strip.round == 0:
+            self.count(site, strip)
+        return self.observe(site, strip) is True
+
+    def count(self, site: Site, strip: Strip) -> None:
+        """One more strip of a map that comes for the first time."""
+        heads, rows = strip.weights.shape[1:3]
+        self.shapes[site] = Shape(heads, strip.queries, strip.keys)
+        self.rows[site] += rows
+
+    def refuse_what_was_missed(self) -> None:
+        """Every softmax inside an attention that is seen was a map, and every row of every map was seen."""
+        refuse_half_seen(self.model, self.watcher.unclaimed, self.captured, self.apart)
+        self.pairs.refuse_unproved()
+        for site, shape in self.shapes.items():
+            if self.rows[site] != shape.queries:
+                raise InputError(
+                    f"{site.name}: {self.rows[site]} of {shape.queries} rows of its attention were seen."
+                )
+
+
+def holder_of_sinks(name: str) -> str:
+    """The module that a parameter's sinks belong to: they may come from a projection of its own."""
+    parts = name.split(".")
+    first = next(place for place, part in enumerate(parts) if SINK in part)
+    return ".".join(parts[:first])
+
+
+def nan_row(strip: Strip, sums: Tensor) -> int:
+    return strip.first_query + int(sums.isnan().nonzero()[0, 2])
+
+
+@contextmanager
+def streaming(
+    model: nn.Module,
+    observe: Observe,
+    strip_memory: int = STRIP_MEMORY,
+    proved: Mapping[Site, Shape] | None = None,
+    apart: Collection[str] | None = (),
+) -> Iterator[Stream]:
+    """Every forward pass of the model in this context hands its attention to `observe` and gives its usual output.
+
+    `proved`: the attentions that a pass must show, no more and no fewer, as `Proof.shapes` has them. `apart`: families
+    of modules whose attention is not seen and may be left out, as `Proof.apart` has them; None: any beside one that is.
+    """
+    stream = Stream(model, observe, strip_memory, proved, apart)
+    handles = [
+        model.register_forward_pre_hook(stream.restart),
+        model.register_forward_hook(stream.finish),
+    ]
+    try:
+        with (
+            eager_everywhere(model),
+            in_place_of_eager(stream.attend),
+            stream.watcher.watching(),
+            stream.pairs.watching(),
+            stream.sites.watching(),
+        ):
+            yield stream
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def refuse_another(found: Mapping[Site, Shape], proved: Mapping[Site, Shape]) -> None:
+    """A longer input may take another way through the model's code: what was proved on the short one says nothing of it."""
+    for site, shape in found.items():
+        if site not in proved:
+            raise InputError(
+                f"{site.name} attends here as layer {site.layer} ({site.kind}) of {site.stack}, and did not on the short "
+                "input on which the capture was proved: how often the model attends depends on its input, which is not "
+                "understood."
+            )
+        if shape.heads != proved[site].heads:
+            raise InputError(
+                f"{site.name} has {shape.heads} heads here and had {proved[site].heads} on the short input on which the capture was "
+                "proved: which is which is not understood."
+            )
+    for site in proved:
+        if site not in found:
+            raise InputError(
+                f"{site.name} attends on the short input on which the capture was proved, and does not here: how often "
+                "the model attends depends on its input, which is not understood."
+            )
+
+
+@contextmanager
+def in_place_of_eager(attend: Callable[..., Any]) -> Iterator[None]:
+    """Registers the function and its masks under the name `eager`, so that models treat it as their eager attention.
+
+    A name of its own would not do: models ask whether they are "eager" before they make masks and biases.
+    """
+    attentions, masks = AttentionInterface._global_mapping, AttentionMaskInterface._global_mapping
+    usual = masks["eager"]
+    attentions["eager"], masks["eager"] = attend, rowwise_mask
+    try:
+        yield
+    finally:
+        del attentions["eager"]
+        masks["eager"] = usual
+
+
+@contextmanager
+def eager_everywhere(model: nn.Module) -> Iterator[None]:
+    """All configs of the model say `eager`, and afterwards what they said before."""
+    configs = {id(config): config for config in all_configs(model)}.values()
+    before = [(config, config._attn_implementation_internal) for config in configs]
+    try:
+        for config in configs:
+            config._attn_implementation_internal = "eager"
+        yield
+    finally:
+        for config, implementation in before:
+            config._attn_implementation_internal = implementation
+
+
+def all_configs(model: nn.Module) -> Iterator[PreTrainedConfig]:
+    """Every config that a module of the model holds, with the configs inside it."""
+    waiting = [getattr(module, "config", None) for module in model.modules()]
+    while waiting:
+        config = waiting.pop()
+        if isinstance(config, PreTrainedConfig):
+            yield config
+            waiting += [getattr(config, name, None) for name in config.sub_configs]

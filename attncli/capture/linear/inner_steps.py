@@ -1,0 +1,200 @@
+"""Steps inside a mixer's own forward: a scan that is written there, between two tensors that its code names.
+
+A step is a place in the code of the forward where one torch function gives one tensor, once in every run. The mixer is run
+again with another tensor at one step, and what stands at a later one is its output: a call like any other, whose
+linearity is tried and whose map is held against what the model had there.
+"""
+
+import inspect
+import linecache
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from attncli.capture.forward_wrappers import around_forwards
+from attncli.capture.linear.kernel_calls import KernelCall
+from attncli.capture.linear.linear_arguments import Values, values_of
+from attncli.capture.linear.linear_maps import weighs
+from attncli.capture.strips.attention_interface import precise
+
+ASSIGNED = re.compile(r"\s*(\w+)\s*=[^=]")
+
+
+@dataclass(frozen=True)
+class InnerStep:
+    """From one tensor of a forward to a later one."""
+
+    taken: int
+    """Where in the code the values are made."""
+    told: int
+    """Where in the code the output is made."""
+    value: str
+    output: str
+    """The names that the code gives to both."""
+
+    @property
+    def name(self) -> str:
+        return f"forward: {self.output}"
+
+
+@dataclass
+class SeenSteps:
+    """One run of a mixer."""
+
+    forward: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    code: CodeType
+    made: dict[int, list[Any]] = field(default_factory=dict)
+    """What was made at each place of the code."""
+
+    def once(self) -> list[tuple[int, Tensor]]:
+        """The floating tensors that were made where nothing else was, in order."""
+        alone = [(place, found[0]) for place, found in self.made.items() if len(found) == 1]
+        return [(place, found) for place, found in alone if isinstance(found, Tensor) and found.is_floating_point()]  # fmt: skip
+
+    def call(self, step: InnerStep) -> KernelCall | None:
+        """The run from one step to the other; None where either was made more than once, or not at all."""
+        made = dict(self.once())
+        if step.taken not in made or step.told not in made:
+            return None
+
+        def replayed(**given: Tensor) -> Tensor:
+            (instead,) = given.values()
+            with Replay(self.code, step, instead):
+                try:
+                    self.forward(*self.args, **self.kwargs)
+                except Told as told:
+                    return told.found
+            raise RuntimeError("the forward did not come to the same step again")
+
+        return KernelCall(step.name, 0, replayed, (), {step.value: made[step.taken]})
+
+
+class Told(Exception):
+    """The step that was waited for is made."""
+
+    def __init__(self, found: Tensor) -> None:
+        super().__init__()
+        self.found = found
+
+
+class InCode(TorchFunctionMode):
+    """Knows where in a function's code a torch function is called."""
+
+    def __init__(self, code: CodeType) -> None:
+        super().__init__()
+        self.code = code
+
+    def place(self) -> int | None:
+        frame = sys._getframe(2)
+        while frame is not None:
+            if frame.f_code is self.code:
+                return frame.f_lasti
+            frame = frame.f_back  # type: ignore[assignment]
+        return None
+
+
+class Record(InCode):
+    """Keeps what is made at each place, or at some of them."""
+
+    def __init__(self, seen: SeenSteps, places: Sequence[int] | None = None) -> None:
+        super().__init__(seen.code)
+        self.seen, self.places = seen, places
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        place = self.place()
+        if place is not None and (self.places is None or place in self.places):
+            self.seen.made.setdefault(place, []).append(found)
+        return found
+
+
+class Replay(InCode):
+    """Puts another tensor in the place of what one step makes, and stops at the other."""
+
+    def __init__(self, code: CodeType, step: InnerStep, instead: Tensor) -> None:
+        super().__init__(code)
+        self.step, self.instead = step, instead
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        place = self.place()
+        if place == self.step.taken:
+            return self.instead.to(found.dtype) if found.dtype.itemsize < 4 else self.instead
+        if place == self.step.told:
+            raise Told(precise(found))
+        return found
+
+
+def code_of(mixer: nn.Module) -> CodeType:
+    code: CodeType = inspect.unwrap(type(mixer).forward).__code__
+    return code
+
+
+def runs_of(
+    model: nn.Module, mixers: Sequence[nn.Module], inputs: Mapping[str, Any]
+) -> dict[nn.Module, SeenSteps]:
+    """One run of each of these mixers."""
+    runs: dict[nn.Module, SeenSteps] = {}
+
+    def around(forward: Any, mixer: nn.Module, args: Any, kwargs: Any) -> Any:
+        seen = runs[mixer] = SeenSteps(forward, args, kwargs, code_of(mixer))
+        with Record(seen):
+            return forward(*args, **kwargs)
+
+    with torch.no_grad(), around_forwards(mixers, around):
+        model(**inputs)
+    return runs
+
+
+def linear_step(seen: SeenSteps, tokens: int) -> tuple[InnerStep, Values] | None:
+    """The last tensor of a forward that is linear in an earlier one which reaches other tokens, and that one."""
+    made = seen.once()
+    for number in reversed(range(len(made))):
+        told, output = made[number]
+        for taken, value in made[:number]:
+            if value.shape != output.shape or not may_be_values(value, tokens):
+                continue
+            step = InnerStep(taken, told, named_at(seen.code, taken), named_at(seen.code, told))
+            call = seen.call(step)
+            values = None if call is None else values_of(call, tokens)
+            if call is not None and values is not None and is_faithful(call, values, output):
+                return step, values
+    return None
+
+
+def may_be_values(value: Tensor, tokens: int) -> bool:
+    return value.ndim in (3, 4) and value.shape[0] == 1 and tokens in value.shape[1:]
+
+
+def is_faithful(call: KernelCall, values: Values, output: Tensor) -> bool:
+    """Whether the run from the same values ends where the model's did, and has a map that weighs them."""
+    again = call.output(values.key, call.arguments()[values.key])
+    if not torch.equal(again, precise(output)):
+        return False
+    try:
+        return weighs(call, values)
+    except RuntimeError:  # what has no derivative
+        return False
+
+
+def named_at(code: CodeType, place: int) -> str:
+    """The name that the code gives to what is made there; the line where it gives none."""
+    line = next(row for at, row in lines_of(code) if at == place)
+    text = linecache.getline(code.co_filename, line)
+    assigned = ASSIGNED.match(text)
+    return assigned[1] if assigned else f"line_{line}"
+
+
+def lines_of(code: CodeType) -> Iterator[tuple[int, int]]:
+    for first, last, line in code.co_lines():
+        if line is not None:
+            yield from ((place, line) for place in range(first, last))

@@ -1,0 +1,184 @@
+"""Which argument of a call its output is linear in, found by trying: sums, multiples, other channels, other tokens.
+
+The values of a linear layer are the argument v with y = A v: the output is additive and homogeneous in it, has its
+shape, moves it from token to token, and does the same to all features of a head or keeps its channels apart. Keys and
+queries, which many kernels are linear in too, mix features or no tokens.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attncli.capture.linear.kernel_calls import KernelCall, Key, in_full
+
+TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
+"""Of what is the same number but for rounding, as a part of the largest."""
+
+LOUD = 30.0
+"""How much larger than the other one probe is: what saturates shows there."""
+
+WIDE = 5
+"""Times the features of a head, for kernels that take values of any width."""
+
+
+@dataclass(frozen=True)
+class Values:
+    """Where a call takes its values, and what its axes are."""
+
+    key: Key
+    token: int
+    """The axis of tokens."""
+    shared: int | None
+    """The axis of features that all are mixed alike; None where every channel has a map of its own."""
+    wide: bool
+    """Whether it takes values with any number of such features."""
+    causal: bool
+    axes: int
+    """How many there are."""
+
+    @property
+    def fixed(self) -> tuple[int, int]:
+        """The batch and the tokens; all other axes but the shared one are heads."""
+        return 0, self.token
+
+
+Function = Callable[[Tensor], Tensor]
+
+
+def values_of(call: KernelCall, tokens: int) -> Values | None:
+    """Of a call on a text of so many tokens; None where no argument is one."""
+    for attempt in (in_float64_or_nothing, in_own_precision):
+        found, tried = attempt(call, tokens)
+        if tried:
+            return found
+    return None
+
+
+def in_float64_or_nothing(call: KernelCall, tokens: int) -> tuple[Values | None, bool]:
+    """Whether it could be tried: parts have weights of their own, which stay what they are."""
+    try:
+        with in_full(call) as full:
+            return first_of(full, tokens), True
+    except Exception:
+        return None, False
+
+
+def in_own_precision(call: KernelCall, tokens: int) -> tuple[Values | None, bool]:
+    try:
+        with torch.no_grad():
+            return first_of(call.constants(), tokens), True
+    except Exception:
+        return None, False
+
+
+def first_of(call: KernelCall, tokens: int) -> Values | None:
+    for key, given in call.arguments().items():
+        if given.ndim not in (3, 4) or given.shape[0] != 1 or tokens not in given.shape[1:]:
+            continue
+        if call.output(key, given).shape == given.shape:
+            found = described(call, key, given, tokens)
+            if found is not None:
+                return found
+    return None
+
+
+def described(call: KernelCall, key: Key, given: Tensor, tokens: int) -> Values | None:
+    """What the axes of an argument are, if the output is linear in it."""
+    draw = Draw(given)
+
+    def apply(values: Tensor) -> Tensor:
+        return call.output(key, values) - rest
+
+    rest = torch.zeros_like(given)
+    rest = apply(rest)  # what does not depend on the values, such as a bias
+    if not is_linear(apply, draw):
+        return None
+    mixing = [axis for axis in places(given, tokens) if moves(apply, draw, axis)]
+    if len(mixing) != 1:
+        return None
+    (token,) = mixing
+    others = [axis for axis in range(1, given.ndim) if axis != token]
+    shared = next((axis for axis in reversed(others) if is_shared(apply, draw, axis)), None)
+    if not all(is_apart(apply, draw, axis) for axis in others if axis != shared):
+        return None
+    wide = shared is not None and takes_width(call, key, draw, shared)
+    return Values(key, token, shared, wide, is_causal(apply, draw, token), given.ndim)
+
+
+class Draw:
+    """Random values, always the same ones, as those of one argument."""
+
+    def __init__(self, like: Tensor) -> None:
+        self.like = like
+        self.generator = torch.Generator().manual_seed(0)
+
+    def __call__(self, *shape: int) -> Tensor:
+        found = torch.randn(shape or self.like.shape, generator=self.generator, dtype=torch.float64)
+        return found.to(self.like)
+
+
+def places(given: Tensor, tokens: int) -> Iterator[int]:
+    return (axis for axis in range(1, given.ndim) if given.shape[axis] == tokens)
+
+
+def same(found: Tensor, wanted: Tensor) -> bool:
+    most = float(wanted.abs().max())
+    allowed = TOLERANCE.get(wanted.dtype, TOLERANCE[torch.float32]) * most
+    return most > 0.0 and float((found - wanted).abs().max()) <= allowed
+
+
+def is_linear(apply: Function, draw: Draw) -> bool:
+    first, second = draw(), LOUD * draw()
+    parts = -0.6 * apply(first) + 1.7 * apply(second)
+    together = apply(-0.6 * first + 1.7 * second)
+    return same(together, parts) and same(apply(first / LOUD) * LOUD, apply(first))
+
+
+def moves(apply: Function, draw: Draw, axis: int) -> bool:
+    """Whether what stands at one place reaches others along an axis."""
+    return not is_apart(apply, draw, axis)
+
+
+def is_apart(apply: Function, draw: Draw, axis: int) -> bool:
+    """Whether places along an axis do not reach one another."""
+    if draw.like.shape[axis] == 1:
+        return True
+    values = draw()
+    shape = [1] * values.ndim
+    shape[axis] = -1
+    weights = draw(values.shape[axis]).view(shape)
+    return same(apply(values * weights), apply(values) * weights)
+
+
+def is_shared(apply: Function, draw: Draw, axis: int) -> bool:
+    """Whether features along an axis are mixed with those of other tokens all alike: A (v M) = (A v) M."""
+    size = draw.like.shape[axis]
+    values, mixer = draw(), draw(size, size)
+    if size == 1:
+        return False
+
+    def mixed(tensor: Tensor) -> Tensor:
+        return (tensor.transpose(axis, -1) @ mixer).transpose(axis, -1)
+
+    return same(apply(mixed(values)), mixed(apply(values)))
+
+
+def takes_width(call: KernelCall, key: Key, draw: Draw, axis: int) -> bool:
+    """Whether values with more features go through as those with fewer do."""
+    parts = [draw() for _ in range(WIDE)]
+    try:
+        found = call.output(key, torch.cat(parts, axis))
+    except Exception:
+        return False
+    wanted = torch.cat([call.output(key, part) for part in parts], axis)
+    return found.shape == wanted.shape and same(found, wanted)
+
+
+def is_causal(apply: Function, draw: Draw, token: int) -> bool:
+    """Whether a token reaches none before it, exactly."""
+    values = draw()
+    size = values.shape[token]
+    values.narrow(token, 0, size // 2).zero_()
+    return not bool(apply(values).narrow(token, 0, size // 2).any())

@@ -1,0 +1,347 @@
+"""The linear layers of a model: which calls of its token mixers have maps, and those maps as strips while it runs.
+
+Which call, and which argument, is found on a short input by trying; on every input the map is held against what the
+call gave, so that a layer that is not what it was is refused.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import product
+from math import sqrt
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from attncli.capture.forward_wrappers import around_forwards
+from attncli.capture.linear.inner_steps import (
+    InnerStep,
+    Record,
+    SeenSteps,
+    code_of,
+    linear_step,
+    runs_of,
+)
+from attncli.capture.linear.kernel_calls import KernelCall, watching_kernels
+from attncli.capture.linear.linear_arguments import Values, values_of
+from attncli.capture.linear.linear_maps import NONE, LinearMap, LinearStrip, weighs
+from attncli.capture.linear.linear_shortcuts import Shortcuts, shortcuts_of
+from attncli.capture.other_mixers.token_mixers import Mixer
+from attncli.capture.strips.attention_interface import Strip, in_rounds, rows_within
+from attncli.capture.strips.attention_sites import LINEAR, Site
+from attncli.errors import InputError, NotFinite
+
+WHOLE = 4
+"""Times the memory of strips that whole maps of single channels may take, which are slow to read off by rows."""
+
+INCOMPLETE = {torch.float64: 1e-9, torch.float32: 1e-4}
+"""‖A v - y‖ / ‖y‖ from which on a map is not the layer's."""
+
+NO_HEAD = -1
+"""A number that is kept where all are, and never where heads are named."""
+
+LOOKED_AT = 16
+"""Of a layer with more channels that have maps of their own so many are looked at, evenly spaced."""
+
+
+@dataclass(frozen=True)
+class LinearLayer:
+    """One call that has maps."""
+
+    site: Site
+    place: tuple[str, int]
+    values: Values
+    heads: int
+    shortcuts: Shortcuts = field(default=NONE, repr=False, compare=False)
+    step: InnerStep | None = None
+    """Where in the mixer's own forward the call is; None where it is one of a function, a part or a method."""
+
+    @property
+    def is_channels(self) -> bool:
+        """Whether its heads are single channels."""
+        return self.values.shared is None
+
+    @property
+    def function(self) -> str:
+        return self.place[0]
+
+    def chosen(self, keeps: Callable[[int, int], bool]) -> list[int]:
+        """The heads that are looked at."""
+        asked = [head for head in range(self.heads) if keeps(self.site.layer, head)]
+        named = not keeps(self.site.layer, NO_HEAD)
+        if named or not self.is_channels or self.heads <= LOOKED_AT:
+            return asked
+        return [place * self.heads // LOOKED_AT for place in range(LOOKED_AT)]
+
+
+@dataclass(frozen=True)
+class LinearLayers:
+    """Of one model."""
+
+    found: tuple[LinearLayer, ...] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Kinds of mixers whose maps are not understood, and why."""
+    kinds: frozenset[str] = frozenset()
+    """Kinds of mixers that have maps."""
+
+
+@dataclass(frozen=True)
+class LinearHeads:
+    """Those that are looked at."""
+
+    layers: tuple[LinearLayer, ...] = ()
+    heads: Mapping[Site, Sequence[int]] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        found: Iterable[LinearLayer],
+        layers: Collection[int] | None,
+        keeps: Callable[[int, int], bool],
+    ) -> "LinearHeads":
+        asked = [layer for layer in found if layers is None or layer.site.layer in layers]
+        heads = {layer.site: layer.chosen(keeps) for layer in asked}
+        kept = tuple(layer for layer in asked if heads[layer.site])
+        return cls(kept, {layer.site: heads[layer.site] for layer in kept})
+
+
+NO_LINEAR = LinearHeads()
+
+
+def linear_layers(
+    model: nn.Module, mixers: Sequence[Mixer], inputs: Mapping[str, Any], *lengths: int
+) -> LinearLayers:
+    """`lengths`: how many tokens `inputs` may have; what every class of mixers calls is tried once."""
+    modules = {path: model.get_submodule(path) for mixer in mixers for path in mixer.paths}
+    calls: dict[nn.Module, list[KernelCall]] = {module: [] for module in modules.values()}
+    with torch.no_grad(), watching_kernels(calls, lambda mixer, call: calls[mixer].append(call)):
+        model(**inputs)
+    known = {type(module): linear_calls(calls[module], lengths) for module in each_class(modules)}
+    rest = [module for module in each_class(modules) if not known[type(module)]]
+    steps = inner_calls(model, rest, inputs, lengths)
+    found: list[LinearLayer] = []
+    refused: dict[str, str] = {}
+    for mixer in mixers:
+        for path in mixer.paths:
+            module = modules[path]
+            own, step = known[type(module)], steps.get(type(module))
+            if own:
+                found += layers_of(mixer, path, own, calls[module])
+            elif step is not None:
+                found += layers_of(
+                    mixer, path, {step.call.place: step.values}, [step.call], step.step
+                )
+            else:
+                refused[mixer.kind] = reason(calls[module], module)
+    kinds = {mixer.kind for mixer in mixers} - set(refused)
+    return LinearLayers(tuple(found), refused, frozenset(kinds))
+
+
+def each_class(modules: Mapping[str, nn.Module]) -> list[nn.Module]:
+    """The first module of each class."""
+    first: dict[type, nn.Module] = {}
+    for module in modules.values():
+        first.setdefault(type(module), module)
+    return list(first.values())
+
+
+class InnerCall(NamedTuple):
+    """A step of a mixer's forward that has maps."""
+
+    step: InnerStep
+    values: Values
+    call: KernelCall
+
+
+def inner_calls(
+    model: nn.Module, mixers: Sequence[nn.Module], inputs: Mapping[str, Any], lengths: Sequence[int]
+) -> dict[type, InnerCall]:
+    """Of those mixers of whose calls none has maps, by their classes."""
+    if not mixers:
+        return {}
+    found: dict[type, InnerCall] = {}
+    for mixer, seen in runs_of(model, mixers, inputs).items():
+        with torch.no_grad():
+            steps = (linear_step(seen, tokens) for tokens in lengths)
+            step, values = next((each for each in steps if each), (None, None))
+        call = None if step is None else seen.call(step)
+        if step is not None and values is not None and call is not None:
+            found[type(mixer)] = InnerCall(step, values, call)
+    return found
+
+
+def linear_calls(
+    calls: Sequence[KernelCall], lengths: Sequence[int]
+) -> dict[tuple[str, int], Values]:
+    """The last function with maps, as often as it is called; what comes before feeds its values.
+
+    One that is given nothing but its values, such as a shift by one token, is the same map whatever the tokens are: it is
+    taken where there is no other. A method comes last, as what it is made of says more where that can be seen; one that
+    only puts tokens in another order is no mixer's map.
+    """
+    told = [call for call in calls if len(call.arguments()) > 1]
+    others = [call for call in calls if len(call.arguments()) <= 1 and not call.is_method]
+    methods = [call for call in told if call.is_method]
+    told = [call for call in told if not call.is_method]
+    for tokens, last in product(lengths, (*reversed(told), *reversed(others), *reversed(methods))):
+        values = values_of(last, tokens)
+        if values is not None and (not last.is_method or weighs(last, values)):
+            found = {
+                call.place: values_of(call, tokens) for call in calls if call.name == last.name
+            }
+            return {place: values for place, values in found.items() if values is not None}
+    return {}
+
+
+def reason(calls: Sequence[KernelCall], mixer: nn.Module) -> str:
+    if any(weight.dtype.itemsize < 4 for weight in mixer.parameters()):
+        return (
+            "no function that it calls is linear in an argument that reaches other tokens, and steps of its forward are rounded "
+            "too much to tell in half precision: choose `dtype` float32"
+        )
+    tried = ", ".join(dict.fromkeys(call.name for call in calls))
+    if not tried:
+        return "it calls no function whose arguments could be tried, and no step of its forward is linear in an earlier one"
+    return (
+        "nothing that it calls is linear in an argument that reaches other tokens, and no step of its forward in an earlier "
+        f"one (tried: {tried})"
+    )
+
+
+def layers_of(
+    mixer: Mixer,
+    path: str,
+    own: Mapping[tuple[str, int], Values],
+    calls: Iterable[KernelCall],
+    step: InnerStep | None = None,
+) -> Iterator[LinearLayer]:
+    """The layers of one module; several of a kind are numbered."""
+    there = {call.place: call for call in calls}
+    alone = len(mixer.paths) == 1
+    for number, (place, values) in enumerate(own.items(), 1):
+        if place not in there:
+            continue
+        words = [mixer.kind] if alone else [mixer.kind, path.rpartition(".")[2]]
+        words += [] if number == 1 else [str(number)]
+        site = Site(mixer.stack, mixer.layer, " ".join(words), LINEAR, path)
+        ways = shortcuts_of(there[place], values) if step is None else NONE
+        yield LinearLayer(site, place, values, heads_of(there[place], values), ways, step)
+
+
+def heads_of(call: KernelCall, values: Values) -> int:
+    shape = call.arguments()[values.key].shape
+    heads = 1
+    for axis, size in enumerate(shape):
+        heads *= 1 if axis in (0, values.token, values.shared) else size
+    return heads
+
+
+Observe = Callable[[Site, Strip], bool | None]
+
+
+@dataclass
+class LinearRun:
+    """What one forward pass has shown of its linear layers."""
+
+    missed: dict[Site, float] = field(default_factory=dict)
+    """‖A v - y‖ / ‖y‖ of each."""
+
+
+@contextmanager
+def streaming_linear(
+    model: nn.Module,
+    layers: Collection[LinearLayer],
+    heads: Mapping[Site, Sequence[int]],
+    observe: Observe,
+    memory: int,
+) -> Iterator[LinearRun]:
+    """Within, every forward pass hands the maps of these layers to `observe`; its output is what it is."""
+    run = LinearRun()
+    modules = {layer.site.name: model.get_submodule(layer.site.name) for layer in layers}
+    there = {(modules[layer.site.name], layer.place): layer for layer in layers}
+
+    def take(mixer: nn.Module, call: KernelCall) -> None:
+        layer = there.get((mixer, call.place))
+        if layer is not None:
+            with torch.autocast(call.arguments()[layer.values.key].device.type, enabled=False):
+                run.missed[layer.site] = hand_on(layer, call, heads[layer.site], observe, memory)
+
+    stepped = {modules[layer.site.name]: layer.step for layer in layers if layer.step is not None}
+
+    def around(forward: Any, mixer: nn.Module, args: Any, kwargs: Any) -> Any:
+        seen, step = SeenSteps(forward, args, kwargs, code_of(mixer)), stepped[mixer]
+        with Record(seen, (step.taken, step.told)):
+            found = forward(*args, **kwargs)
+        if (call := seen.call(step)) is not None:
+            take(mixer, call)
+        return found
+
+    with watching_kernels(modules.values(), take), around_forwards(stepped, around):
+        yield run
+    missing = [layer.site for layer in layers if layer.site not in run.missed]
+    if missing:
+        raise InputError(
+            f"layer {missing[0].layer} ({missing[0].name}) has a map on the short input on which it was proved, and does not "
+            "run here: how the model mixes its tokens depends on its input, which is not understood."
+        )
+
+
+def hand_on(
+    layer: LinearLayer, call: KernelCall, heads: Sequence[int], observe: Observe, memory: int
+) -> float:
+    """The maps of one layer, strip by strip; how far A v misses y."""
+    if call.arguments()[layer.values.key].ndim != layer.values.axes:
+        raise InputError(
+            f"layer {layer.site.layer} ({layer.site.name}) is given its values in another order here than on the short input on "
+            "which its map was proved (in chunks, or sorted): leave the layer out with `layers`."
+        )
+    chosen = None if len(heads) == layer.heads else heads
+    maps = LinearMap(call, layer.values, chosen, layer.shortcuts)
+    rows = rows_within(memory, len(heads) * maps.tokens * maps.given.element_size())
+    outputs, missed = maps.outputs(), 0.0
+
+    def strips(number: int) -> Iterator[Strip]:
+        nonlocal missed
+        for strip in maps.strips(rows, WHOLE * memory):
+            if number == 0:
+                part = slice(strip.first, strip.first + strip.weights.shape[1])
+                missed += float((maps.applied(strip) - outputs[:, part]).double().square().sum())
+            yield as_strip(layer, strip, maps.tokens)
+
+    in_rounds(strips, lambda strip: bool(observe(layer.site, strip)))
+    return vouched(layer.site, missed, outputs)
+
+
+def as_strip(layer: LinearLayer, strip: LinearStrip, tokens: int) -> Strip:
+    """Shares of the sizes beside the map itself, up to the last key that the rows see."""
+    weights, first = strip.weights[None], strip.first
+    visible = None
+    if layer.values.causal:
+        last = first + weights.shape[2]
+        hidden = weights.new_ones(weights.shape[2:], dtype=torch.bool).triu(first + 1)
+        if bool(weights.masked_select(hidden).any()):
+            site = layer.site
+            raise InputError(
+                f"layer {site.layer} ({site.name}) takes from later tokens here, and did not on the short input."
+            )
+        weights, visible = weights[..., :last], ~hidden[None, None, :, :last]
+    sizes = weights.abs()
+    shares = sizes / sizes.sum(dim=-1, keepdim=True).clamp_min(torch.finfo(sizes.dtype).tiny)
+    return Strip(shares, first, 0, tokens, tokens, visible, applied=weights)
+
+
+def vouched(site: Site, missed: float, outputs: Tensor) -> float:
+    """‖A v - y‖ / ‖y‖, small enough."""
+    size = float(outputs.double().square().sum())
+    found = sqrt(missed / size) if size > 0.0 else missed
+    if found != found:
+        raise NotFinite(
+            f"layer {site.layer} ({site.name}): its map is not finite; the weights or the states before it are not."
+        )
+    if found > INCOMPLETE.get(outputs.dtype, INCOMPLETE[torch.float32]):
+        raise InputError(
+            f"layer {site.layer} ({site.name}): its map times its values misses its output by {found:.1e} of its size, so "
+            "the map cannot be vouched for: leave the layer out with `layers`."
+        )
+    return found

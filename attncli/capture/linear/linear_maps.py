@@ -1,0 +1,160 @@
+"""The matrix A of one call with y = A v, a strip of rows at a time, in whichever of three ways its shortcuts allow.
+
+From the state: the call on the rows of a strip, with columns of the identity for values, goes on from the state that the
+rows before have left for these columns. By columns: batches of columns of the identity, where the whole of the few maps
+that are looked at may be held. By rows: the derivative of one output by all values, which is the same wherever it is
+taken, as the call is linear in them; where all features of a head are mixed alike, each gives another row.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from attncli.capture.linear.kernel_calls import KernelCall
+from attncli.capture.linear.linear_arguments import Values
+from attncli.capture.linear.linear_shortcuts import Shortcuts, StateCarried, in_batch, of_channels
+
+NONE = Shortcuts()
+
+ROWS = 64
+"""That are read off at once, where a kernel takes values of any width."""
+COLUMNS = 2**20
+"""Numbers of values that go through beside one another."""
+
+
+class LinearStrip(NamedTuple):
+    """Some rows of the maps of one call."""
+
+    weights: Tensor
+    """[head, row, key], of both signs; keys after the last that the rows see may be left out."""
+    first: int
+
+
+def weighs(call: KernelCall, values: Values) -> bool:
+    """Whether an output takes from several values at once; sorting, shifting and gathering tokens do not."""
+    strips = LinearMap(call, values).by_rows(ROWS)
+    return any(bool(((strip.weights != 0.0).sum(dim=-1) > 1).any()) for strip in strips)
+
+
+class LinearMap:
+    """The maps of one call, those of the heads that are looked at."""
+
+    def __init__(
+        self,
+        call: KernelCall,
+        values: Values,
+        heads: Sequence[int] | None = None,
+        shortcuts: Shortcuts = NONE,
+    ) -> None:
+        call = call.constants()
+        if heads is not None and shortcuts.channels is not None:
+            call, heads = of_channels(call, shortcuts.channels, heads), None
+        self.call, self.values, self.shortcuts = call, values, shortcuts
+        self.heads = None if heads is None else torch.tensor(heads)
+        """The numbers of those that are read; None: all."""
+        self.given = self.call.arguments()[values.key]
+        self.tokens = self.given.shape[values.token]
+
+    def as_heads(self, tensor: Tensor) -> Tensor:
+        """[batch, head, token, feature] of values or outputs."""
+        token, shared = self.values.token, self.values.shared
+        if shared is None:
+            found = tensor.movedim(token, -1)[..., None]
+        else:
+            found = tensor.movedim((token, shared), (-2, -1))
+        found = found.reshape(len(tensor), -1, *found.shape[-2:])
+        return found if self.heads is None else found[:, self.heads.to(found.device)]
+
+    def strips(self, rows: int, memory: int) -> Iterator[LinearStrip]:
+        """All rows in order, so many at a time; `memory` bytes may be held for whole maps."""
+        if self.shortcuts.carried is not None:
+            return self.from_the_state(self.shortcuts.carried, rows)
+        heads = self.as_heads(self.given).shape[1]
+        size = heads * self.tokens**2 * self.given.element_size()
+        if self.shortcuts.batched and self.values.shared is None and size <= memory:
+            return self.by_columns(rows)
+        return self.by_rows(rows)
+
+    def from_the_state(self, carried: StateCarried, rows: int) -> Iterator[LinearStrip]:
+        values, shared = self.values, self.values.shared
+        assert shared is not None
+        state: Tensor | None = None
+        for first in range(0, self.tokens, rows):
+            last = min(first + rows, self.tokens)
+            shape = list(self.given.shape)
+            shape[values.token], shape[shared] = last - first, last
+            columns = self.given.new_zeros(shape)
+            place = torch.arange(last - first, device=columns.device)
+            columns.movedim((values.token, shared), (0, 1))[place, first + place] = 1.0
+            if state is not None:
+                wider = list(state.shape)
+                wider[carried.width] = last - first
+                state = torch.cat([state, state.new_zeros(wider)], carried.width)
+            with torch.no_grad():
+                part = carried.part(self.call, first, last)
+                output, state = carried.run(part, values.key, columns, state)
+            yield LinearStrip(self.as_heads(output)[0], first)
+
+    def by_columns(self, rows: int) -> Iterator[LinearStrip]:
+        """Every channel at once, a batch of columns at a time."""
+        whole: Tensor | None = None
+        at_once = max(1, min(self.tokens, COLUMNS // self.given.numel()))
+        nothing = self.call.output(self.values.key, torch.zeros_like(self.given))
+        for first in range(0, self.tokens, at_once):
+            size = min(at_once, self.tokens - first)
+            columns = self.given.new_zeros((size, *self.given.shape[1:]))
+            place = torch.arange(size, device=columns.device)
+            columns.movedim(self.values.token, 1)[place, first + place] = 1.0
+            found = in_batch(self.call, size).output(self.values.key, columns) - nothing
+            part = self.as_heads(found)[..., 0].permute(1, 2, 0)  # [head, row, key]
+            if whole is None:
+                whole = part.new_empty((len(part), self.tokens, self.tokens))
+            whole[..., first : first + size] = part
+        assert whole is not None
+        for first in range(0, self.tokens, rows):
+            yield LinearStrip(whole[:, first : first + rows], first)
+
+    def by_rows(self, rows: int) -> Iterator[LinearStrip]:
+        derive, at_once = self.derivative()
+        for first in range(0, self.tokens, rows):
+            last = min(first + rows, self.tokens)
+            parts = [
+                derive(start, min(start + at_once, last)) for start in range(first, last, at_once)
+            ]
+            yield LinearStrip(torch.cat(parts, 1), first)
+
+    def derivative(self) -> tuple[Callable[[int, int], Tensor], int]:
+        """What gives [head, row, key] of some rows, and how many of them."""
+        token, shared = self.values.token, self.values.shared
+        shape = list(self.given.shape)
+        if shared is not None and self.values.wide:
+            shape[shared] = min(ROWS, self.tokens)
+        leaf = self.given.new_zeros(shape).requires_grad_()
+        with torch.enable_grad():
+            output = self.call.output(self.values.key, leaf)
+
+        def rows(first: int, last: int) -> Tensor:
+            wanted = torch.zeros_like(output)
+            if shared is None:
+                wanted.movedim(token, 0)[first] = 1.0
+            else:
+                place = torch.arange(last - first, device=wanted.device)
+                wanted.movedim((token, shared), (0, 1))[first + place, place] = 1.0
+            (found,) = torch.autograd.grad(output, leaf, wanted, retain_graph=True)
+            return self.as_heads(found)[0].transpose(-2, -1)[:, : last - first]
+
+        return rows, 1 if shared is None else shape[shared]
+
+    def applied(self, strip: LinearStrip) -> Tensor:
+        """[head, row, feature]: what these rows make of the values."""
+        seen = strip.weights.shape[-1]
+        return strip.weights @ self.as_heads(self.given)[0, :, :seen]
+
+    def outputs(self) -> Tensor:
+        """[head, token, feature]: what the call makes of its values beyond what it makes of none."""
+        with torch.no_grad():
+            found = self.call.output(self.values.key, self.given)
+            nothing = self.call.output(self.values.key, torch.zeros_like(self.given))
+            return self.as_heads(found - nothing)[0]

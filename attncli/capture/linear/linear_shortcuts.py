@@ -1,0 +1,159 @@
+"""What makes long maps of a call affordable, where it holds, found by trying: states that are carried, channels left out.
+
+a state     a recurrence goes on from the state that it has left, so that a strip of rows costs no more than its rows
+columns     a batch of other values goes through beside one another, each of it another column of the map
+channels    those that are not looked at are left out of all arguments
+"""
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attncli.capture.attention_calls import tensors_in
+from attncli.capture.linear.kernel_calls import KernelCall, Key
+from attncli.capture.linear.linear_arguments import Draw, Values, same
+
+STATES = {"initial_state": "output_final_state", "initial_states": "return_final_states"}
+"""Names that kernels have for a state that they go on from, and for being asked for the one that they leave."""
+
+
+@dataclass(frozen=True)
+class StateCarried:
+    """How a call goes on from a state."""
+
+    given: str
+    asked: str
+    width: int
+    """The axis of the state on which the features of the values are."""
+    tokens: Mapping[Key, int]
+    """The axis of tokens of each argument that has one."""
+
+    def part(self, call: KernelCall, first: int, last: int) -> KernelCall:
+        """The call on some tokens alone."""
+
+        def cut(key: Key, value: Any) -> Any:
+            axis = self.tokens.get(key)
+            return value if axis is None else value.narrow(axis, first, last - first)
+
+        return call.with_arguments(cut)
+
+    def run(
+        self, call: KernelCall, key: Key, values: Tensor, state: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """What it gives, and the state that it leaves."""
+        kwargs = {**call.kwargs, self.given: state, self.asked: True}
+        given = replace(call, kwargs=kwargs)
+        output, left = list(tensors_in(given.answer(key, values)))[:2]
+        return output, left
+
+
+@dataclass(frozen=True)
+class Shortcuts:
+    """Of one call."""
+
+    carried: StateCarried | None = None
+    batched: bool = False
+    channels: Mapping[Key, int] | None = None
+    """The axis of channels of each argument that has one; None where they cannot be left out."""
+
+
+def shortcuts_of(call: KernelCall, values: Values) -> Shortcuts:
+    """Of a call on a short text; what fails is no shortcut."""
+    call = call.constants()
+    found = Shortcuts()
+    with torch.no_grad():
+        for attempt in (with_state, with_batch, with_channels):
+            try:
+                found = replace(found, **attempt(call, values))
+            except Exception:
+                continue
+    return found
+
+
+def with_state(call: KernelCall, values: Values) -> dict[str, Any]:
+    """Two parts one after the other give what the whole gives, with more features in the second."""
+    if values.shared is None or not values.wide or not values.causal:
+        return {}
+    named = inspect.signature(inspect.unwrap(call.function)).parameters
+    given = next((name for name in STATES if name in named and STATES[name] in named), None)
+    if given is None or call.kwargs.get(given) is not None:
+        return {}
+    value = call.arguments()[values.key]
+    tokens = axes_of(call, value.shape[values.token])
+    whole = call.output(values.key, value)
+    size = value.shape[values.token]
+    half = size // 2
+    carried = StateCarried(given, STATES[given], 0, tokens)
+    first, wider = (
+        carried.run(
+            carried.part(call, 0, half), values.key, each.narrow(values.token, 0, half), None
+        )
+        for each in (value, torch.cat([value, value], values.shared))
+    )
+    (axis,) = (
+        axis
+        for axis, (a, b) in enumerate(zip(first[1].shape, wider[1].shape, strict=True))
+        if a != b
+    )
+    carried = replace(carried, width=axis)
+    rest = value.narrow(values.token, half, size - half)
+    second, _ = carried.run(carried.part(call, half, size), values.key, rest, first[1])
+    together = torch.cat([first[0], second], values.token)
+    return {"carried": carried} if same(together, whole) else {}
+
+
+def axes_of(call: KernelCall, size: int, after: int = 1) -> dict[Key, int]:
+    """The first axis of that size of each argument."""
+    return {
+        key: after + list(value.shape[after:]).index(size)
+        for key, value in call.arguments().items()
+        if size in value.shape[after:]
+    }
+
+
+def with_batch(call: KernelCall, values: Values) -> dict[str, Any]:
+    draw = Draw(call.arguments()[values.key])
+    parts = [draw(), draw()]
+    found = in_batch(call, 2).output(values.key, torch.cat(parts))
+    wanted = torch.cat([call.output(values.key, part) for part in parts])
+    return {"batched": found.shape == wanted.shape and same(found, wanted)}
+
+
+def in_batch(call: KernelCall, size: int) -> KernelCall:
+    """The call on a batch, with the same of all but its values."""
+
+    def many(tensor: Tensor) -> Tensor:
+        alone = tensor.ndim > 2 and tensor.shape[0] == 1
+        return tensor.expand(size, *tensor.shape[1:]) if alone else tensor
+
+    return call.changed(many)
+
+
+def with_channels(call: KernelCall, values: Values) -> dict[str, Any]:
+    """Every second channel alone gives what it gives among all."""
+    value = call.arguments()[values.key]
+    if values.shared is not None or value.ndim != 3:
+        return {}
+    axis = 3 - values.token
+    found = axes_of(call, value.shape[axis], after=0)
+    chosen = range(0, value.shape[axis], 2)
+    few = of_channels(call, found, chosen)
+    alone = few.output(values.key, few.arguments()[values.key])
+    wanted = call.output(values.key, value).index_select(axis, torch.tensor(chosen))
+    return {"channels": found if alone.shape == wanted.shape and same(alone, wanted) else None}
+
+
+def of_channels(call: KernelCall, axes: Mapping[Key, int], chosen: Sequence[int]) -> KernelCall:
+    """The call without the channels that are not chosen."""
+
+    def few(key: Key, value: Any) -> Any:
+        axis = axes.get(key)
+        if axis is None:
+            return value
+        return value.index_select(axis, torch.tensor(chosen, device=value.device))
+
+    return call.with_arguments(few)

@@ -1,0 +1,82 @@
+"""Attention maps that the output hangs on, kept whole so that it can be differentiated by them."""
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from torch import Tensor, nn
+from transformers import AttentionInterface
+
+from attncli.capture.context import eager_everywhere
+from attncli.capture.strips.attention_interface import own_eager
+from attncli.capture.strips.attention_sites import Site, Sites
+from attncli.errors import InputError
+
+
+class KeptMap(NamedTuple):
+    """The map of one attention, as it weighs the values."""
+
+    site: Site
+    weights: Tensor
+    """[1, head, query, key]"""
+
+
+@contextmanager
+def keeping_maps(model: nn.Module, blocks: Collection[nn.Module]) -> Iterator[list[KeptMap]]:
+    """Within, one forward pass of the model, with gradients, leaves its maps in the list, in the order in which they ran.
+
+    The model's own eager functions compute them. What comes before the `blocks` is what is differentiated from, so that
+    every map hangs on something; nothing of the model is changed afterwards.
+    """
+    sites, kept = Sites(model), list[KeptMap]()
+
+    def attend(
+        module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Any, *args: Any, **how: Any
+    ) -> Any:  # fmt: skip
+        output, weights = own_eager(module)(module, query, key, value, mask, *args, **how)
+        kept.append(KeptMap(sites.site(module), weights))
+        return output, weights
+
+    functions = AttentionInterface._global_mapping
+    with eager_everywhere(model), sites.watching(), differentiable(model, blocks):
+        functions["eager"] = attend
+        try:
+            yield kept
+        finally:
+            del functions["eager"]
+
+
+@contextmanager
+def differentiable(model: nn.Module, blocks: Collection[nn.Module]) -> Iterator[None]:
+    """Parameters before the blocks, such as tables of words, are followed by autograd for a while."""
+    inside = {id(weight) for block in blocks for weight in block.parameters()}
+    before = [
+        weight
+        for weight in model.parameters()
+        if id(weight) not in inside and weight.is_floating_point() and not weight.requires_grad
+    ]
+    try:
+        for weight in before:
+            weight.requires_grad_(True)
+        yield
+    finally:
+        for weight in before:
+            weight.requires_grad_(False)
+
+
+def refuse_other_maps(kept: Collection[KeptMap], proved: Collection[Site]) -> None:
+    """All attentions that the model is known to have were kept, whole, and hang on the input."""
+    missed = set(proved) - {each.site for each in kept}
+    if missed:
+        site = min(missed, key=lambda site: site.name)
+        raise InputError(
+            f"{site.name} computes its attention apart from transformers' interface, where its map is not to be "
+            "differentiated by: relevance cannot be told for this model."
+        )
+    for site, weights in kept:
+        queries, keys = weights.shape[-2:]
+        if len(weights) != 1 or (site.is_self and queries != keys) or not weights.requires_grad:
+            raise InputError(
+                f"{site.name} attends within parts of its input, or to what does not follow from it: relevance cannot be "
+                "told for this model."
+            )

@@ -1,0 +1,58 @@
+"""What a model's own code raises, as one sentence about what it was given; errors of ours stay what they are."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+from attncli.capture.reruns.float64 import precision_of
+from attncli.errors import AttnError, InputError, first_line, lacks_memory
+
+FAILURES = (AttributeError, LookupError, NotImplementedError, RuntimeError, TypeError, ValueError)
+"""What a model's code may raise on a tensor that is not quite one."""
+
+
+def first_run(
+    model: nn.Module,
+    inputs: Mapping[str, Any],
+    wrong: str = "with the sizes of its config",
+    advice: str = ": check its config.json",
+) -> Any:
+    """The model as it is; where its own code fails, its config and its weights do not go together, or what is `wrong`."""
+    try:
+        return model(**inputs)
+    except AttnError:
+        raise
+    except Exception as error:
+        if lacks_memory(error):
+            raise
+        raise InputError(
+            f"{type(model).__name__} does not run {wrong} ({type(error).__name__}: {first_line(error)}){advice}."
+        ) from error
+
+
+@contextmanager
+def failures_of(model: nn.Module, given: Mapping[str, Mapping[str, Any]]) -> Iterator[None]:
+    """Inside, the model is run on these inputs, by their names, and watched, cut or changed.
+
+    Where that fails it is run once more as it is: what fails then too is the model's own word about its input.
+    """
+    try:
+        yield
+    except (AttnError, MemoryError):
+        raise
+    except Exception as error:
+        if lacks_memory(error):
+            raise
+        for name, inputs in given.items():
+            refuse_failing(model, name, inputs)
+        raise
+
+
+def refuse_failing(model: nn.Module, name: str, inputs: Mapping[str, Any]) -> None:
+    with torch.no_grad(), precision_of(model):
+        first_run(
+            model, inputs, f"on {name}", ": give it another text, other ids or another length"
+        )

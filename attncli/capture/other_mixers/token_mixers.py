@@ -1,0 +1,248 @@
+"""What moves anything from token to token in a model's layers beside its attention: recurrences, convolutions, kernels.
+
+Found out by trying, not by name: a part of a block mixes tokens if another state of one token changes what it gives for
+others. Blocks of one make are tried once. A mixer is called what its class is called, without what the block's class
+begins with too.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attncli.capture.attention_calls import tensors_in
+from attncli.capture.forward_wrappers import around_forwards
+from attncli.capture.stacks.blocks import Stack
+from attncli.capture.stacks.residual_stream_arguments import replaced, taken
+from attncli.capture.strips.attention_sites import Shape, Site
+from attncli.capture.strips.tensor_parallel_heads import group_of
+
+ROUNDING = 32.0
+"""Of the last digit of the largest number: experts that are given other tokens sum in another order."""
+
+WORD = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+(?:\d+[dD]?(?![a-z]))?")
+CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+EMPTY = frozenset({"mixer", "layer", "block", "module", "cell", "encoder", "decoder"})
+"""Words that do not say how tokens are mixed."""
+
+
+@dataclass(frozen=True)
+class Mixer:
+    """One of them, in one layer."""
+
+    stack: str
+    layer: int
+    kind: str
+    """Such as `gated delta net`."""
+    paths: tuple[str, ...] = ()
+    """Of the modules that mix so in this layer."""
+
+
+@dataclass
+class Given:
+    """What a module was called with."""
+
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+
+
+def mixers_of(
+    model: nn.Module,
+    stacks: tuple[Stack, ...],
+    inputs: Mapping[str, Any],
+    shapes: Mapping[Site, Shape],
+    length: int = 0,
+) -> tuple[Mixer, ...]:
+    """`shapes`: of the attentions that are seen on these inputs; `length`: their tokens, where nothing attends."""
+    queries = {model.get_submodule(site.name): shape.queries for site, shape in shapes.items()}
+    return mixers_beside(model, stacks, inputs, queries, 0 if shapes else length)
+
+
+def mixers_beside(
+    model: nn.Module,
+    stacks: tuple[Stack, ...],
+    inputs: Mapping[str, Any],
+    queries: Mapping[nn.Module, int],
+    length: int,
+) -> tuple[Mixer, ...]:
+    """`queries`: the modules that attend, with their tokens; `length`: tokens of blocks of stacks where these differ.
+
+    Parts of a layer that runs over several processes are not tried.
+    """
+    if group_of(model) is not None:
+        return ()
+    seen = set(queries)
+    calls = [(stack, call) for stack in stacks for call in stack.calls]
+    makes = {call.module: make_of(call.module, seen) for _, call in calls}
+    chosen = {make: module for module, make in makes.items()}
+    given = given_to(model, inputs, {part for block in chosen.values() for part in block.modules()})
+    tokens = {
+        call.module: tokens_of([call.module], queries)
+        or tokens_of([other.module for other in stack.calls], queries)
+        or length
+        for stack, call in calls
+    }
+    with torch.no_grad():
+        kinds = {
+            make: by_kind(block, mixing(block, given, seen, tokens[block]))
+            for make, block in chosen.items()
+        }
+    return tuple(
+        Mixer(
+            stack.name, call.layer, kind, tuple(f"{call.name}.{path}".rstrip(".") for path in paths)
+        )
+        for stack, call in calls
+        for kind, paths in kinds[makes[call.module]].items()
+    )
+
+
+def by_kind(block: nn.Module, found: Iterator[tuple[str, nn.Module]]) -> dict[str, list[str]]:
+    """The paths of the parts of a block that mix tokens, by what they are called."""
+    kinds: dict[str, list[str]] = {}
+    for path, part in found:
+        kinds.setdefault(kind_of(part, path, block), []).append(path)
+    return kinds
+
+
+def make_of(block: nn.Module, attentions: Collection[nn.Module]) -> tuple[Any, ...]:
+    """What blocks have in common that work alike: their parts, and which of these are seen to attend."""
+    return tuple((path, type(part), part in attentions) for path, part in block.named_modules())
+
+
+def given_to(
+    model: nn.Module, inputs: Mapping[str, Any], modules: Collection[nn.Module]
+) -> dict[nn.Module, Given]:
+    """What these modules are given in a forward of the model, those that run."""
+    given: dict[nn.Module, Given] = {}
+
+    def around(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
+        given[module] = Given(args, kwargs)
+        return forward(*args, **kwargs)
+
+    if modules:
+        with torch.no_grad(), around_forwards(modules, around):
+            model(**inputs)
+    return given
+
+
+def mixing(
+    block: nn.Module,
+    given: Mapping[nn.Module, Given],
+    attentions: Collection[nn.Module],
+    tokens: int,
+) -> Iterator[tuple[str, nn.Module]]:
+    """The parts of a block that mix tokens and hold no attention that is seen, with their paths.
+
+    One that only wraps another is left out; one with a convolution of its own is more than what it wraps.
+    """
+    inside = [
+        (f"{path}.{deeper}".rstrip("."), part)
+        for path, child in called(block, given)
+        if not is_plain(child) and (child in attentions or mixes(child, given[child], tokens))
+        for deeper, part in mixing(child, given, attentions, tokens)
+    ]
+    whole = any(isinstance(child, CONVOLUTIONS) for child in block.children())
+    if any(part in attentions for part in block.modules()) or (len(inside) == 1 and not whole):
+        yield from inside
+    elif mixes(block, given[block], tokens):
+        yield "", block
+
+
+def called(
+    module: nn.Module, given: Mapping[nn.Module, Given], path: str = ""
+) -> Iterator[tuple[str, nn.Module]]:
+    """The parts that a module runs, also those in its lists."""
+    for name, child in module.named_children():
+        here = f"{path}.{name}".lstrip(".")
+        if child in given:
+            yield here, child
+        else:
+            yield from called(child, given, here)
+
+
+def is_plain(module: nn.Module) -> bool:
+    """A layer of torch's own: what it is for is known by the part that holds it."""
+    return type(module).__module__.startswith("torch.nn")
+
+
+def tokens_of(blocks: Collection[nn.Module], queries: Mapping[nn.Module, int]) -> int:
+    """How many tokens all attentions of these blocks have; 0 where they differ or there are none."""
+    found = {queries[part] for block in blocks for part in block.modules() if part in queries}
+    return found.pop() if len(found) == 1 else 0
+
+
+def mixes(module: nn.Module, given: Given, tokens: int) -> bool:
+    """Whether another state of the middle token changes what the module gives for others; False where it cannot be tried."""
+    stream = taken(given.args, given.kwargs)
+    if stream is None or (axis := token_axis(stream, tokens)) is None:
+        return False
+    if axis == stream.ndim - 1 and any(p.shape[-1] == tokens for p in module.parameters()):
+        return False  # as many features as tokens
+    middle = tokens // 2
+    moved = stream.clone()
+    moved.select(axis, middle).add_(noise(moved.select(axis, middle)))
+    try:
+        first, again, other = (
+            outputs(module, given, stream, each.clone()) for each in (stream, stream, moved)
+        )
+    except Exception:  # parts that are called otherwise than they can be called once more
+        return False
+    if any(not torch.equal(a, b) for a, b in zip(first, again, strict=True)):
+        return False
+    return any(
+        elsewhere_changed(a, b, token_axis(a, tokens), middle)
+        for a, b in zip(first, other, strict=True)
+    )
+
+
+def outputs(module: nn.Module, given: Given, stream: Tensor, instead: Tensor) -> list[Tensor]:
+    args, kwargs = replaced(given.args, given.kwargs, stream, instead)
+    found = module(*args, **kwargs)
+    return [value for value in tensors_in(found) if value.is_floating_point()]
+
+
+def token_axis(tensor: Tensor, tokens: int) -> int | None:
+    """[batch, token, feature], [token, feature] or [batch, feature, token]; None for anything else."""
+    if tensor.ndim not in (2, 3) or tokens < 2:
+        return None
+    axes = (tensor.ndim - 2, tensor.ndim - 1)
+    return next((axis for axis in axes if tensor.shape[axis] == tokens), None)
+
+
+def noise(like: Tensor) -> Tensor:
+    """As large as the state itself."""
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.randn(like.shape, generator=generator, dtype=torch.float32)
+    return drawn.to(like) * like.abs().mean().clamp_min(1e-3)
+
+
+def elsewhere_changed(first: Tensor, other: Tensor, axis: int | None, place: int) -> bool:
+    """Whether two outputs differ at another token than that place, by more than rounding."""
+    if axis is None or first.shape != other.shape:
+        return False
+    change = (first - other).abs()
+    change.select(axis, place).zero_()
+    least = ROUNDING * torch.finfo(first.dtype).eps * float(first.abs().max())
+    return bool(change.max() > least)
+
+
+def kind_of(mixer: nn.Module, path: str, block: nn.Module) -> str:
+    """The words of its class that the block's class does not begin with; the part's own name beside empty words."""
+    words = in_words(type(mixer).__name__)
+    known = in_words(type(block).__name__) if mixer is not block else []
+    while words and known and words[0] == known[0]:
+        words, known = words[1:], known[1:]
+    if EMPTY.issuperset(words):
+        own = path.rpartition(".")[2].strip("_").replace("_", " ")
+        words = [*own.split(), *(word for word in words if word not in own.split())]
+    if EMPTY.issuperset(words):
+        words = in_words(type(mixer).__name__)
+    return " ".join(words)
+
+
+def in_words(name: str) -> list[str]:
+    """`GatedDeltaNet` as gated, delta, net."""
+    return [word.lower() for word in WORD.findall(name)]

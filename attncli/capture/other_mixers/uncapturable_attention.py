@@ -1,0 +1,162 @@
+"""Attention that is not seen beside attention that is: a softmax that goes on to weigh no whole rows of values.
+
+Chunked, sampled (deformable) and additive attention are such; their maps cannot be captured. What is captured beside
+them is what it is all the same: every captured map went into a product with its own values, and the output under
+capture is the plain one. A softmax also mixes what are no tokens, the streams of hyper-connections. Which it is, is
+found by trying: whether another state of one token changes what the module gives for others.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from attncli.capture.attention_calls import tensors_in
+from attncli.capture.other_mixers.token_mixers import (
+    Given,
+    Mixer,
+    elsewhere_changed,
+    given_to,
+    noise,
+    outputs,
+)
+from attncli.capture.reruns.fixed_rng import same_chance
+from attncli.capture.stacks.blocks import Stack
+from attncli.capture.stacks.residual_stream_arguments import taken
+from attncli.capture.strips.attention_sites import NUMBER, Site
+from attncli.errors import InputError
+
+
+class LeftOut(NamedTuple):
+    """Modules of one make whose softmax weighs no whole rows of values."""
+
+    family: str
+    """Their path, with a star for the numbers in it."""
+    kind: str
+    """Their class."""
+    reaches: bool | None
+    """Whether they carry anything from token to token; None where that could not be tried."""
+
+    def said(self) -> str:
+        """What a reader of the others' numbers should know."""
+        if self.reaches is False:
+            return (
+                f"{self.family} ({self.kind}) takes a softmax that reaches no other token: "
+                "it is no attention, and not among those measured."
+            )
+        return (
+            f"{self.family} ({self.kind}) takes a softmax that never weighs whole rows of values (chunked, sparse or "
+            "deformable attention): it has no map here and is not among the attentions measured."
+        )
+
+
+def mixers_left_out(
+    stacks: tuple[Stack, ...], found: Iterable[LeftOut], known: Iterable[Mixer], model: nn.Module
+) -> tuple[Mixer, ...]:
+    """The layers that such attention mixes tokens in, where it is not among the mixers that are known."""
+    families = {one.family for one in found if one.reaches is not False}
+    paths = [name for name, _ in model.named_modules() if NUMBER.sub("*", name) in families]
+    told = [path for mixer in known for path in mixer.paths]
+    return tuple(
+        Mixer(stack.name, call.layer, "unseen attention", inside)
+        for stack in stacks
+        for call in stack.calls
+        if (inside := tuple(path for path in paths if within(path, call.name)))
+        and not any(within(path, other) for path in inside for other in told)
+    )
+
+
+def refuse_left_out(found: Iterable[LeftOut]) -> None:
+    """For questions about all that a model attends to."""
+    for one in found:
+        if one.reaches is not False:
+            raise InputError(one.said())
+
+
+def refuse_half_seen(
+    model: nn.Module,
+    unclaimed: Iterable[nn.Module],
+    sites: Collection[Site],
+    apart: Collection[str] | None,
+) -> None:
+    """What takes such a softmax must be known to, be apart from all that is captured, and must not be all there is.
+
+    A module of the same make as a captured one, or around or inside it, would have been seen in part. `apart`: the
+    families of those that are known; None while they are found out.
+    """
+    names = {module: name for name, module in model.named_modules()}
+    seen = {NUMBER.sub("*", site.name) for site in sites}
+    for module in unclaimed:
+        family = NUMBER.sub("*", names[module])
+        known = apart is None or family in apart
+        if (
+            not known
+            or not seen
+            or any(within(family, other) or within(other, family) for other in seen)
+        ):
+            raise InputError(
+                f"{type(module).__name__} takes a softmax that never weighs whole rows of values (chunked, sparse or "
+                "deformable attention): its maps cannot be captured."
+            )
+
+
+def within(path: str, other: str) -> bool:
+    return path == other or path.startswith(f"{other}.")
+
+
+def left_out(
+    model: nn.Module, inputs: Mapping[str, Any], unclaimed: Collection[nn.Module], tokens: set[int]
+) -> tuple[LeftOut, ...]:
+    """The modules by their makes, the first of each tried; `tokens`: how many the attentions that are seen have."""
+    names = {module: name for name, module in model.named_modules()}
+    first: dict[tuple[str, str], nn.Module] = {}
+    for module in unclaimed:
+        first.setdefault((NUMBER.sub("*", names[module]), type(module).__name__), module)
+    with torch.no_grad(), same_chance():
+        given = given_to(model, inputs, first.values())
+        return tuple(
+            LeftOut(*make, reaches(module, given[module], tokens)) for make, module in first.items()
+        )
+
+
+def reaches(module: nn.Module, given: Given, tokens: set[int]) -> bool | None:
+    """Whether another state of the middle token changes what the module gives for others.
+
+    Told only where it is given one such state, and one axis alone between those of batch and features is as long as
+    the tokens: what is given another's states attends to these.
+    """
+    stream = taken(given.args, given.kwargs)
+    axis = None if stream is None else only_axis(stream, tokens)
+    if stream is None or axis is None or len(states_in(given)) > 1:
+        return None
+    middle = stream.shape[axis] // 2
+    moved = stream.clone()
+    moved.select(axis, middle).add_(noise(moved.select(axis, middle)))
+    try:
+        first, again, other = (
+            outputs(module, given, stream, each.clone()) for each in (stream, stream, moved)
+        )
+    except Exception:  # parts that are called otherwise than they can be called once more
+        return None
+    if not first or any(not torch.equal(a, b) for a, b in zip(first, again, strict=True)):
+        return None
+    axes = [only_axis(value, {stream.shape[axis]}) for value in first]
+    if any(place is None for place in axes):
+        return None
+    return any(
+        elsewhere_changed(a, b, place, middle)
+        for a, b, place in zip(first, other, axes, strict=True)
+    )
+
+
+def states_in(given: Given) -> list[Tensor]:
+    """The tensors with an axis between those of batch and features."""
+    tensors = tensors_in((given.args, given.kwargs))
+    return [value for value in tensors if value.is_floating_point() and value.ndim >= 3]
+
+
+def only_axis(tensor: Tensor, lengths: set[int]) -> int | None:
+    """The one axis of tokens; there must be several tokens."""
+    axes = [axis for axis in range(1, tensor.ndim - 1) if tensor.shape[axis] in lengths - {1}]
+    return axes[0] if len(axes) == 1 else None

@@ -1,0 +1,77 @@
+"""The attention of a forward pass that runs as ever, gradients and all: its maps are computed beside it.
+
+What the model computes is not touched: its own function of the attention interface gives the output, and is given
+what it would be given. Its arguments are then handed on, detached, as those of the model's eager attention.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AttentionInterface
+
+from attncli.capture.context import all_configs
+from attncli.capture.strips.attention_interface import EagerCall, own_eager, precise
+
+SDPA, EAGER = "sdpa", "eager"
+
+Beside = Callable[[EagerCall], None]
+"""Called after each attention, without gradients."""
+
+
+def implementations(model: nn.Module) -> set[str]:
+    """Which functions compute the model's attention, by their names."""
+    found = (getattr(config, "_attn_implementation", None) for config in all_configs(model))
+    return {str(name or EAGER) for name in found}
+
+
+@contextmanager
+def beside_attention(model: nn.Module, beside: Beside) -> Iterator[None]:
+    """Within, every attention on the interface is handed on once it has been computed."""
+    functions = AttentionInterface._global_mapping
+    names = implementations(model) & {SDPA, EAGER}
+    before = {name: functions.get(name) for name in names}
+    try:
+        for name in names:
+            functions[name] = followed(name, before[name], beside)
+        yield
+    finally:
+        for name, function in before.items():
+            if function is None:
+                del functions[name]
+            else:
+                functions[name] = function
+
+
+def followed(name: str, usual: Callable[..., Any] | None, beside: Beside) -> Callable[..., Any]:
+    """A function of the interface, and then what stands beside it."""
+
+    def attend(
+        module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Any, *args: Any, **how: Any
+    ) -> Any:  # fmt: skip
+        function = usual or own_eager(module)
+        result = function(module, query, key, value, mask, *args, **how)
+        device = query.device.type
+        with torch.no_grad(), torch.autocast(device, enabled=False):
+            q, k, v = (precise(side.detach()) for side in (query, key, value))
+            shown = as_eager(module, query, mask, how) if name == SDPA else mask
+            quiet = {name: precise(each) for name, each in how.items()} | {"dropout": 0.0}
+            beside(EagerCall(module, q, k, v, precise(shown), quiet))
+        return result
+
+    return attend
+
+
+def as_eager(module: nn.Module, query: Tensor, mask: Tensor | None, how: Any) -> Tensor | None:
+    """A mask of sdpa as eager attention has it: numbers to add, causality among them."""
+    least = torch.finfo(torch.float32).min
+    if mask is not None:
+        return torch.zeros(mask.shape, device=mask.device).masked_fill_(~mask, least) if mask.dtype == torch.bool else mask  # fmt: skip
+    said = how.get("is_causal")
+    causal = getattr(module, "is_causal", True) if said is None else said
+    length = query.shape[2]
+    if not causal or length < 2:
+        return None
+    return torch.full((1, 1, length, length), least, device=query.device).triu_(1)

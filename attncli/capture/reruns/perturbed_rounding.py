@@ -1,0 +1,126 @@
+"""A model whose blocks compute with disturbed last bits: a second sample of its rounding.
+
+Inside the blocks every number that a function computes loses one last bit or keeps it, at random and apart for every
+token and feature. That is as much as rounding takes anyway, and it makes every later sum and function round anew: what
+two such passes agree in is known, and what they differ in is rounding, in its own size, whatever the width, the depth,
+the length or the common row have made of it. What is computed from whole numbers alone is left as it is: positions are
+known, and the class of a distance (T5, DeBERTa) must not fall to its neighbour because a logarithm lost a bit.
+
+Why not less: a block that is only *given* other last bits rounds the same where it adds something large on its way (a
+bias of 10^4 that a norm takes out again), because what was disturbed is far below what is rounded there. Why not sums in
+another order: tokens that coincide to the last bit would stay so. Why a bit is taken and none added: the smallest number
+of a type, by which masks hide keys, must not leave it.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from attncli.capture.attention_calls import ASKING, name_of, tensors_in, unseen, version_of
+from attncli.capture.forward_wrappers import around_forwards
+from attncli.capture.stacks.blocks import Stack, blocks_of
+from attncli.capture.stacks.residual_stream_arguments import replaced, taken
+
+MOVING = frozenset(
+    {
+        "__getitem__", "bfloat16", "cat", "clone", "concat", "contiguous", "double", "dropout", "embedding", "expand",
+        "flip", "float", "gather", "half", "index_select", "pad", "repeat", "repeat_interleave", "reshape", "roll",
+        "stack", "to", "type", "type_as",
+    }
+)  # fmt: skip
+"""Functions that move numbers and compute none."""
+
+COUNTED = "_attn_counted"
+"""On tensors that were computed from whole numbers: their version when they were."""
+
+GLANCE = 64
+"""Numbers of a result that are looked at to tell masks and choices from what was rounded."""
+
+
+class Disturbance(TorchFunctionMode):
+    """Takes last bits off the results of functions; the same ones in every run of a command."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.generator = torch.Generator().manual_seed(0)
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if func in ASKING:
+            return result
+        with unseen():
+            if all(map(is_counted, tensors_in((args, kwargs)))):
+                count(result)
+                return result
+        name = name_of(func)
+        if name in MOVING:
+            return result
+        if type(result) is tuple:
+            return tuple(self.after(name, part, (args, kwargs)) for part in result)
+        return self.after(name, result, (args, kwargs))
+
+    def after(self, name: str, result: Any, given: Any) -> Any:
+        """What a function returns, disturbed if the function computed it."""
+        with unseen():
+            if type(result) is not Tensor or not result.is_floating_point() or is_choice(result):
+                return result
+            shared = shares(result, given)
+        if not shared:
+            return self.of(result)
+        written = name.endswith("_") and (not name.endswith("__") or name.startswith("__i"))
+        return result.copy_(self.of(result)) if written else result
+
+    def of(self, numbers: Tensor) -> Tensor:
+        """Each x as it is or x (1 - ε/2), which is its neighbour towards 0."""
+        with unseen():
+            draws = torch.randint(0, 2, numbers.shape, generator=self.generator, dtype=torch.int8)
+            half = torch.finfo(numbers.dtype).eps / 2
+            factors = 1 - half * draws.to(numbers.device, numbers.dtype)
+        return numbers * factors
+
+
+def is_counted(numbers: Tensor) -> bool:
+    """Whether they are whole, or were computed from such alone and not written to since."""
+    if not numbers.is_floating_point():
+        return True
+    version = getattr(numbers, COUNTED, None)
+    return version is not None and bool(version == version_of(numbers))
+
+
+def count(result: Any) -> None:
+    for part in tensors_in(result):
+        if part.is_floating_point():
+            setattr(part, COUNTED, version_of(part))
+
+
+def is_choice(numbers: Tensor) -> bool:
+    """Whether all are 0, 1 or so large that they hide what they are added to: 1 - mask must stay 0."""
+    some = numbers.reshape(-1)[:GLANCE] if numbers.is_contiguous() else numbers[..., :GLANCE]
+    size = some.abs()
+    return bool(((size == 0) | (size == 1) | (size > torch.finfo(size.dtype).max / 2)).all())
+
+
+def shares(result: Tensor, given: Any) -> bool:
+    """Whether a function has returned one of its arguments, or a view of one."""
+    storage = result.untyped_storage().data_ptr()
+    return any(tensor.untyped_storage().data_ptr() == storage for tensor in tensors_in(given))
+
+
+@contextmanager
+def disturbed(stacks: tuple[Stack, ...]) -> Iterator[None]:
+    """Within, every block computes disturbed; to be entered last, so that whoever watches sees it so."""
+    disturbance = Disturbance()
+
+    def around(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
+        stream = taken(args, kwargs)
+        if stream is not None:
+            args, kwargs = replaced(args, kwargs, stream, disturbance.of(stream))
+        with disturbance:
+            return forward(*args, **kwargs)
+
+    with around_forwards(blocks_of(stacks), around):
+        yield

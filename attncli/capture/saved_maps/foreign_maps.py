@@ -1,0 +1,227 @@
+"""Attention maps as other programs keep them, found among arrays by their names and shapes.
+
+What a shape means is never guessed: one array may be
+
+    [query, key]                         one head
+    [head, query, key]                   one layer
+    [layer, head, query, key]            a model; with a choice of `batch`, [batch, head, query, key] of one layer
+    [layer, batch, head, query, key]     several texts, of which `batch` names one
+
+and several arrays are layers, named by their numbers (`attentions.3`), each [query, key], [head, query, key] or
+[batch, head, query, key]. `encoder_attentions.0`, `decoder_attentions.0` and `cross_attentions.0` are those of an
+encoder-decoder; arrays called as `--save-maps` calls them keep their names.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
+
+from attncli.capture.saved_maps.map_names import NAME
+from attncli.errors import AttnError, InputError, UsageError, counted
+from attncli.io.arrays import StoredArrays
+from attncli.io.in_memory_arrays import HeldArrays
+
+SHAPES = (
+    "[query, key], [head, query, key], [layer, head, query, key] or [layer, batch, head, query, key] in one array, or for "
+    "each layer an array [query, key], [head, query, key] or [batch, head, query, key] called attentions.0, attentions.1 …"
+)
+QUERY, KEY, HEAD, LAYER, BATCH = "query", "key", "head", "layer", "batch"
+WHOLE = {
+    2: (QUERY, KEY),
+    3: (HEAD, QUERY, KEY),
+    4: (LAYER, HEAD, QUERY, KEY),
+    5: (LAYER, BATCH, HEAD, QUERY, KEY),
+}
+"""The axes of a single array by their number."""
+OF_A_LAYER = {2: (QUERY, KEY), 3: (HEAD, QUERY, KEY), 4: (BATCH, HEAD, QUERY, KEY)}
+ONE_NUMBER = re.compile(r"(?P<before>\D*)(?<!\.-)(?<!\A-)(?P<layer>\d{1,6})(?P<after>\D*)")
+"""A layer is not counted from the end: `layers.-1` names none, `layer-1` does."""
+POSITIONAL = re.compile(r"arr_\d+")
+"""What numpy calls an array that was given no name."""
+SIDES = {
+    "encoder_attentions": "encoder.layers.{}.attention",
+    "decoder_attentions": "decoder.layers.{}.attention",
+    "cross_attentions": "decoder.layers.{}.cross_attention",
+}
+"""What transformers calls the maps of an encoder-decoder, and what files of maps do."""
+
+
+class MapPlace(NamedTuple):
+    """Where one layer's map lies."""
+
+    array: str
+    lead: tuple[int, ...]
+    """Its place along the array's first axes."""
+    axes: tuple[str, ...]
+    """All axes of the array."""
+    shape: tuple[int, int, int]
+    """[head, query, key]"""
+
+    @property
+    def one_head(self) -> bool:
+        return HEAD not in self.axes
+
+
+class OwnMaps:
+    """Arrays under the names and in the shapes of a file of maps."""
+
+    def __init__(
+        self,
+        arrays: StoredArrays | HeldArrays,
+        batch: int | None = None,
+        advice: str = "",
+    ) -> None:
+        """`batch`: which text of several; `advice`: what else such a file may be."""
+        self.arrays = arrays
+        self.path = arrays.path
+        self.advice = advice
+        self.places = dict(self.found(batch))
+        if batch is not None and not any(BATCH in place.axes for place in self.places.values()):
+            raise UsageError(
+                f"`batch={batch}`: {self.path} has no axis of texts, it holds {self.described()}.",
+                idle=["batch"],
+            )
+        self.metadata = dict(arrays.metadata)
+
+    def names(self) -> list[str]:
+        return sorted(self.places)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return self.places[name].shape
+
+    def dtype(self, name: str) -> str:
+        return self.arrays.dtype(self.places[name].array)
+
+    def readable(self, name: str) -> None:
+        self.arrays.readable(self.places[name].array)
+
+    def block(self, name: str, start: int, stop: int, axis: int = 0) -> NDArray[Any]:
+        """Entries `start` to `stop` of an axis, and all of the others."""
+        place = self.places[name]
+        if not place.one_head:
+            return self.arrays.block(place.array, start, stop, axis, place.lead)
+        if axis == 0:
+            return self.arrays.block(place.array, 0, place.shape[1], 0, place.lead)[None]
+        return self.arrays.block(place.array, start, stop, axis - 1, place.lead)[None]
+
+    def called(self, name: str) -> str:
+        """A map in the words of who saved it."""
+        place = self.places[name]
+        return f"{place.array}, read as [{', '.join(place.axes)}],"
+
+    def described(self) -> str:
+        """What was read as what; of many arrays the first."""
+        places = {place.array: place for place in self.places.values()}
+        first = next(iter(places.values()))
+        more = f" and {len(places) - 1} more" if len(places) > 1 else ""
+        return f"{first.array}{more} as [{', '.join(first.axes)}]"
+
+    def found(self, batch: int | None) -> Iterator[tuple[str, MapPlace]]:
+        """Every layer's map under the name that a file of maps gives it."""
+        shapes = {name: self.arrays.shape(name) for name in self.arrays.names()}
+        usable = {name: shape for name, shape in shapes.items() if len(shape) >= 2}
+        if not usable:
+            raise self.refused("no array of two axes or more", shapes)
+        of_layers = self.layers_by_name(usable)
+        if of_layers:
+            for canonical, name in of_layers.items():
+                axes = OF_A_LAYER.get(len(usable[name]))
+                if axes is None:
+                    raise self.refused("", {name: usable[name]})
+                yield canonical, self.place(name, axes, usable[name], batch)
+            return
+        if len(usable) > 1:
+            raise self.refused("", usable)
+        ((name, shape),) = usable.items()
+        yield from self.in_one(name, shape, batch)
+
+    def layers_by_name(self, usable: Mapping[str, tuple[int, ...]]) -> dict[str, str]:
+        """The arrays that are one layer each; none where a single one holds all, or names do not tell."""
+        own = {name: name for name in usable if NAME.fullmatch(name)}
+        if own:
+            return own
+        numbered = {name: match for name in usable if (match := ONE_NUMBER.fullmatch(name))}
+        if len(usable) == 1 and all(map(POSITIONAL.fullmatch, numbered)):
+            return {}
+        stems = {name: stem_of(match) for name, match in numbered.items()}
+        if len(numbered) < len(usable) or not stems:
+            return {}
+        if len(set(stems.values())) == 1:
+            crossing = "cross_" if "cross" in next(iter(stems.values())) else ""
+            forms = dict.fromkeys(stems, f"layers.{{}}.{crossing}attention")
+        elif set(stems.values()) <= set(SIDES):
+            forms = {name: SIDES[stem] for name, stem in stems.items()}
+        else:
+            return {}
+        found: dict[str, str] = {}
+        for name, form in forms.items():
+            canonical = form.format(int(numbered[name]["layer"]))
+            if canonical in found:
+                raise InputError(f"{self.path}: {found[canonical]} and {name} are both layer {int(numbered[name]['layer'])}: give each layer one array.")  # fmt: skip
+            found[canonical] = name
+        return found
+
+    def in_one(
+        self, name: str, shape: tuple[int, ...], batch: int | None
+    ) -> Iterator[tuple[str, MapPlace]]:
+        """All layers of a single array."""
+        axes = OF_A_LAYER[4] if batch is not None and len(shape) == 4 else WHOLE.get(len(shape))
+        if axes is None:
+            raise self.refused("", {name: shape})
+        if axes[0] != LAYER:
+            yield "layers.0.attention", self.place(name, axes, shape, batch)
+            return
+        for layer in range(shape[0]):
+            yield f"layers.{layer}.attention", self.place(name, axes, shape, batch, (layer,))
+
+    def place(
+        self,
+        name: str,
+        axes: tuple[str, ...],
+        shape: tuple[int, ...],
+        batch: int | None,
+        lead: tuple[int, ...] = (),
+    ) -> MapPlace:
+        if 0 in shape:
+            raise InputError(f"{self.path}: {name} has the shape {list(shape)} and holds nothing.")
+        if BATCH in axes:
+            lead += (self.text_of(name, shape[axes.index(BATCH)], batch),)
+        last = shape[len(lead) :]
+        return MapPlace(name, lead, axes, (last[0] if HEAD in axes else 1, last[-2], last[-1]))
+
+    def text_of(self, name: str, texts: int, batch: int | None) -> int:
+        """Which text of an array of several."""
+        if batch is None and texts > 1:
+            raise UsageError(
+                f"{self.path}: {name} holds {texts} texts: name one of 0 … {texts - 1} with `batch`."
+            )
+        if batch is not None and not 0 <= batch < texts:
+            raise UsageError(f"`batch={batch}`: {name} holds the texts 0 … {texts - 1}.")
+        return batch or 0
+
+    def refused(self, why: str, shapes: Mapping[str, tuple[int, ...]]) -> AttnError:
+        """What is there, and what would be understood."""
+        named = [f"{name} {list(shape)}" for name, shape in list(shapes.items())[:3]]
+        more = f" and {len(shapes) - 3} more" if len(shapes) > 3 else ""
+        holds = why or f"{', '.join(named)}{more}"
+        return InputError(
+            f"{self.path} holds {holds}: which are attention maps cannot be told. What is read is {SHAPES}{self.advice}."
+        )
+
+
+def stem_of(match: re.Match[str]) -> str:
+    """A name without its number."""
+    return (match["before"].rstrip("._-[ ") + match["after"].rstrip("] ")).lower()
+
+
+def refuse_other_labels(labels: Sequence[str], shapes: Sequence[tuple[int, int, int]]) -> None:
+    """Tokens that are none of any map's are of another text."""
+    sides = sorted({size for _, queries, keys in shapes for size in (queries, keys)})
+    if len(labels) not in sides:
+        tokens = counted(sides[-1], "token")
+        raise UsageError(
+            f"`labels` names {counted(len(labels), 'token')}, and the maps have {' or '.join([*map(str, sides[:-1]), tokens])}: "
+            "give each token a name."
+        )

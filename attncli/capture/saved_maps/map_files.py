@@ -1,0 +1,258 @@
+"""Saved attention maps: `layers.{l}.attention` [head, query, key] in safetensors, one tensor for each attention.
+
+    {stack}.layers.{l}.attention     where a model has several stacks; `cross_attention` between two of them,
+                                     `difference_attention` for the map that differential attention applies
+    layers.{l}.visible               [query, key], 1 where the mask leaves the key; none where it leaves every key
+
+The metadata hold the model's identity and, under `heads`, the true numbers of the heads in each tensor. Files of other
+programs may lack all but the maps: keys are then hidden where no head of the layer looks ahead.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from attncli.capture import Site, Strip
+from attncli.capture.saved_maps.foreign_maps import OwnMaps, refuse_other_labels
+from attncli.capture.saved_maps.map_names import NAME, PLAIN, order, visible_name
+from attncli.capture.strips.attention_sites import SELF
+from attncli.errors import InputError, counted
+from attncli.io.arrays import StoredArrays
+
+TRIFLE = 1e-3
+"""Part of a row on later tokens up to which a map was meant to look back alone."""
+ELEMENTS = 2**22
+"""Of a strip that is read at a time."""
+ROW_SUM = 1e-2
+"""How far above 1 a row may sum: maps may have been rounded to half precision."""
+
+
+@dataclass(frozen=True)
+class SavedMap:
+    """One attention in a file."""
+
+    name: str
+    site: Site
+    heads: tuple[int, ...]
+    """True numbers of the heads that are there."""
+    shape: tuple[int, int, int]
+    double: bool
+    """Whether it is in float64."""
+    causal: bool
+    """No mask is saved, and no head looks ahead."""
+
+
+class MapFile:
+    """A file of maps, read a strip at a time."""
+
+    def __init__(
+        self, path: Path | str, own: OwnMaps | None = None, labels: Sequence[str] | None = None
+    ) -> None:
+        """`own`: maps that other programs have saved, or the caller's own; `labels`: the tokens along both sides."""
+        self.path = path
+        self.own = own
+        self.file = StoredArrays(Path(path)) if own is None else own
+        self.metadata: dict[str, str] = dict(self.file.metadata)
+        self.slightly_ahead: dict[str, float] = {}
+        """Of maps that look ahead by next to nothing, by how much."""
+        self.row_sums: dict[str, tuple[Tensor, Tensor]] = {}
+        """Of every map that was read, [head]: the least sum of a row, and the largest size of one."""
+        if labels is not None:
+            self.metadata |= {"tokens": json.dumps(list(labels)), "decoder_tokens": "[]"}
+        self.names = set(self.file.names())
+        try:
+            places = {name: place for place, name in enumerate(self.said("heads"))}
+            ordered = sorted(self.names, key=lambda name: (places.get(name, -1), order(name)))
+            maps = [self.described(name) for name in ordered]
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{path} cannot be read as saved maps: {error}.") from None
+        self.maps = [each for each in maps if each is not None]
+        self.double = any(each.double for each in self.maps)
+        """Whether any map is in float64: then all are measured in it."""
+        self.refuse_one_name_for_two()
+        if labels is not None:
+            refuse_other_labels(labels, [saved.shape for saved in self.maps])
+        if not self.maps:
+            raise InputError(
+                f"{path} holds no attention maps: they are called layers.0.attention [head, query, key]."
+            )
+
+    def refuse_one_name_for_two(self) -> None:
+        """`layers.0.attention` and `layers.00.attention` would be reported as one."""
+        known: dict[tuple[str, str, int], SavedMap] = {}
+        for saved in self.maps:
+            other = known.setdefault(saved.site.key, saved)
+            if other is not saved:
+                raise InputError(
+                    f"{self.path}: {other.name} and {saved.name} are both the {saved.site.kind} attention of layer "
+                    f"{saved.site.layer}: give each layer one tensor."
+                )
+
+    @property
+    def model(self) -> dict[str, Any]:
+        """What the file says of the model that made it."""
+        found: dict[str, Any] = self.said("model")
+        return found
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return tuple(self.said("tokens", list, str))
+
+    @property
+    def decoder_labels(self) -> tuple[str, ...]:
+        """What the decoder of an encoder-decoder has read."""
+        return tuple(self.said("decoder_tokens", list, str))
+
+    def said(self, key: str, kind: type[Any] = dict, of: type = object) -> Any:
+        """What the metadata say under a key, as JSON; nothing where they are silent."""
+        try:
+            found = json.loads(self.metadata.get(key, "null"))
+        except (ValueError, RecursionError):
+            found = self.metadata
+        found = kind() if found is None else found
+        if not isinstance(found, kind) or not all(isinstance(each, of) for each in found):
+            raise InputError(
+                f"{self.path} cannot be read as saved maps: '{key}' in its metadata is none of ours."
+            )
+        return found
+
+    def described(self, name: str) -> SavedMap | None:
+        match = NAME.fullmatch(name)
+        if match is None:
+            return None
+        shape = self.file.shape(name)
+        if len(shape) != 3 or 0 in shape:
+            raise ValueError(f"{name} has the shape {list(shape)}, not [head, query, key]")
+        self.file.readable(name)
+        seen = visible_name(name)
+        if seen in self.names and self.file.shape(seen) != shape[1:]:
+            raise ValueError(
+                f"{seen} has the shape {list(self.file.shape(seen))}, not [query, key]"
+            )
+        heads = self.numbers_of(name, shape[0])
+        kind = (match["kind"] or SELF).strip("_").replace("_", " ")
+        spans = self.said("spans")
+        site = Site(
+            match["stack"] or PLAIN, int(match["layer"]), kind, str(spans.get(name, "full")), name
+        )
+        unsaid = seen not in self.names and "heads" not in self.metadata
+        shape = (shape[0], shape[1], shape[2])
+        ahead = mass_ahead(self.file, name, shape) if unsaid else math.inf
+        if 0.0 < ahead <= TRIFLE:
+            self.slightly_ahead[name] = ahead
+        causal = ahead == 0.0
+        return SavedMap(name, site, heads, shape, self.file.dtype(name) == "F64", causal)
+
+    def numbers_of(self, name: str, count: int) -> tuple[int, ...]:
+        """The true numbers of a map's heads, as the metadata have them."""
+        said = self.said("heads").get(name) or list(range(count))
+        whole = isinstance(said, list) and all(type(each) is int and each >= 0 for each in said)
+        if not whole or len(set(said)) != count or len(said) != count:
+            raise ValueError(f"{name} has {counted(count, 'head')}, the metadata name others")
+        return tuple(said)
+
+    def strips(self, saved: SavedMap) -> Iterator[Strip]:
+        """All rows of a map, in order."""
+        heads, queries, keys = saved.shape
+        step = max(1, ELEMENTS // (heads * keys))
+        total = 1.0
+        for start in range(0, queries, step):
+            stop = min(start + step, queries)
+            weights = as_tensor(self.file.block(saved.name, start, stop, axis=1))
+            weights = weights.double() if self.double else weights  # one type for all that follows
+            if start == 0 and saved.site.is_difference:
+                total = float(weights[0, 0].sum())
+            self.check(saved, weights, start, total)
+            seen = self.visible(saved, start, stop)
+            if seen is not None and not saved.causal and not saved.site.is_difference:
+                self.check_hidden(saved, weights, seen[0, 0], start)
+            yield Strip(weights[None], start, 0, queries, keys, seen, total=total)
+
+    def visible(self, saved: SavedMap, start: int, stop: int) -> Tensor | None:
+        name = visible_name(saved.name)
+        if name in self.names:
+            said = self.file.block(name, start, stop)
+            if not np.isfinite(said).all():
+                raise InputError(f"{self.path}: {name} holds what is neither 1 nor 0.")
+            return torch.from_numpy(said != 0)[None, None]
+        if saved.causal:
+            return behind(start, stop, saved.shape[2])[None, None]
+        return None
+
+    def check(self, saved: SavedMap, weights: Tensor, start: int, total: float) -> None:
+        """What is no attention is refused by its place; the weights of a difference of two have both signs."""
+        sums = weights.sum(dim=-1)
+        self.add_sums(saved.name, sums)
+        if saved.site.is_difference:
+            wrong = ~((sums - total).abs() <= ROW_SUM)
+        else:
+            wrong = ~((sums <= total + ROW_SUM) & (weights.amin(dim=-1) >= 0.0))
+        if bool(wrong.any()):
+            head, row = wrong.nonzero()[0].tolist()
+            called = saved.name if self.own is None else self.own.called(saved.name)
+            raise InputError(
+                f"{self.path}: row {start + row} of head {saved.heads[head]} in {called} is no attention: "
+                f"it sums to {float(sums[head, row]):.4g}, or has a negative weight."
+            )
+
+    def check_hidden(self, saved: SavedMap, weights: Tensor, seen: Tensor, start: int) -> None:
+        """A key that the mask hides has no weight; a row that sees nothing may be even, as softmax makes it."""
+        hidden = weights.abs().masked_fill(seen, 0.0).sum(dim=-1)
+        wrong = (hidden > TRIFLE) & seen.any(dim=-1)
+        if not bool(wrong.any()):
+            return
+        head, row = wrong.nonzero()[0].tolist()
+        raise InputError(
+            f"{self.path}: row {start + row} of head {saved.heads[head]} in {saved.name} has {float(hidden[head, row]):.4g} of its "
+            f"weight on keys that {visible_name(saved.name)} hides: one of them is of another text."
+        )
+
+    def add_sums(self, name: str, sums: Tensor) -> None:
+        """Rows [head, query] of a map."""
+        least, largest = sums.amin(dim=-1), sums.abs().amax(dim=-1)
+        if name in self.row_sums:
+            before = self.row_sums[name]
+            least, largest = least.minimum(before[0]), largest.maximum(before[1])
+        self.row_sums[name] = least, largest
+
+    def least_sums(self) -> dict[str, float]:
+        """Of every map the least sum of a row, but for heads that hold no weight at all."""
+        own = {name: least[largest > 0.0] for name, (least, largest) in self.row_sums.items()}
+        return {name: float(least.min()) for name, least in own.items() if len(least)}
+
+
+def behind(start: int, stop: int, keys: int) -> Tensor:
+    """[query, key]: keys up to the query itself."""
+    return torch.arange(keys) <= torch.arange(start, stop)[:, None]
+
+
+def as_tensor(weights: NDArray[Any]) -> Tensor:
+    """float64 as it is, everything else in float32."""
+    wide = weights.dtype == np.float64
+    return torch.from_numpy(weights if wide else weights.astype(np.float32))
+
+
+def mass_ahead(file: StoredArrays | OwnMaps, name: str, shape: tuple[int, ...]) -> float:
+    """The largest part of a row above the diagonal of a square map of several tokens; infinite where it is no trifle."""
+    _, queries, keys = shape
+    if queries != keys or keys < 2:
+        return math.inf
+    step = max(1, ELEMENTS // (shape[0] * keys))
+    largest = 0.0
+    for start in range(0, queries, step):
+        stop = min(start + step, queries)
+        ahead = ~behind(start, stop, keys).numpy()
+        later = np.where(ahead, np.abs(file.block(name, start, stop, axis=1)), 0.0)
+        found = float(later.sum(axis=-1).max())
+        if not found <= TRIFLE:
+            return math.inf
+        largest = max(largest, found)
+    return largest

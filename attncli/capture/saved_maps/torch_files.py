@@ -1,0 +1,57 @@
+"""Plain tensors in files of torch.save: nothing else in them is read, and no code of theirs is run."""
+
+import pickle
+import warnings
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attncli.errors import InputError
+from attncli.io.in_memory_arrays import HeldArrays, as_array, named_arrays, refuse_not_in_full
+from attncli.limits import require_memory
+
+BROKEN = (RuntimeError, ValueError, EOFError, OSError, KeyError, IndexError, TypeError, AttributeError, AssertionError)  # fmt: skip
+"""What torch raises on a file that is none of its own or cut off."""
+RECIPE = "torch.save([each.cpu() for each in output.attentions], FILE)"
+
+
+def torch_arrays(path: Path) -> HeldArrays:
+    """A tensor, or lists and dicts of tensors, under names such as `attentions.3`."""
+    require_memory(3 * unpacked(path), f"{path}, read whole,", "save fewer tokens or heads")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError:
+        raise InputError(
+            f"{path} holds more than plain tensors, which is not read, as it could run any code: save it by {RECIPE}."
+        ) from None
+    except BROKEN as error:
+        why = str(error).partition("\n")[0].partition(". ")[0].rstrip(".") or type(error).__name__
+        raise InputError(f"{path} cannot be read by torch: {why}.") from None
+    try:
+        arrays = {name: plain(path, name, value) for name, value in named_arrays(found)}
+    except RecursionError:
+        raise InputError(f"{path} holds a list that holds itself: save it by {RECIPE}.") from None
+    return HeldArrays(str(path), arrays, {})
+
+
+def unpacked(path: Path) -> int:
+    """Bytes that the file says it holds: an archive may hold more than its own size."""
+    size = path.stat().st_size
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return max(size, sum(each.file_size for each in archive.infolist()))
+    except (zipfile.BadZipFile, OSError):
+        return size
+
+
+def plain(path: Path, name: str, value: Any) -> Any:
+    """A dense tensor all of whose numbers are in the file."""
+    if not isinstance(value, Tensor):
+        raise InputError(f"{path}: {name} is no tensor: save it by {RECIPE}.")
+    refuse_not_in_full(value, f"{path}: {name}")
+    return as_array(value, f"{path}: {name}")

@@ -1,0 +1,166 @@
+"""One watched forward: which elements of lists were called, and inside which of them attention happened."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+from attncli.capture.attention_calls import INPUT, AttentionWatch, tensors_in
+from attncli.capture.forward_wrappers import around_forwards
+from attncli.capture.stacks.residual_stream_arguments import (
+    given,
+    second_given,
+    second_taken,
+    taken,
+)
+
+LISTS = (nn.ModuleList, nn.Sequential)
+
+
+class Beside(NamedTuple):
+    """A tensor that a call is given beside its stream."""
+
+    place: int
+    """Among all tensors that it is given."""
+    sources: frozenset[int]
+    """Numbers of the calls whose results it descends from, with none in between."""
+    gave: tuple[int, int] | None
+    """Number of the call that gave this very tensor beside its stream, and its place among all that this gave."""
+
+
+@dataclass(eq=False)
+class Call:
+    """One call of a module."""
+
+    module: nn.Module
+    name: str
+    number: int
+    container: str | None
+    """Name of the list that the module is an element of."""
+    result: int | None = None
+    """Number of the innermost call whose output this one gives back: its own where it changes it."""
+    follows: int | None = None
+    """`result` of the call that this one's input comes from, unchanged."""
+    beside: tuple[Beside, ...] = ()
+    """What it is given beside its stream, of all that is made from what elements of its list were given."""
+    two_streams: bool = False
+    """It takes a second stream and gives it back."""
+    takes: frozenset[int] = frozenset()
+    """Numbers of the calls whose results its stream descends from, with none in between."""
+    made_of: frozenset[int] = frozenset()
+    """The same of what it gives."""
+
+
+@dataclass(eq=False)
+class Probe:
+    """What one forward showed."""
+
+    calls: list[Call] = field(default_factory=list)
+    """Calls of list elements, in order."""
+    attention: list[tuple[Call, ...]] = field(default_factory=list)
+    """For each attention call the open calls around it, outermost first."""
+    moments: list[int] = field(default_factory=list)
+    """For each attention call how many calls of list elements had begun."""
+
+    def origins(self, sources: Iterable[int], known: Collection[int]) -> set[int]:
+        """What sources lead back to: calls among the `known`, and the model's input."""
+        found, waiting = set[int](), list(sources)
+        while waiting:
+            number = waiting.pop()
+            if number not in found:
+                found.add(number)
+                if number != INPUT and number not in known:
+                    waiting += self.calls[number].made_of
+        return {number for number in found if number == INPUT or number in known}
+
+
+class Prober:
+    """Keeps the open calls while a forward runs."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.names = {module: name for name, module in model.named_modules()}
+        self.containers = {
+            child: name
+            for name, module in model.named_modules()
+            if isinstance(module, LISTS)
+            for child in module.children()
+        }
+        self.open: list[Call] = []
+        self.found = Probe()
+        self.watch = AttentionWatch(self.attended)
+
+    def attended(self) -> None:
+        """Attention happens now."""
+        self.found.attention.append(tuple(self.open))
+        self.found.moments.append(len(self.found.calls))
+
+    def around(
+        self,
+        forward: Callable[..., Any],
+        module: nn.Module,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+    ) -> Any:
+        """One call of any module."""
+        container = self.containers.get(module)
+        call = Call(module, self.names[module], len(self.found.calls), container)
+        self.open.append(call)
+        if container is not None:
+            self.enter(call, taken(args, kwargs), list(tensors_in((args, kwargs))))
+        try:
+            output = forward(*args, **kwargs)
+        finally:
+            self.open.pop()
+        if container is not None:
+            one, other = second_taken(args), second_given(output)
+            call.two_streams = one is not None and other is not None and one.shape == other.shape
+            self.leave(call, given(output), tensors_in(output))
+        return output
+
+    def enter(self, call: Call, stream: torch.Tensor | None, given: list[torch.Tensor]) -> None:
+        """The call is recorded, with where its stream and what else it is given come from."""
+        self.found.calls.append(call)
+        if stream is None:
+            return
+        call.beside = tuple(
+            Beside(place, trace.sources, trace.gave)
+            for place, tensor in enumerate(given)
+            if tensor is not stream and tensor.is_floating_point()
+            if (trace := self.watch.trace(tensor)) and call.container in trace.lists
+        )
+        trace = self.watch.trace(stream)
+        call.follows = trace.left if trace else None
+        before = trace.lists if trace else frozenset[str]()
+        call.takes = trace.sources if trace else frozenset()
+        self.watch.mark(stream, call.follows, before | {call.container or ""}, call.takes)
+
+    def leave(
+        self, call: Call, stream: torch.Tensor | None, results: Iterable[torch.Tensor]
+    ) -> None:
+        """Its outputs are marked, so that the call which takes them is known to follow."""
+        for place, result in enumerate(results):
+            known = None if result is stream else self.watch.trace(result)
+            if known is not None:
+                self.watch.attach(result, known._replace(gave=(call.number, place)))
+        if stream is not None:
+            trace = self.watch.trace(stream)
+            inner = trace.left if trace else None
+            call.result = call.number if inner is None or inner < call.number else inner
+            lists = trace.lists if trace else frozenset[str]()
+            call.made_of = trace.sources if trace else frozenset()
+            self.watch.mark(stream, call.result, lists, frozenset({call.number}))
+
+
+def probe(model: nn.Module, inputs: Mapping[str, Any]) -> Probe:
+    """Run the model once, watching; marks go to aliases of the inputs, which the caller keeps as they were."""
+    prober = Prober(model)
+    aliases = {
+        name: value.detach() if isinstance(value, torch.Tensor) else value
+        for name, value in inputs.items()
+    }
+    prober.watch.mark(aliases)
+    with torch.no_grad(), around_forwards(prober.names, prober.around), prober.watch:
+        model(**aliases)
+    return prober.found

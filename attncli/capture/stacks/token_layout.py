@@ -1,0 +1,49 @@
+"""Any model's hidden state as [batch, token, feature]."""
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from attncli.capture.attention_calls import tensors_in
+from attncli.errors import InputError
+
+
+def batch_size(inputs: Any) -> int:
+    """How many texts, images or sounds one forward is given."""
+    return next((int(tensor.shape[0]) for tensor in tensors_in(inputs) if tensor.ndim), 1)
+
+
+def channels_first(block: nn.Module, shape: tuple[int, ...]) -> bool:
+    """Whether a four-dimensional map has its features in axis 1: the block's first weight tells its width."""
+    widths = {size for weight in block.parameters() for size in weight.shape if weight.ndim == 1}
+    first, last = shape[1] in widths, shape[3] in widths
+    if first == last:
+        raise InputError(
+            f"a hidden state of shape {shape} has its features in axis 1 or 3, and the weights of "
+            f"{type(block).__name__} do not say in which: this layout is not understood."
+        )
+    return first
+
+
+def as_tokens(state: torch.Tensor, batch: int, block: nn.Module) -> torch.Tensor:
+    """[batch, token, feature] of a block's stream.
+
+    What is folded into the batch axis (windows, frames) and what spans several axes (maps) becomes tokens; a stream
+    with tokens first (XLNet, many detectors) is turned; one without a batch axis (packed images) is a batch of one.
+    """
+    if state.ndim == 2:
+        return state[None]
+    if state.ndim == 4 and channels_first(block, tuple(state.shape)):
+        return state.flatten(2).transpose(1, 2)
+    if state.ndim == 3 and state.shape[0] != batch and state.shape[1] == batch:
+        return state.transpose(0, 1)
+    if (
+        batch % state.shape[0] == 0
+    ):  # one text may be several rows of input: the codebooks of a sound
+        batch = state.shape[0]
+    if state.shape[0] % batch:
+        raise InputError(
+            f"a hidden state of shape {tuple(state.shape)} does not hold {batch} inputs: this layout is not understood."
+        )
+    return state.reshape(batch, -1, state.shape[-1])

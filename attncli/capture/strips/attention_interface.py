@@ -1,0 +1,257 @@
+"""Models on transformers' attention interface: the model's own eager function, called on one strip of queries after another.
+
+Grouped queries, soft caps, learned sinks, position biases and float32 softmaxes stay the model's own code; only the
+rows are cut. Key columns that a whole strip cannot see are left out, so causal attention costs half and a window
+costs no more than its width.
+"""
+
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from attncli.capture.strips.masks import RowwiseMask
+from attncli.capture.strips.softmax_inputs import LastSoftmax
+from attncli.errors import InputError
+
+EAGER = "eager_attention_forward"
+"""How the eager functions of transformers' models end."""
+
+Attention = Callable[..., tuple[Tensor, Tensor]]
+
+
+class MapSides(NamedTuple):
+    """What a map is made of, as the attention is given it: after rotary positions and norms, before the scale."""
+
+    query: Tensor
+    """[batch, head, query, feature]: of the strip's rows."""
+    key: Tensor
+    """[batch, head or group, key, feature]: all keys."""
+    value: Tensor
+
+
+class Strip(NamedTuple):
+    """Some rows of the attention maps of one layer, and where they stand in it."""
+
+    weights: Tensor
+    """[batch, head, query, key]: float32, or float64 in a float64 model; keys left out have weight 0."""
+    first_query: int
+    first_key: int
+    queries: int
+    """Rows of the whole map."""
+    keys: int
+    """Columns of the whole map."""
+    visible: Tensor | None = None
+    """[batch or 1, 1, query, key] bool: the keys of the strip that the mask leaves; None where it leaves all."""
+    outputs: Tensor | None = None
+    """[batch, query, head, value]: the values as these rows weigh them; None where they were not seen."""
+    scores: Tensor | None = None
+    """[batch, head, query, key]: what the softmax was given to give just these weights; None where it was not seen."""
+    round: int = 0
+    """How often the whole map has come before; more than 0 only where an observer has asked for it once more."""
+    total: float = 1.0
+    """What the rows sum to, up to a learned sink; anything but 1 where one map is taken off another."""
+    sides: MapSides | None = None
+    """Nothing is copied for it; None where these were not seen."""
+    applied: Tensor | None = None
+    """[batch, head, query, key]: the map of a linear layer, of both signs; `weights` are |A_ij| / Σ_j |A_ij| then."""
+
+    @property
+    def is_first(self) -> bool:
+        """Whether a map begins that has not come before."""
+        return self.first_query == 0 and self.round == 0
+
+    @property
+    def is_last(self) -> bool:
+        """Whether the map ends here, in this round."""
+        return self.first_query + self.weights.shape[2] == self.queries
+
+
+def in_rounds(strips: Callable[[int], Iterable[Strip]], observe: Callable[[Strip], bool]) -> None:
+    """All strips of one map in order, and all of them again as often as the observer asks for it at the last.
+
+    Whatever hands maps on does it here, so that no answer of an observer is lost.
+    """
+    number, again = 0, True
+    while again:
+        for strip in strips(number):
+            again = observe(strip._replace(round=number))
+        number += 1
+
+
+def own_eager(module: nn.Module) -> Attention:
+    """The eager function that the module's forward names."""
+    forward = inspect.unwrap(type(module).forward)
+    named = [name for name in forward.__code__.co_names if name.endswith(EAGER)]
+    found = forward.__globals__.get(named[0] if named else EAGER)
+    if found is None:
+        found = getattr(sys.modules[type(module).__module__], EAGER, None)
+    if found is None:
+        raise InputError(f"{type(module).__name__} does not say which eager attention is its own.")
+    result: Attention = inspect.unwrap(found)
+    return result
+
+
+def attention_in_strips(
+    eager: Attention,
+    call: "EagerCall",
+    rows: int,
+    observe: Callable[[Strip], bool],
+) -> Tensor:
+    """The output [batch, query, head, value] of one attention, its map handed on in strips."""
+    whole: Tensor | None = None
+
+    def strips(number: int) -> Iterator[Strip]:
+        nonlocal whole
+        asked = call.once_more() if number else call
+        for start in range(0, call.queries, rows):
+            output, strip = one_strip(eager, asked, start, rows)
+            if (
+                whole is None
+            ):  # one tensor for all: small ones between strips would keep the heap from reusing them
+                whole = output.new_empty((len(output), call.queries, *output.shape[2:]))
+            if not number:
+                whole[:, start : start + output.shape[1]] = output
+            yield strip if number else strip._replace(outputs=output)
+
+    in_rounds(strips, observe)
+    assert whole is not None
+    return whole
+
+
+def one_strip(eager: Attention, call: "EagerCall", start: int, rows: int) -> tuple[Tensor, Strip]:
+    """The output [batch, query, head, value] of some rows, and their part of the map."""
+    part = call.strip(start, min(start + rows, call.queries))
+    with LastSoftmax() as softmax:
+        output, weights = eager(call.module, *part.tensors, **part.keywords)
+    place = (start, part.first_key, call.queries, call.keys)
+    sides = MapSides(part.tensors[0], call.key, call.value)
+    strip = Strip(weights, *place, part.visible, None, softmax.scores_of(weights), sides=sides)
+    return output, strip
+
+
+def maps_alone(
+    eager: Attention, call: "EagerCall", rows: int, observe: Callable[[Strip], bool]
+) -> None:
+    """The map of one attention in strips, its output left to others."""
+    narrow = call.once_more()
+
+    def strips(number: int) -> Iterator[Strip]:
+        for start in range(0, call.queries, rows):
+            yield one_strip(eager, narrow, start, rows)[1]
+
+    in_rounds(strips, observe)
+
+
+NARROW = 16
+"""Features of the values when a map comes once more: products with fewer are not faster."""
+
+
+class StripArguments(NamedTuple):
+    tensors: tuple[Tensor, Tensor, Tensor, Tensor | None]
+    keywords: Mapping[str, Any]
+    first_key: int
+    visible: Tensor | None
+
+
+class EagerCall(NamedTuple):
+    """The arguments of one call of the attention interface."""
+
+    module: nn.Module
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    mask: Tensor | None
+    keywords: Mapping[str, Any]
+
+    def once_more(self) -> "EagerCall":
+        """The same maps with few features of the values, so that their product costs less."""
+        return self._replace(value=self.value[..., :NARROW].contiguous())
+
+    @property
+    def queries(self) -> int:
+        return self.query.shape[2]
+
+    @property
+    def keys(self) -> int:
+        return self.key.shape[2]
+
+    def strip(self, start: int, stop: int) -> StripArguments:
+        """The arguments for queries start … stop and the keys that they see."""
+        mask = self.mask_rows(start, stop)
+        keywords = {name: self.cut(value, start, stop) for name, value in self.keywords.items()}
+        follows_keys = any(cut is not self.keywords[name] for name, cut in keywords.items())
+        visible = visible_keys(mask, self.keys)
+        if visible is not None:  # a mask may have one row, for all queries
+            visible = visible.expand(-1, -1, min(stop, self.queries) - start, -1)
+        first, last = (0, self.keys) if follows_keys else span(visible, self.keys)
+        key, value = self.key[:, :, first:last], self.value[:, :, first:last]
+        mask = None if mask is None else mask[..., first:last]
+        visible = None if visible is None else visible[..., first:last]
+        return StripArguments(
+            (self.query[:, :, start:stop], key, value, mask), keywords, first, visible
+        )
+
+    @property
+    def row(self) -> int:
+        """Bytes of one row of all heads' maps."""
+        heads = self.query.shape[0] * self.query.shape[1]
+        return heads * self.keys * max(4, self.query.element_size())
+
+    def mask_rows(self, start: int, stop: int) -> Tensor | None:
+        if self.mask is None:
+            return None
+        if isinstance(self.mask, RowwiseMask):
+            return self.mask.rows(start, stop)
+        return self.cut(self.mask, start, stop)  # type: ignore[no-any-return]
+
+    def cut(self, value: Any, start: int, stop: int) -> Any:
+        """Rows of anything that has one row for each query, such as a position bias [1, head, query, key]."""
+        rowwise = isinstance(value, Tensor) and value.dim() == 4 and value.shape[2] == self.queries
+        return value[:, :, start:stop] if rowwise and self.queries > 1 else value
+
+
+def visible_keys(mask: Tensor | None, keys: int) -> Tensor | None:
+    """[batch or 1, 1, query, key]: what the mask leaves to any head; None where that is everything.
+
+    A row that sees nothing is uniform over all keys in eager attention: it sees them all.
+    """
+    if mask is None or mask.shape[-1] != keys or not mask.dtype.is_floating_point:
+        return None
+    visible = (mask > torch.finfo(mask.dtype).min / 2).any(dim=1, keepdim=True)
+    seeing = visible.any(dim=-1, keepdim=True)
+    return visible if bool(seeing.all()) else visible | ~seeing
+
+
+def span(visible: Tensor | None, keys: int) -> tuple[int, int]:
+    """First key and the one after the last that some query of the strip sees."""
+    if visible is None:
+        return 0, keys
+    seen = visible.flatten(0, 2).any(dim=0).nonzero()
+    return int(seen[0]), int(seen[-1]) + 1
+
+
+def precise(value: Any) -> Any:
+    """Half-precision tensors as float32: maps of bfloat16 have rows that are off by 2e-3."""
+    half = isinstance(value, Tensor) and value.dtype in (torch.bfloat16, torch.float16)
+    return value.float() if half else value
+
+
+ALIVE = 4
+"""Arrays of a strip's size at once: logits, logits with their mask, softmax, and what an observer makes of them."""
+
+
+ENOUGH = 64
+"""Rows below which the products of a strip cost more for each number."""
+
+NEAR = 2**24
+"""Bytes of a strip that stay near the processor while everything that is made of it goes over them."""
+
+
+def rows_within(memory: int, row: int) -> int:
+    """How many rows, each of so many bytes over all heads, are best worked on at a time, within the memory."""
+    near = max(ENOUGH, NEAR // (ALIVE * row))
+    return max(1, min(near, memory // (ALIVE * row)))

@@ -1,0 +1,248 @@
+"""Which attention is which: every module that attends gets a stack, a true layer index, and a kind."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from torch import nn
+
+from attncli.capture.stacks.blocks import Stack
+
+NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)")
+
+CROSS = re.compile(r"cross|encoder_attn|encdec|enc_attn|encoder_decoder|_to_", re.IGNORECASE)
+"""How transformers' models name attention over another stack's states."""
+
+ATTENDS = re.compile(r"att(entio)?n", re.IGNORECASE)
+"""In the class or the name of every module of transformers that attends."""
+
+WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+SAID = re.compile(
+    r"att(entio)?n?s?|self|cross|enc(oder)?|dec(oder)?|encdec|layers?|blocks?|heads?|multi(head)?|mha|attend(s|er)?|modules?",
+    re.IGNORECASE,
+)
+"""Words that say no more of an attention than that it is one, and of which kind."""
+
+LINEAR = "linear"
+"""The span of what has a map without a softmax."""
+
+SELF, CROSSING, DIFFERENCE = "self", "cross", "difference"
+"""Kinds: over a stack's own states, over others, and one map of a layer less a part of another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One attention of one forward pass."""
+
+    stack: str
+    """The module path up to the layers, such as `encoder.layer`."""
+    layer: int
+    """The true index: a hybrid's attention layers keep the numbers of the layers they are."""
+    kind: str
+    """self or cross, with what tells apart those of one layer (`cross text`, `cross vision`); or difference."""
+    span: str
+    """full, sliding, chunked …: the config's own word where it has one."""
+    name: str
+    """The module's path."""
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """What tells it from every other attention of the model."""
+        return self.stack, self.kind, self.layer
+
+    @property
+    def is_self(self) -> bool:
+        """Whether queries and keys are states of one stack."""
+        return self.kind.startswith(SELF)
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether its map is that of a linear layer: of both signs, its rows not summing to one."""
+        return self.span == LINEAR
+
+    @property
+    def is_difference(self) -> bool:
+        """Whether it is made of two attentions, so that its weights have both signs."""
+        return self.kind == DIFFERENCE
+
+
+class Shape(NamedTuple):
+    """Of one attention's maps."""
+
+    heads: int
+    queries: int
+    keys: int
+
+
+class Sites:
+    """Names every attention of a forward pass as it happens.
+
+    A module that is called once carries its index in its path. Where a path has several changing numbers (stages of
+    blocks) or a layer runs again (shared layers), attentions are counted as they come. What attends again within one
+    run of its layer belongs to that layer all the same: its kind then has a number.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self.names = {id(module): name for name, module in model.named_modules()}
+        self.spans = layer_types(model)
+        self.families = families(self.names.values())
+        self.kinds = kinds(model)
+        self.elements = {
+            name: module
+            for name, module in model.named_modules()
+            if NUMBER.fullmatch(name, name.rfind(".") + 1) or may_attend(name, module)
+        }
+        """Of lists, and what may attend: the modules whose runs are counted."""
+        self.restart()
+
+    def restart(self) -> None:
+        """Counts from 0 again: a new forward pass."""
+        self.seen: Counter[tuple[str, str]] = Counter()
+        """Attentions of each stack and kind."""
+        self.runs: Counter[str] = Counter()
+        """Of each element."""
+        self.latest: dict[str, tuple[int, int, int]] = {}
+        """Of each module: the run of its element, its layer, and how often it has attended in that run."""
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Within, the runs of all elements are counted."""
+        handles = [
+            module.register_forward_pre_hook(lambda *_, name=name: self.runs.update((name,)))
+            for name, module in self.elements.items()
+        ]
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def site(self, module: nn.Module) -> Site:
+        name = self.names.get(id(module), type(module).__name__)
+        family = NUMBER.sub("*", name)
+        stack, kind = stack_of(family), self.kinds.get(family) or base_kind(family)
+        run = self.runs[element_of(name)]
+        before, layer, times = self.latest.get(name, (0, 0, 0))
+        if run > 0 and run == before:
+            times += 1
+        else:
+            running, self.seen[stack, kind] = self.seen[stack, kind], self.seen[stack, kind] + 1
+            own = self.own_index(name, family)
+            layer = running if own is None or name in self.latest else own
+            times = 1
+        self.latest[name] = run, layer, times
+        span = self.spans[layer] if layer < len(self.spans) else "full"
+        kind = kind if times == 1 else f"{kind} {times}"
+        self.last = Site(stack, layer, kind, span.removesuffix("_attention"), name)
+        return self.last
+
+    def difference(self) -> Site:
+        """The map that differential attention applies; its two maps have been named before."""
+        return replace(self.last, kind=DIFFERENCE)
+
+    def own_index(self, name: str, family: str) -> int | None:
+        """The one number that tells this module from its siblings; None without one, or with several."""
+        changing = self.families[family]
+        numbers = [int(number) for number in NUMBER.findall(name)]
+        return numbers[changing[0]] if len(changing) == 1 else None
+
+
+def element_of(name: str) -> str:
+    """The innermost element of a list that a path leads through; the module itself where there is none."""
+    numbers = list(NUMBER.finditer(name))
+    return name[: numbers[-1].end()] if numbers else name
+
+
+def stack_of(family: str) -> str:
+    return family.partition(".*")[0]
+
+
+def within_layer(family: str) -> str:
+    """The path from a layer of the stack on; of a module outside any list, the whole."""
+    _, inside, tail = family.partition(".*")
+    return tail if inside else family
+
+
+def base_kind(family: str, classes: Iterable[str] = ()) -> str:
+    """`classes`: of the modules on the path within the layer."""
+    said = " ".join((within_layer(family), *classes))
+    return CROSSING if CROSS.search(said) else SELF
+
+
+def kinds(model: nn.Module) -> dict[str, str]:
+    """Per path of modules that may attend, its kind: with the words in which it differs from others of its layers."""
+    words: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+    classes = {name: type(module).__name__ for name, module in model.named_modules()}
+    torchs_crossing = {
+        f"{name}.multihead_attn"
+        for name, module in model.named_modules()
+        if isinstance(module, nn.TransformerDecoderLayer)
+        or {"self_attn", "multihead_attn"} <= dict(module.named_children()).keys()
+    }
+    for name, module in model.named_modules():
+        if may_attend(name, module):
+            family = NUMBER.sub("*", name)
+            base = base_kind(family, (classes[inner] for inner in inside_layer(name)))
+            base = CROSSING if name in torchs_crossing else base
+            words[stack_of(family), base][family] = own_words(within_layer(family))
+    return {
+        family: f"{base} {own}" if own and len(set(found.values())) > 1 else base
+        for (_, base), found in words.items()
+        for family, own in found.items()
+    }
+
+
+def inside_layer(name: str) -> Iterator[str]:
+    """The paths that lead to a module from its element of a list on, that element left out."""
+    element = element_of(name)
+    while len(name) > len(element):
+        yield name
+        name = name.rpartition(".")[0]
+
+
+def may_attend(name: str, module: nn.Module) -> bool:
+    """Named as attention, and made of parts: projections, not a norm or a dropout."""
+    named = ATTENDS.search(type(module).__name__) or ATTENDS.search(name.rpartition(".")[2])
+    return bool(named) and any(True for _ in module.children())
+
+
+def own_words(path: str) -> str:
+    """What a path says of an attention beside its kind: `token to image` of `cross_attn_token_to_image`."""
+    return " ".join(word.lower() for word in WORD.findall(path) if not SAID.fullmatch(word))
+
+
+def families(names: Iterable[str]) -> dict[str, list[int]]:
+    """Per path with its numbers taken out, the places where numbers change from module to module."""
+    numbers: dict[str, list[tuple[str, ...]]] = defaultdict(list)
+    for name in names:
+        numbers[NUMBER.sub("*", name)].append(tuple(NUMBER.findall(name)))
+    return {
+        family: [
+            place for place, column in enumerate(zip(*found, strict=True)) if len(set(column)) > 1
+        ]
+        or list(range(min(1, len(found[0]))))
+        for family, found in numbers.items()
+    }
+
+
+def layer_types(model: nn.Module) -> list[str]:
+    """The config's words for its layers, if it has them."""
+    config = getattr(model, "config", None)
+    for held in (config, getattr(config, "text_config", None)):
+        types = getattr(held, "layer_types", None)
+        if types:
+            return [str(kind) for kind in types]
+    return []
+
+
+def blocks_around(site: Site, stacks: Sequence[Stack]) -> str:
+    """The stack of the block that an attention runs in, if its layer has that number there; else its own list."""
+    for stack in stacks:
+        for call in stack.calls:
+            inside = site.name == call.name or site.name.startswith(f"{call.name}.")
+            if inside and call.layer == site.layer:
+                return stack.name
+    return site.stack

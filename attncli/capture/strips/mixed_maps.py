@@ -1,0 +1,65 @@
+"""Maps that are mixed after their softmax: over heads (talking heads) or over keys, and weigh the values only then.
+
+The product that a softmax meets first is taken for the weighing of values. Where it is not, what comes out is a map
+again, and is multiplied by something that the pass has made; an output of attention meets weights of the model.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from torch import Tensor, nn
+
+from attncli.capture.attention_calls import UNCHANGED, name_of, tensors_in
+from attncli.capture.strips.value_products import PRODUCTS
+from attncli.errors import InputError
+
+MARK = "_attncli_product"
+"""Attribute of what a map was multiplied to, where that still has rows for queries and for keys."""
+
+
+class Product(NamedTuple):
+    module: nn.Module
+    """That the map ran in."""
+    keys: int
+
+
+class MixedMaps:
+    """Follows what a map was first multiplied to, where it could be a map itself."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self.there = False
+        """Whether anything is followed in this pass."""
+
+    def begin(self, module: nn.Module, weights: Tensor, result: Tensor) -> None:
+        queries, keys = weights.shape[-2:]
+        absent = Counter((queries, keys)) - Counter(result.shape)
+        if keys > 1 and not absent:
+            setattr(result, MARK, Product(module, keys))
+            self.there = True
+
+    def follow(self, func: Any, args: Sequence[Any], result: Any) -> None:
+        """Views and copies are followed; a product with what is no weight of the model is refused."""
+        given = list(tensors_in(args))
+        product: Product | None = next(
+            filter(None, (getattr(each, MARK, None) for each in given)), None
+        )
+        if product is None:
+            return
+        if isinstance(result, Tensor) and name_of(func) in UNCHANGED:
+            setattr(result, MARK, product)
+        elif func in PRODUCTS and any(self.is_weighed(each, product.keys) for each in given):
+            raise InputError(
+                f"{type(product.module).__name__} mixes its map after the softmax, over heads or over keys: what weighs the "
+                "values is not the softmax, and its maps cannot be captured."
+            )
+
+    def is_weighed(self, other: Tensor, keys: int) -> bool:
+        """Whether it could be the values: a row for each key, made in this pass."""
+        return not hasattr(other, MARK) and keys in other.shape[-2:] and not self.is_weight(other)
+
+    def is_weight(self, tensor: Tensor) -> bool:
+        storage = tensor.untyped_storage().data_ptr()
+        kept = (*self.model.parameters(), *self.model.buffers())
+        return any(each.untyped_storage().data_ptr() == storage for each in kept)

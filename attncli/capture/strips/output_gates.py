@@ -1,0 +1,103 @@
+"""Gates between the heads and W_O: the sigmoid by which a linear layer's input is the heads' outputs multiplied.
+
+Nothing is told from names: a gate is a result of a sigmoid whose product with the outputs is, number for number, what a
+linear layer is given.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from transformers.pytorch_utils import Conv1D
+
+from attncli.capture.strips.attention_interface import Strip
+from attncli.capture.strips.attention_sites import Site
+from attncli.capture.strips.output_projections import Projections, by_head
+from attncli.capture.strips.tensor_parallel_heads import group_of
+
+SIGMOIDS = {torch.sigmoid, torch.sigmoid_, Tensor.sigmoid, Tensor.sigmoid_, F.sigmoid, torch.special.expit}  # fmt: skip
+KEPT = 4
+"""Results of sigmoids, the latest: an attention has few."""
+
+FoundGate = Callable[[Site, Tensor, Tensor, Tensor], None]
+"""found(site, gate [batch, query, head, value or 1], context [batch, query, head, value], projection [head, value, feature])"""
+
+
+class OutputGates(Projections):
+    """Collects the outputs of one attention at a time until a linear layer takes them, multiplied by a gate."""
+
+    def __init__(self, found: FoundGate) -> None:
+        super().__init__(lambda *_: None)
+        self.found_gate = found
+        self.sigmoids: deque[Tensor] = deque(maxlen=KEPT)
+
+    def before(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+        given = args[0] if args else None
+        if self.site is None or self.context is None or not isinstance(given, Tensor):
+            return
+        context = self.context
+        width = context.shape[2] * context.shape[3]
+        if given.shape[-1] != width or given.numel() != context.numel():
+            return
+        for sigmoid in reversed(self.sigmoids):
+            gate = by_heads(sigmoid, context)
+            if gate is not None and torch.equal(
+                given.reshape(context.shape), context.to(given.dtype) * gate.to(given.dtype)
+            ):
+                site, self.site, self.context = self.site, None, None
+                self.sigmoids.clear()
+                return self.found_gate(site, gate, context, by_head(module, context.shape[2]))
+
+
+def by_heads(gate: Tensor, context: Tensor) -> Tensor | None:
+    """[batch, query, head, value or 1]; None where a gate has not an entry for each value, or for each head."""
+    if gate.numel() == context.numel():
+        return gate.detach().reshape(context.shape)
+    if gate.numel() == context[..., 0].numel():
+        return gate.detach().reshape(context.shape[:-1])[..., None]
+    return None
+
+
+class Sigmoids(TorchFunctionMode):
+    """Remembers what sigmoids give."""
+
+    def __init__(self, kept: deque[Tensor]) -> None:
+        super().__init__()
+        self.kept = kept
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Any,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if func in SIGMOIDS:
+            self.kept.append(result)
+        return result
+
+
+@contextmanager
+def watching_gates(model: nn.Module, found: FoundGate) -> Iterator[Callable[[Site, Strip], None]]:
+    """Within, hand the strips of a streamed forward to what this yields; gates come to `found` as they happen.
+
+    Where heads are divided over processes none is looked for.
+    """
+    if group_of(model) is not None:
+        yield lambda site, strip: None
+        return
+    watch = OutputGates(found)
+    linear = [module for module in model.modules() if isinstance(module, (nn.Linear, Conv1D))]
+    handles = [module.register_forward_pre_hook(watch.before) for module in linear]
+    try:
+        with Sigmoids(watch.sigmoids):
+            yield watch.take
+    finally:
+        for handle in handles:
+            handle.remove()

@@ -1,0 +1,340 @@
+"""Models off the attention interface: their own softmax and sdpa calls, seen as they happen, one layer at a time.
+
+A softmax over the last dimension is an attention map when it goes on to weigh values in a product; a router's or a
+pooling's does not. Calls of sdpa are computed here, in strips; maps of a softmax are whole when they are seen.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from weakref import ReferenceType, ref
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from attncli.capture.attention_calls import UNCHANGED, name_of, tensors_in
+from attncli.capture.stacks.foreign_modules import HeldModule
+from attncli.capture.strips.attention_interface import (
+    MapSides,
+    Strip,
+    in_rounds,
+    precise,
+    rows_within,
+)
+from attncli.capture.strips.attention_sites import ATTENDS
+from attncli.capture.strips.mixed_maps import MixedMaps
+from attncli.capture.strips.softmax_inputs import SOFTMAX
+from attncli.capture.strips.value_products import PRODUCTS
+from attncli.errors import InputError
+
+MASKING = {torch.masked_fill, Tensor.masked_fill}
+
+HIDDEN = 5000.0
+"""Scores that lie this far below the best of their row are masked: masks add -10,000 at least, and e^-5000 is nothing."""
+
+NOTHING = -1e30
+"""Rows whose best score is lower see nothing: no model computes such numbers, a mask does."""
+
+MARK = "_attncli_map"
+"""Attribute of tensors that are an attention map, or a view or a masked copy of one: its number among the pending."""
+
+
+@dataclass
+class PendingMap:
+    """A softmax that no product has met yet."""
+
+    module: nn.Module
+    """The innermost attention module that it ran in."""
+    weights: Tensor
+    visible: Tensor | None
+    """The keys that its scores leave visible."""
+    scores: Tensor | None
+    held: list[ReferenceType[Tensor]]
+    """The tensors that are it, weakly."""
+    used: bool = False
+    """Whether anything was made of it."""
+
+
+Found = Callable[[nn.Module, Strip], bool]
+"""Called with every strip; True at the last one of a map asks for the whole map once more."""
+
+
+class Watcher(TorchFunctionMode):
+    """Hands on the attention maps that run past it inside attention modules."""
+
+    def __init__(self, model: nn.Module, found: Found, memory: int) -> None:
+        super().__init__()
+        self.found = found
+        self.memory = memory
+        self.running: list[nn.Module] = []
+        self.keys: list[set[int]] = []
+        """For each running module the numbers of keys of its own softmax maps."""
+        self.pending: dict[int, PendingMap] = {}
+        """Maps that no product has met yet."""
+        self.unclaimed: list[nn.Module] = []
+        """Modules whose softmax never met values, though something was made of it: their attention was not seen."""
+        self.attended: set[nn.Module] = set()
+        """Modules whose attention was seen, here or on the interface: beside it a softmax may be idle."""
+        self.mixed = MixedMaps(model)
+        self.silent = False
+        """Whether what runs is not to be looked at."""
+        seen = model.attending if isinstance(model, HeldModule) else frozenset[nn.Module]()
+        self.modules = [
+            module
+            for name, module in model.named_modules()
+            if module in seen or attends(name, module)
+        ]
+
+    def restart(self) -> None:
+        """A new forward pass begins."""
+        self.mixed.there = False
+        self.unclaimed = []
+        self.attended = set()
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        handles = [
+            handle
+            for module in self.modules
+            for handle in (
+                module.register_forward_pre_hook(self.enter),
+                module.register_forward_hook(self.leave, always_call=True),
+            )
+        ]
+        try:
+            with self:
+                yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def enter(self, module: nn.Module, _: Any) -> None:
+        self.running.append(module)
+        self.keys.append(set())
+
+    def leave(self, module: nn.Module, *_: Any) -> None:
+        self.running.pop()
+        if len(self.keys.pop()) > 1:
+            raise InputError(
+                f"{type(module).__name__} puts its attention together from several softmaxes (low-rank or block-sparse "
+                "attention): its maps cannot be captured."
+            )
+        if not self.running:
+            waiting = list(self.pending.values())
+            self.pending.clear()
+            for found in waiting:
+                lost = found.used or is_held(found) or found.module not in self.attended
+                self.unclaimed += [found.module] * lost
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Any,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        if self.silent or not self.running:
+            return func(*args, **kwargs)
+        if func is F.scaled_dot_product_attention:
+            return sdpa_in_strips(self.hand_on, self.memory, *args, **kwargs)
+        if func is F.multi_head_attention_forward:
+            return self.multi_head(func, args, kwargs)
+        if func in SOFTMAX:
+            if not args:
+                kwargs = dict(kwargs)
+                args = (kwargs.pop("input"),)
+            return self.softmax(func, args, kwargs)
+        result = func(*args, **kwargs)
+        if self.mixed.there:
+            self.mixed.follow(func, args, result)
+        self.follow(func, args, kwargs, result)
+        return result
+
+    def softmax(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+        """The model's softmax; where it is in half precision, taken in float32 first and rounded for the model."""
+        exact = [precise(value) for value in args]
+        weights: Tensor = func(*exact, **{name: precise(value) for name, value in kwargs.items()})
+        result = (
+            weights if exact[0] is args[0] else weights.to(kwargs.get("dtype") or args[0].dtype)
+        )
+        if is_last(result, args, kwargs):
+            number = max(self.pending, default=0) + 1
+            inside = [each for each in self.running if type(each) is not nn.Softmax]
+            self.pending[number] = PendingMap(
+                (inside or self.running)[-1], weights, unmasked(exact[0]), exact[0], []
+            )
+            self.mark(result, number)
+        return result
+
+    def mark(self, tensor: Tensor, number: int) -> None:
+        """The tensor is this map from here on."""
+        setattr(tensor, MARK, number)
+        self.pending[number].held.append(ref(tensor))
+
+    def follow(
+        self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any
+    ) -> None:
+        """What becomes of pending maps: carried along unchanged, or claimed by a product with values.
+
+        A map that is scaled or mixed before it weighs values is no longer the one that was seen, so it is lost here; one
+        of which some weights are made zero is seen so.
+        """
+        for source in tensors_in((args, kwargs)):
+            number = getattr(source, MARK, None)
+            if number not in self.pending:
+                continue
+            if func in PRODUCTS:
+                found = self.pending.pop(number)
+                strip = whole(found.weights, found.visible, found.scores)
+                self.keys[-1].add(strip.keys)
+                self.mixed.begin(found.module, found.weights, result)
+                self.hand_on_whole(strip)
+            elif isinstance(result, Tensor) and name_of(func) in UNCHANGED:
+                self.mark(result, number)
+            elif args and source is args[0] and is_masking(func, args, result):
+                self.masked(number, args[1])
+                self.mark(result, number)
+            else:
+                found = self.pending[number]
+                found.used = True
+                if result is source and found.weights.dtype != source.dtype:
+                    setattr(source, MARK, None)  # changed in place, and what is held here is a copy
+
+    def masked(self, number: int, hidden: Tensor) -> None:
+        """Weights of a pending map that are made zero; what its softmax was given is no longer what made it."""
+        found = self.pending[number]
+        found.weights = found.weights.masked_fill(hidden, 0.0)
+        found.scores = None
+
+    def hand_on(self, strip: Strip) -> bool:
+        self.attended.add(self.running[-1])
+        return self.found(self.running[-1], strip)
+
+    def hand_on_whole(self, strip: Strip) -> None:
+        """A map in one piece, as often as it is asked for."""
+        in_rounds(lambda _: [strip], self.hand_on)
+
+    def multi_head(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """torch's own module: it makes its masks one, and hands that to sdpa where nobody wants the weights."""
+
+        def in_strips(*inner: Any, **named: Any) -> Tensor:
+            return sdpa_in_strips(self.hand_on, self.memory, *inner, **named)
+
+        with sdpa_as(in_strips):
+            output, _ = func(*args, **{**kwargs, "need_weights": False})
+        weights = func(*args, **kwargs)[1] if kwargs.get("need_weights", True) else None
+        return output, weights
+
+
+@contextmanager
+def sdpa_as(function: Callable[..., Tensor]) -> Iterator[None]:
+    """Within, this is what torch's own code calls as scaled_dot_product_attention."""
+    own = F.scaled_dot_product_attention
+    F.scaled_dot_product_attention = function
+    try:
+        yield
+    finally:
+        F.scaled_dot_product_attention = own
+
+
+def attends(name: str, module: nn.Module) -> bool:
+    return bool(ATTENDS.search(type(module).__name__) or ATTENDS.search(name.rpartition(".")[2]))
+
+
+def is_held(found: PendingMap) -> bool:
+    """Whether anything still holds it, once it is no longer held here."""
+    del found.weights, found.visible, found.scores
+    return any(tensor() is not None for tensor in found.held)
+
+
+def is_masking(func: Any, args: Sequence[Any], result: Any) -> bool:
+    """Whether a function makes a new tensor in which some weights of its first argument are zero."""
+    given = len(args) == 3 and isinstance(args[1], Tensor) and isinstance(result, Tensor)
+    return given and func in MASKING and bool(args[2] == 0)
+
+
+def is_last(result: Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a softmax went over the last dimension of something like [head, query, key]."""
+    dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
+    return result.dim() >= 3 and dim in (-1, result.dim() - 1)
+
+
+def unmasked(scores: Tensor) -> Tensor | None:
+    """[1, 1, query, key]: the keys that the mask has left to any head; biases push far keys down in some heads only."""
+    best = scores.amax(dim=-1, keepdim=True)
+    lowest = torch.full_like(best, max(NOTHING, torch.finfo(scores.dtype).min / 2))
+    # Scores that are themselves as large as what a mask adds are that far apart without one.
+    near = scores > torch.where(best.abs() < HIDDEN / 2, best - HIDDEN, lowest)
+    visible = near.flatten(0, -3).any(dim=0)
+    return None if bool(visible.all()) else visible[None, None]
+
+
+def whole(weights: Tensor, visible: Tensor | None = None, scores: Tensor | None = None) -> Strip:
+    """A map that came in one piece, as [batch, head, query, key]."""
+    queries, keys = weights.shape[-2:]
+    given = None if scores is None or not sees_all(scores) else precise(with_batch(scores))
+    return Strip(precise(with_batch(weights)), 0, 0, queries, keys, visible, scores=given)
+
+
+def with_batch(values: Tensor) -> Tensor:
+    """[head, query, key], or with more axes before, as [batch, head, query, key]."""
+    return values[None] if values.dim() == 3 else values.flatten(0, values.dim() - 4)
+
+
+def sees_all(scores: Tensor) -> bool:
+    """Whether every query sees a key: the scores of a row without any say nothing."""
+    return bool((scores.amax(dim=-1) > NOTHING).all())
+
+
+def sdpa_in_strips(
+    hand_on: Callable[[Strip], bool],
+    memory: int,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """torch's scaled_dot_product_attention by its definition, a strip of queries at a time; dropout is off."""
+    lead, dtype = query.shape[:-2], query.dtype
+    queries, keys = query.shape[-2], key.shape[-2]
+    scale = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
+    if enable_gqa:
+        groups = query.shape[-3] // key.shape[-3]
+        key, value = (side.repeat_interleave(groups, -3) for side in (key, value))
+    query, key, value = precise(query), precise(key), precise(value)
+    mask = None if attn_mask is None else attn_mask.expand(*lead, queries, keys)
+    rows = rows_within(memory, math.prod(lead) * keys * max(4, query.element_size()))
+    outputs: list[Tensor] = []
+
+    def strips(number: int) -> Iterator[Strip]:
+        for start in range(0, queries, rows):
+            logits = query[..., start : start + rows, :] @ key.transpose(-2, -1) * scale
+            if is_causal:
+                future = torch.arange(keys, device=query.device) > torch.arange(
+                    start, start + logits.shape[-2], device=query.device
+                ).unsqueeze(1)
+                logits = logits.masked_fill(future, -math.inf)
+            if mask is not None:
+                part = mask[..., start : start + rows, :]
+                hidden = part.dtype == torch.bool
+                logits = logits.masked_fill(~part, -math.inf) if hidden else logits + part
+            # a row that sees nothing is zero
+            weights = torch.softmax(logits, dim=-1).nan_to_num(0.0)
+            if not number:
+                outputs.append(weights @ value)
+            strip = whole(weights, unmasked(logits), logits)
+            rows_of = query[..., start : start + rows, :]
+            sides = MapSides(with_batch(rows_of), with_batch(key), with_batch(value))
+            yield strip._replace(first_query=start, queries=queries, sides=sides)
+
+    in_rounds(strips, hand_on)
+    return torch.cat(outputs, dim=-2).to(dtype)

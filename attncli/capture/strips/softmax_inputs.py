@@ -1,0 +1,67 @@
+"""What a softmax was given, beside the weights that it gave: an entropy from both needs no logarithm of every weight."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from attncli.capture.attention_calls import version_of
+
+SOFTMAX = {torch.softmax, Tensor.softmax, F.softmax}
+SUBTRACTIONS = {torch.sub, Tensor.sub, Tensor.__sub__}
+
+
+class LastSoftmax(TorchFunctionMode):
+    """Remembers the last softmax that ran under it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scores: Tensor | None = None
+        self.weights: Tensor | None = None
+        self.version = 0
+        """Of the weights when they were made; changing them in place would raise it."""
+        self.shifted: tuple[Tensor, Tensor] | None = None
+        """The last difference of a tensor and one number for each of its rows, and that tensor."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if func in SOFTMAX:
+            given = self.unshifted(args[0])
+            self.scores, self.weights, self.version = given, result, version_of(result)
+        elif func in SUBTRACTIONS and is_of_rows(args):
+            self.shifted = result, args[0]
+        return result
+
+    def unshifted(self, given: Tensor) -> Tensor:
+        """The scores before a model took their rows' maxima off, which changes no weight."""
+        shifted = self.shifted
+        return shifted[1] if shifted is not None and shifted[0] is given else given
+
+    def scores_of(self, weights: Tensor) -> Tensor | None:
+        """What was given to the softmax that made these very numbers; None if they were made otherwise.
+
+        Beside a learned sink one column more takes part, and the weights are the first columns of what the softmax gave.
+        """
+        scores, made = self.scores, self.weights
+        if scores is None or made is None or scores.dtype != weights.dtype:
+            return None
+        keys = weights.shape[-1]
+        same = made.data_ptr() == weights.data_ptr() and made.stride() == weights.stride()
+        same = same and made.shape[:-1] == weights.shape[:-1] and made.shape[-1] - keys in (0, 1)
+        same = same and made.shape == scores.shape and version_of(weights) == self.version
+        return scores[..., :keys] if same else None
+
+
+def is_of_rows(args: Sequence[Any]) -> bool:
+    """Whether a tensor and one number for each of its rows are given."""
+    tensors = len(args) == 2 and all(isinstance(each, Tensor) for each in args)
+    return tensors and args[1].dim() == args[0].dim() and args[1].shape[-1] == 1

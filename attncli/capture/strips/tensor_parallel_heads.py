@@ -1,0 +1,60 @@
+"""Heads that are divided over processes (tensor parallelism): put together again, strip by strip, in their true order.
+
+Each process holds the weights of some heads that follow one another, and computes their rows alone. All processes are
+handed whole strips, so everything after this sees one model, and all of them come to the same verdict on it.
+"""
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from attncli.capture.strips.attention_interface import Strip
+from attncli.errors import InputError
+
+
+def group_of(model: nn.Module) -> Any:
+    """The processes that hold the model's weights between them; None where this one holds them all."""
+    for weight in model.parameters():
+        mesh = getattr(weight, "device_mesh", None)
+        if mesh is not None:
+            return mesh.get_group()
+    return None
+
+
+def with_all_heads(strip: Strip, module: nn.Module, group: Any) -> Strip:
+    """The strip of this process's heads beside those of the others."""
+    own, size = strip.weights.shape[1], dist.get_world_size(group)
+    heads = heads_of(module)
+    if own == heads:  # this attention was left whole
+        return strip
+    if own * size != heads:
+        raise InputError(
+            f"{type(module).__name__} computes {own} of {heads or 'an unknown number of'} heads in each of {size} processes: "
+            "which heads these are is not understood; run it without `tensor_parallel`."
+        )
+    outputs, scores = strip.outputs, strip.scores
+    return strip._replace(
+        weights=beside(strip.weights, 1, group),
+        outputs=None if outputs is None else beside(outputs, 2, group),
+        scores=beside(scores, 1, group) if scores is not None and scores.shape[1] == own else None,
+        sides=None,  # of other processes' heads they are not here
+    )
+
+
+def heads_of(module: nn.Module) -> int:
+    """How many heads the module's own config gives it; 0 where it does not say, or not which of its layers' this is."""
+    config = getattr(module, "config", None)
+    if getattr(config, "is_heterogeneous", False):
+        return 0
+    found = getattr(config, "num_attention_heads", 0)
+    return found if isinstance(found, int) else 0
+
+
+def beside(tensor: Tensor, dim: int, group: Any) -> Tensor:
+    """The processes' parts along one dimension, in the order of their ranks."""
+    mine = tensor.contiguous()
+    parts = [torch.empty_like(mine) for _ in range(dist.get_world_size(group))]
+    dist.all_gather(parts, mine, group)
+    return torch.cat(parts, dim)

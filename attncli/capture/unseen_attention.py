@@ -1,0 +1,49 @@
+"""Why no attention was seen in a forward pass, in words."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import nn
+
+from attncli.capture.stacks.foreign_modules import HeldModule
+
+FLEX = "flex_attention"
+"""The function of torch, and the file that it is in."""
+
+
+def why_unseen(model: nn.Module, inputs: Mapping[str, Any]) -> str:
+    """By one more forward pass, as flex_attention computes no weights that anybody could be handed."""
+    module = model.model if isinstance(model, HeldModule) else model
+    name = type(module).__name__
+    if calls_flex_attention(model, inputs):
+        return (
+            f"{name} attends by torch's flex_attention, which hands out no weights: call scaled_dot_product_attention, or "
+            "write the softmax out, while it is measured."
+        )
+    return (
+        f"no attention was seen in the forward of {name}: neither a softmax that weighs values, nor torch's "
+        "scaled_dot_product_attention or MultiheadAttention."
+    )
+
+
+def calls_flex_attention(model: nn.Module, inputs: Mapping[str, Any]) -> bool:
+    """By the interpreter's own record of calls: models import the function by name, so that none can stand in for it."""
+    found = []
+
+    def called(frame: FrameType, event: str, _: Any) -> None:
+        code = frame.f_code
+        if code.co_name == FLEX and Path(code.co_filename).stem == FLEX:
+            found.append(event)
+
+    before = sys.getprofile()
+    sys.setprofile(called)
+    try:
+        with torch.no_grad():
+            model(**inputs)
+    finally:
+        sys.setprofile(before)
+    return bool(found)

@@ -1,0 +1,247 @@
+"""Proof that the captured attention is the model's own: on every strip as it passes, and once on a short input.
+
+A capture that is wrong looks like any other numbers, so nothing is reported without these checks.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attncli.capture.context import Stream, eager_everywhere, streaming
+from attncli.capture.model_errors import first_run
+from attncli.capture.other_mixers.uncapturable_attention import LeftOut, left_out
+from attncli.capture.reruns.fixed_rng import same_chance
+from attncli.capture.strips.attention_interface import ALIVE, Strip
+from attncli.capture.strips.attention_sites import CROSS, NUMBER, Shape, Site
+from attncli.errors import InputError, NoAttention
+
+DIFFERENCE: Mapping[torch.dtype, float] = {
+    torch.float64: 1e-6,
+    torch.float32: 1e-4,
+    torch.bfloat16: 5e-2,
+    torch.float16: 1e-2,
+}
+"""Largest change of the output under capture, relative to its size.
+
+In float64 it is what the float32 softmax in the models' own code leaves; in half precision strips are more precise
+than the model.
+"""
+
+ROWS_AT_A_TIME = 3
+"""Of the short input, so that maps are really put together from strips."""
+
+
+@dataclass
+class CaptureEvidence:
+    """What the strips of one forward pass say of each attention."""
+
+    above_diagonal: dict[Site, float] = field(default_factory=dict)
+    """Largest weight on a later token than the query's own."""
+    ahead: dict[Site, tuple[float, float]] = field(default_factory=dict)
+    """The same of the first and of the last keys alone, as many as there are queries: beside keys of tokens there may be
+    others, of a prefix before them or of compressed tokens behind."""
+
+    def observe(self, site: Site, strip: Strip) -> None:
+        largest = max(self.above_diagonal.get(site, 0.0), future_weight(strip))
+        self.above_diagonal[site] = largest
+        more = max(0, strip.keys - strip.queries)
+        here = future_weight(strip, 0, strip.queries), future_weight(strip, more, strip.keys)
+        first, last = self.ahead.get(site, (0.0, 0.0))
+        self.ahead[site] = max(first, here[0]), max(last, here[1])
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What is known of a model's attention once the capture has been proved."""
+
+    sites: tuple[Site, ...]
+    shapes: Mapping[Site, Shape]
+    """Of their maps on the short input."""
+    causal: frozenset[Site]
+    """Attentions that put no weight on later tokens."""
+    whole_maps: tuple[Site, ...]
+    """Attentions off the interface, whose maps come in one piece."""
+    difference: float
+    """Of the output under capture from the plain one, relative to its size."""
+    eager_alone: bool
+    """Whether the implementation that the model is set to computes something else than its eager attention."""
+    left_out: tuple[LeftOut, ...] = ()
+    """What takes a softmax that weighs no values, beside these."""
+
+    @property
+    def apart(self) -> frozenset[str]:
+        """The paths of what is left out, with stars for numbers."""
+        return frozenset(each.family for each in self.left_out)
+
+
+NOTHING_ATTENDS = Proof((), {}, frozenset(), (), 0.0, False)
+"""Of a model in which no softmax weighs values."""
+
+
+def prove(model: nn.Module, inputs: Mapping[str, Any]) -> Proof:
+    """Run the short input plain and under capture; InputError where anything does not agree."""
+    with torch.no_grad(), same_chance():
+        as_set = floats(first_run(model, inputs))
+    with torch.no_grad(), same_chance(), eager_everywhere(model):
+        plain = floats(model(**inputs))
+    refuse_broken_eager(model, as_set, plain)
+    evidence = CaptureEvidence()
+    small = small_strips(model, inputs)
+    with (
+        torch.no_grad(),
+        same_chance(),
+        streaming(model, evidence.observe, small, apart=None) as stream,
+    ):
+        captured = floats(model(**inputs))
+    refuse_what_was_missed(model, stream)
+    difference = largest_difference(plain, captured)
+    allowed = DIFFERENCE.get(dtype_of(model), DIFFERENCE[torch.float32])
+    if not difference <= allowed:
+        raise InputError(
+            f"{type(model).__name__}: the output under capture differs from the plain one by {difference:.1e} of its "
+            f"size (allowed: {allowed:.0e}), so its attention cannot be vouched for."
+        )
+    causal = causal_sites(evidence)
+    eager_alone = not largest_difference(plain, as_set) <= allowed
+    refuse_leaks(model, stream, evidence)
+    tokens = {shape.queries for shape in stream.shapes.values()}
+    return Proof(
+        tuple(stream.captured),
+        stream.shapes,
+        causal,
+        whole_maps(stream),
+        difference,
+        eager_alone,
+        left_out(model, inputs, stream.watcher.unclaimed, tokens),
+    )
+
+
+def refuse_broken_eager(model: nn.Module, as_set: list[Tensor], eager: list[Tensor]) -> None:
+    """Maps are those of eager attention: where that alone gives no numbers, the fault is in the model's code for it."""
+    if any(map(has_nan, eager)) and not any(map(has_nan, as_set)):
+        raise InputError(
+            f"{type(model).__name__} gives NaN with its eager attention, by which maps are seen, and numbers as it is set: "
+            "its code for eager attention is broken, so its maps cannot be captured."
+        )
+
+
+def has_nan(value: Tensor) -> bool:
+    return bool(value.isnan().any())
+
+
+def small_strips(model: nn.Module, inputs: Mapping[str, Any]) -> int:
+    """Bytes for a few rows of a map of the short input."""
+    heads = vars(getattr(model, "config", model)).get("num_attention_heads")
+    tensors = [value for value in inputs.values() if isinstance(value, Tensor)]
+    tokens = max((value.shape[1] for value in tensors if value.dim() >= 2), default=1)
+    return ALIVE * ROWS_AT_A_TIME * (heads if isinstance(heads, int) else 1) * tokens * 8
+
+
+def refuse_what_was_missed(model: nn.Module, stream: Stream) -> None:
+    """Every attention module of a kind that was captured must have been captured, and all of its rows."""
+    stream.refuse_what_was_missed()
+    if not stream.captured:
+        raise NoAttention(f"{type(model).__name__}: no attention was seen in its forward pass.")
+    seen = {site.name for site in stream.captured}
+    kinds = {(type(model.get_submodule(name)), NUMBER.sub("*", name)) for name in seen if name}
+    for name, module in model.named_modules():
+        if (type(module), NUMBER.sub("*", name)) in kinds and name not in seen:
+            raise InputError(f"the attention of {name} ({type(module).__name__}) was not seen.")
+    refuse_one_name_for_two(stream.captured)
+
+
+def refuse_one_name_for_two(sites: Sequence[Site]) -> None:
+    """Numbers are told apart by stack, kind and layer: two attentions of one name would be taken for one."""
+    known: dict[tuple[str, str, int], Site] = {}
+    for site in sites:
+        other = known.setdefault(site.key, site)
+        if other is not site:
+            raise InputError(
+                f"{site.name} and {other.name} would both be reported as {site.kind} attention of layer {site.layer} in "
+                f"{site.stack}: which is which is not understood."
+            )
+
+
+def causal_sites(evidence: CaptureEvidence) -> frozenset[Site]:
+    return frozenset(site for site, weight in evidence.above_diagonal.items() if weight == 0.0)
+
+
+def refuse_leaks(model: nn.Module, stream: Stream, evidence: CaptureEvidence) -> None:
+    """Attention that calls itself causal, is handed no mask and looks ahead all the same: sdpa would hide what is ahead.
+
+    A mask that is handed on is the whole truth, in every implementation: LightGlue's layers say causal and are given one
+    that hides nothing. Where two stacks are joined there is nothing ahead.
+    """
+    for site in stream.captured:
+        module = model.get_submodule(site.name)
+        claims = getattr(module, "is_causal", False) is True and not CROSS.search(site.name)
+        if (
+            claims
+            and all(evidence.ahead[site])
+            and site.name in stream.on_interface - stream.masked
+            and not lifted(module)
+        ):
+            raise InputError(
+                f"{site.name} is causal by its own account and handed no mask, but its eager attention looks ahead: "
+                "sdpa would not, and which of the two the model means is not known."
+            )
+
+
+def lifted(module: nn.Module) -> bool:
+    """Whether the config takes causality back: decoders that are used as bidirectional encoders."""
+    config = getattr(module, "config", None)
+    return getattr(config, "is_causal", True) is False or bool(
+        getattr(config, "use_bidirectional_attention", False)
+    )
+
+
+def whole_maps(stream: Stream) -> tuple[Site, ...]:
+    return tuple(site for site in stream.captured if site.name not in stream.on_interface)
+
+
+def future_weight(strip: Strip, start: int = 0, stop: int | None = None) -> float:
+    """The largest weight above the diagonal, of these keys alone if they are told."""
+    rows, columns = strip.weights.shape[-2:]
+    query = strip.first_query + torch.arange(rows, device=strip.weights.device)[:, None]
+    key = strip.first_key + torch.arange(columns, device=strip.weights.device)[None, :] - start
+    later = key > query
+    if stop is not None:
+        later &= (key >= 0) & (key < stop - start)
+    return float((strip.weights * later).abs().max())
+
+
+def floats(output: Any) -> list[Tensor]:
+    """All floating tensors of a model's output, in order; but not its maps, which only eager attention returns."""
+    return [value for value in leaves(output) if value.dtype.is_floating_point]
+
+
+def leaves(output: Any) -> Iterator[Tensor]:
+    if isinstance(output, Tensor):
+        yield output
+    elif isinstance(output, Mapping):
+        for name, value in output.items():
+            if "attentions" not in str(name):
+                yield from leaves(value)
+    elif isinstance(output, (list, tuple)):
+        for value in output:
+            yield from leaves(value)
+
+
+def largest_difference(first: list[Tensor], second: list[Tensor]) -> float:
+    """Relative to the size of each tensor; infinite where shapes differ, nan where numbers are missing."""
+    if [value.shape for value in first] != [value.shape for value in second]:
+        return float("inf")
+    sizes = [max(float(value.abs().max()), 1e-30) for value in first if value.numel()]
+    changes = [
+        float((a.cpu().double() - b.cpu().double()).abs().max())
+        for a, b in zip(first, second, strict=True)
+        if a.numel()
+    ]
+    return max((change / size for change, size in zip(changes, sizes, strict=True)), default=0.0)
+
+
+def dtype_of(model: nn.Module) -> torch.dtype:
+    return next((p.dtype for p in model.parameters() if p.dtype.is_floating_point), torch.float32)

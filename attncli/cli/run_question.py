@@ -1,0 +1,194 @@
+"""A question's command: parse → one call → gates → write. Nothing else happens between a terminal and an answer."""
+
+import functools
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from attncli.cli.spelling import as_typed
+from attncli.cli.typer_options import with_options
+from attncli.declare.groups import flat_parameters, gathered, group_parameters
+from attncli.declare.options import Option
+from attncli.errors import FAILED_GATE, UsageError
+from attncli.io.whole_files import is_stream
+from attncli.options.shared import OutputOptions
+from attncli.processes.resume_cache import PARTS
+from attncli.processes.runs import OF_MODELS
+from attncli.processes.stderr import say as print_line
+from attncli.python.keywords import SOURCE
+from attncli.python.question import How, Say, silent
+from attncli.ranks import first, launch, started_by_attn
+from attncli.threads import TURNS
+
+FINISHED = (0, FAILED_GATE)
+"""Exit codes of runs that have left their report."""
+
+Run = Callable[[Callable[..., Any], dict[str, Any], Any], int]
+"""Of what is asked, its options, and the options of the output."""
+
+
+@dataclass(frozen=True)
+class QuietOptions:
+    """Of commands that write a file and no report."""
+
+    quiet: Annotated[
+        bool, Option("--quiet", "-q", help="Print nothing on stderr but errors.", panel="Output")
+    ] = False
+
+
+def command_of(question: Callable[..., Any]) -> Callable[..., int]:
+    """What typer calls: the question's own options, and those of the output."""
+    return with_group(question, OutputOptions, answered)
+
+
+def shared_command_of(question: Callable[..., Any]) -> Callable[..., int]:
+    """Of a question about models, whose texts may be divided over processes."""
+    return with_group(question, ProcessOptions, answered_by_several)
+
+
+@dataclass(frozen=True)
+class ProcessOptions(OutputOptions):
+    """Of commands whose work can be divided."""
+
+    processes: Annotated[
+        int | None,
+        Option(
+            metavar="N",
+            panel="Output",
+            help="Divide a model's texts among N processes started here; the report is that of one. [default: 1]",
+        ),
+    ] = None
+
+
+def writing_command_of(question: Callable[..., Any]) -> Callable[..., int]:
+    """Of a question whose answer is a file."""
+    return with_group(question, QuietOptions, written)
+
+
+def with_group(question: Callable[..., Any], group: type, run: Run) -> Callable[..., int]:
+    asked = question.asked  # type: ignore[attr-defined]
+    own = list(flat_parameters(asked))
+    shared = list(group_parameters(group))
+
+    @functools.wraps(asked)
+    def command(**values: Any) -> int:
+        output = group(**{each.name: values.pop(each.name) for each in shared})
+        keep_parts(asked, values, output)
+        code = run(asked, gathered(asked, values), output)
+        if code in FINISHED and not launch().several:  # of several the last one out puts them away
+            PARTS.end()
+        return code
+
+    return with_options(command, (*own, *shared))
+
+
+def answered(asked: Callable[..., Any], options: dict[str, Any], output: OutputOptions) -> int:
+    """Refuse what can be refused, ask, decide the gates, write."""
+    from attncli.cli.writer import emit, prepare, shows_maps
+    from attncli.python.progress import doing_of, progress_bar
+    from attncli.reports.provenance import with_provenance
+
+    output, module = module_file(asked, output)
+    conditions = prepare(output, module, options.get("save_maps"))
+    drawn = output.plot is not None
+    with progress_bar(output.shows_progress) as progress:
+        doing = doing_of(progress)
+        doing(f"loading {options[SOURCE]}" if options.get(SOURCE) else "working")
+        say = say_unless(output.quiet, doing)
+        pages = shows_maps(output)
+        how = How(progress, doing, say, tuple(conditions), drawn, pages, output.file, module)
+        with TURNS.question():  # in which libraries say nothing, as in Python
+            report = asked(**options, how=how)
+    return emit(with_provenance(report), output, conditions)
+
+
+def answered_by_several(
+    asked: Callable[..., Any], options: dict[str, Any], output: ProcessOptions
+) -> int:
+    """In processes that are started here, where that was asked for; each of those answers as ever."""
+    if output.processes is not None and not started_by_attn():
+        refuse_processes(output.processes, options)
+        if output.processes > 1:
+            rehearse_alone(asked, options, output)
+            from attncli.processes.spawn import run_in_processes
+
+            return run_in_processes(output.processes, sys.argv[1:], PARTS.folder)
+    return answered(asked, options, output)
+
+
+def rehearse_alone(
+    asked: Callable[..., Any], options: dict[str, Any], output: OutputOptions
+) -> None:
+    """What can be refused without the model is refused before any process is started; a rehearsal ends here."""
+    from attncli.declare.dry_run import STAGE, Rehearsed
+
+    rehearsing, STAGE.rehearsing = STAGE.rehearsing, True
+    try:
+        answered(asked, options, output)
+    except Rehearsed:
+        if rehearsing:
+            raise
+    finally:
+        STAGE.rehearsing = rehearsing
+
+
+def refuse_processes(count: int, options: dict[str, Any]) -> None:
+    """Where there is nothing to divide, or the processes are there already."""
+    from attncli.sources import parse
+
+    idle = ["processes"]
+    if count < 1:
+        raise UsageError(f"--processes {count}: it must be at least 1.")
+    if launch().several:
+        raise UsageError(f"--processes {count} starts processes, and {launch().size} were started already: leave it out.", idle=idle)  # fmt: skip
+    if not parse(options["source"]).is_model:
+        raise UsageError(f"--processes {count} divides the texts of a model: leave it out.", idle=idle)  # fmt: skip
+
+
+def keep_parts(asked: Callable[..., Any], values: dict[str, Any], output: Any) -> None:
+    """Keep the results of texts beside the report until it is there."""
+    path = getattr(output, "file", None)
+    command = asked.__name__.replace("_", "-")
+    PARTS.folder = None
+    if command not in OF_MODELS or path is None or is_stream(path):
+        return
+
+    def facts() -> str:
+        from attncli.analysis.fingerprint import WEIGHTS, fingerprint
+
+        return fingerprint(command, values, but=WEIGHTS)
+
+    found = PARTS.begin(path, facts, say_unless(output.quiet))
+    if found and first() and not started_by_attn() and not output.quiet:
+        left = "1 result is" if found == 1 else f"{found} results are"
+        print_line(f"{left} left of a run that did not finish: what is of this command is not made again ({PARTS.folder})")  # fmt: skip
+
+
+def module_file(
+    asked: Callable[..., Any], output: OutputOptions
+) -> tuple[OutputOptions, Path | None]:
+    """-o FILE.safetensors of a fit is for the module, and the report goes to stdout then."""
+    from attncli.io.tensor_names import TENSORS
+
+    path = output.file
+    if asked.__name__ != "approximate" or path is None or path.suffix != TENSORS:
+        return output, None
+    return replace(output, output=None), path
+
+
+def written(asked: Callable[..., Any], options: dict[str, Any], output: QuietOptions) -> int:
+    asked(**options, how=How(say=say_unless(output.quiet)))
+    return 0
+
+
+def say_unless(quiet: bool, doing: Say = silent) -> Say:
+    """Sentences for people, on stderr, unless they ask for silence; in the place of what is being done."""
+
+    def tell(sentence: str) -> None:
+        if not quiet:
+            doing("")
+            print_line(as_typed(sentence))
+
+    return tell

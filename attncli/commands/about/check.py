@@ -1,0 +1,47 @@
+"""`attn check`"""
+
+from typing import Annotated
+
+from attncli.cli.typer_options import grouped
+from attncli.declare.options import Argument
+from attncli.options.row_options import RowOptions
+from attncli.options.shared import OutputOptions
+from attncli.python.baselines import BaselineOptions
+
+EXAMPLES = """
+attn check report.json --fail-if 'log10_residual[transformer, layer=-1] < -3'
+attn check new.json --baseline main.json --fail-on 'sink:p.05' --format github
+attn check new.json --baseline main.json --fail-on 'log10_residual:-0.5'
+attn check heads.json --sort induction --top 10             its heads with the highest score
+attn check report.json --format markdown                    the same report in another form
+attn rank-collapse --format json | attn check - --format junit -o gates.xml
+"""
+
+
+@grouped
+def check(
+    *,
+    source: Annotated[
+        str,
+        Argument(
+            metavar="REPORT", help="A saved JSON report, or its address (s3://…); - reads stdin."
+        ),
+    ],
+    rows: RowOptions,
+    baseline: BaselineOptions,
+    output: OutputOptions,
+) -> int:
+    """Does a saved report pass these gates, and has it moved away from an earlier one?
+
+    Needs no model: any --format prints the report again. Without gates, its saved verdicts count.
+    """
+    from attncli.analysis import network_sources as sources
+    from attncli.analysis.report_selection import choose_rows
+    from attncli.cli.writer import prepare, write
+
+    conditions = prepare(output)
+    old = baseline.read()
+    report = sources.report(source, "check")
+    verdicts = baseline.verdicts(report, conditions, old)
+    shown = choose_rows(report, rows.metrics, rows.sort, rows.top)
+    return write(shown.with_verdicts(verdicts) if verdicts else shown, output)

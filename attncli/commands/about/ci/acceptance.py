@@ -1,0 +1,96 @@
+"""`attn ci --accept`: the reports of checks become their baselines, after what moved has been shown."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attncli.commands.about.ci.check_runs import Result
+from attncli.errors import UsageError, counted
+from attncli.io.addresses import is_address
+from attncli.io.whole_files import require_folder, require_place, write_content
+from attncli.records import Finding, Report, Row, View
+from attncli.render import FORMATS
+from attncli.reports.differences import compare
+
+if TYPE_CHECKING:
+    from attncli.commands.about.ci.named_checks import Check
+
+TOP = 20
+"""Changes that are shown of each check."""
+
+
+def to_accept(checks: "Sequence[Check]", named: Sequence[str]) -> "list[Check]":
+    """The checks that have a baseline, their files writable."""
+    chosen = [check for check in checks if check.baseline]
+    without = [check.name for check in checks if not check.baseline and check.name in named]
+    if without or not chosen:
+        name = without[0] if without else checks[0].name
+        raise UsageError(f"the check '{name}' has no baseline to accept: give it baseline and fail-on.")  # fmt: skip
+    for check in chosen:
+        place = str(check.baseline)
+        if not is_address(place):
+            require_folder(Path(place).parent)
+        require_place(place)
+    return chosen
+
+
+def accepted(checks: "Sequence[Check]", results: Mapping[str, Result]) -> "list[Check]":
+    """Those whose report can be a baseline: it is there, and passes the gates that look at it alone."""
+    return [check for check in checks if results[check.name].code == 0]
+
+
+def acceptance(checks: "Sequence[Check]", results: Mapping[str, Result]) -> Report:
+    """What moved, check by check."""
+    compared = {check.name: moved(check, results[check.name]) for check in checks}
+    names = [check.name for check in accepted(checks, results)]
+    left = [name for name in results if name not in names]
+    said = [f"accepted: {', '.join(names)}"] * bool(names)
+    said += [f"not accepted, the baseline stays: {', '.join(left)}"] * bool(left)
+    return Report(
+        study="ci accept",
+        headline="; ".join(said) + ".",
+        rows=tuple(row for name, one in compared.items() for row in rows_of(name, one)),
+        metrics={name: d for one in compared.values() for name, d in one.metrics.items()},
+        source={"kind": "checks"},
+        views=(
+            View("What is accepted", "check", (), findings="against its baseline"),
+            *(view for name, one in compared.items() for view in views_of(name, one)),
+        ),
+        findings=tuple(Finding(name, one.headline) for name, one in compared.items()),
+        warnings=tuple(
+            f"{name}: {text}" for name, one in compared.items() for text in one.warnings
+        ),
+        verdicts=tuple(verdict for one in results.values() for verdict in one.verdicts),
+    )
+
+
+def moved(check: "Check", found: Result) -> Report:
+    """The new report against the baseline; without one of them there is nothing to compare."""
+    if found.report is not None and found.against is not None:
+        return compare(found.against, found.report, (str(check.baseline), "this run"), TOP)
+    words = "could not run" if found.report is None else f"the first baseline: {counted(len(found.report.rows), 'number')}"  # fmt: skip
+    return Report("compare", words, (), {}, {})
+
+
+def rows_of(name: str, compared: Report) -> Sequence[Row]:
+    return [replace(row, keys={**row.keys, "check": name}) for row in compared.rows]
+
+
+def views_of(name: str, compared: Report) -> Sequence[View]:
+    return [
+        replace(view, title=f"{name}: {view.title}", where={**view.where, "check": name})
+        for view in compared.views
+    ]
+
+
+def write_baselines(checks: "Sequence[Check]", results: Mapping[str, Result]) -> None:
+    for check in accepted(checks, results):
+        report = results[check.name].report
+        assert report is not None
+        keep(report, str(check.baseline))
+
+
+def keep(report: Report, place: str) -> None:
+    """A report as the commands write it."""
+    write_content(place, FORMATS["json"](report).encode(errors="backslashreplace"))

@@ -1,0 +1,140 @@
+"""One check of `attn ci`: its report, and the verdicts on it."""
+
+import os
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attncli.cli.root import Path as CommandPath
+from attncli.cli.root import as_parsed, is_typed, path_of, root
+from attncli.cli.spelling import as_typed
+from attncli.errors import AttnError, NoBaseline, UsageError
+from attncli.records import Report, Verdict
+
+if TYPE_CHECKING:
+    from attncli.commands.about.ci.named_checks import Check
+    from attncli.gates import Change
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a check has ended."""
+
+    code: int
+    verdicts: tuple[Verdict, ...]
+    report: Report | None = None
+    """What was measured; None where the check could not run."""
+    against: Report | None = None
+    """The baseline, where there is one."""
+
+
+def result(check: "Check", scratch: Path, accepting: bool = False) -> Result:
+    """The exit code of one check, and what it is from; an error is a verdict too. To accept, the changes are not judged."""
+    try:
+        return judged(check, scratch, accepting)
+    except AttnError as error:
+        return Result(error.exit_code, (stopped(check, error),))
+
+
+def judged(check: "Check", scratch: Path, accepting: bool) -> Result:
+    """Gates and the baseline are read before the work, so that a misprint costs no run; a baseline may be missing."""
+    from attncli import gates
+    from attncli.python.baselines import BaselineOptions
+    from attncli.reports import is_there, read
+
+    refuse_itself(check)
+    conditions = [gates.parse(text) for text in check.fail_if]
+    against = BaselineOptions(check.baseline, check.fail_on, check.family_wise)
+    changes = against.changes()
+    old = against.read() if check.baseline and is_there(check.baseline) else None
+    report = made(check, scratch) if check.command else read(str(check.report))
+    verdicts = list(report.verdicts) if check.command else gates.decide(report, conditions)
+    if check.baseline and not accepting:
+        try:
+            verdicts += changed(check, report, old, changes)
+        except NoBaseline as error:
+            found = (*named(check, verdicts), stopped(check, error))
+            return Result(error.exit_code, found, report)
+    found = named(check, verdicts or report.verdicts or [Verdict("ran", False, "no gates")])
+    return Result(int(any(one.failed for one in found)), found, report, old)
+
+
+def refuse_itself(check: "Check") -> None:
+    if check.command and path_of(as_parsed(check.command)) == ("ci",):
+        raise UsageError("a check that runs `attn ci` would run itself, again and again.")
+
+
+def named(check: "Check", verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
+    return tuple(replace(one, condition=f"{check.name}: {one.condition}") for one in verdicts)
+
+
+def changed(
+    check: "Check", report: Report, old: Report | None, changes: "list[Change]"
+) -> list[Verdict]:
+    """The verdicts on how far the report has moved; where there is nothing to hold it against, who accepts it."""
+    from attncli import gates
+
+    if old is None:
+        raise NoBaseline(
+            f"there is no baseline {check.baseline}: `{accepting_command(check.name)}` makes one of this run's report."
+        )
+    try:
+        return gates.decide_changes(report, old, changes, str(check.baseline), check.family_wise)
+    except NoBaseline as error:
+        sentence = str(error).partition(": ")[0]
+        raise NoBaseline(f"{sentence}: `{accepting_command(check.name)}` accepts the new report.") from None  # fmt: skip
+
+
+def accepting_command(name: str) -> str:
+    """What the user types to make the check's report its baseline."""
+    from attncli.cli.config.settings import CONFIG
+
+    config = os.environ.get(CONFIG)
+    words = ["attn", "ci", "--accept", name, *(["--config", config] if config else [])]
+    return shlex.join(words)
+
+
+def stopped(check: "Check", error: AttnError) -> Verdict:
+    return Verdict(
+        check.name, True, f"exit {error.exit_code}: {as_typed(str(error))}", stopped=True
+    )
+
+
+def made(check: "Check", scratch: Path) -> Report:
+    from attncli.processes.runs import Stopped, run_to_file
+    from attncli.reports import read
+
+    path = scratch / f"{check.name}.json"
+    run = run_to_file([*check.command, *gates_of(check)], path)
+    if not run.finished:
+        raise Stopped(run.code, run.sentence)
+    own = (
+        "attn",
+        *check.command,
+    )  # without the place of this run: the same numbers give the same bytes
+    return replace(read(str(path)), command=own)
+
+
+def gates_of(check: "Check") -> list[str]:
+    """The check's gates for its command line, where they can be refused before the work and have their metrics measured.
+
+    What is typed replaces the defaults of the command; beside gates of a check those stay.
+    """
+    own, line = check.fail_if, as_parsed(check.command)
+    if own and not is_typed(line, "fail_if"):
+        own = [*default_gates(path_of(line)), *own]
+    return [f"--fail-if={gate}" for gate in own]
+
+
+def default_gates(command: CommandPath) -> list[str]:
+    from attncli.cli.config.settings import settings
+
+    found = settings(root())
+    return [
+        str(gate)
+        for one in found
+        if (one.command, one.option.name) == (command, "fail_if")
+        for gate in one.value
+    ]

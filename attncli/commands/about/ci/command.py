@@ -1,0 +1,183 @@
+"""`attn ci`"""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from attncli.cli.typer_options import grouped
+from attncli.declare.options import WRITES, Argument, Option
+from attncli.errors import AttnError, UsageError, first_capital, unknown_name
+from attncli.io.addresses import is_address, within
+from attncli.io.whole_files import require_folder, resolved
+from attncli.options.completion import completion
+from attncli.options.shared import OutputOptions
+from attncli.records import Definition, Report, Row, View
+
+if TYPE_CHECKING:
+    from attncli.commands.about.ci.check_runs import Result
+    from attncli.commands.about.ci.named_checks import Check
+
+EXAMPLES = """
+attn ci                                     every check in attn.toml, or pyproject.toml
+attn ci collapse --config checks.toml --format github
+attn ci --keep reports/                     the reports too, as reports/CHECK.json
+attn ci --accept collapse                   show what changed, then make its report the baseline
+"""
+
+EXIT_CODE = Definition("exit code", "What the check ends with: 0 passed, 1 failed, else it was stopped.")  # fmt: skip
+
+
+def check_names() -> list[str]:
+    """Of the file in force, or of the one that the line names; of a broken one none."""
+    from attncli.cli.config.config_file import config_file
+    from attncli.cli.config.settings import CONFIG
+    from attncli.cli.shell_completion import typed_config
+    from attncli.commands.about.ci.named_checks import checks_of
+
+    try:
+        return [
+            one.name for one in checks_of(config_file(typed_config() or os.environ.get(CONFIG)))
+        ]
+    except AttnError:
+        return []
+
+
+@grouped
+def ci(
+    *,
+    names: Annotated[
+        list[str] | None,
+        Argument(
+            metavar="[CHECK]…",
+            help="Checks to run. [default: all in the file]",
+            complete=completion(check_names),
+        ),
+    ] = None,
+    keep: Annotated[
+        str | None,
+        Option(
+            metavar="FOLDER",
+            typed_alone=WRITES,
+            help=(
+                "Keep the reports in FOLDER, as CHECK.json; a baseline there is not overwritten (the new report is "
+                "CHECK.new.json)."
+            ),
+        ),
+    ] = None,
+    accept: Annotated[
+        bool,
+        Option(
+            "--accept",
+            typed_alone=WRITES,
+            help=(
+                "Show what changed, then make the reports the baselines: of all checks that have one, or of those "
+                "named."
+            ),
+        ),
+    ] = False,
+    output: OutputOptions,
+) -> int:
+    """Do the checks in the configuration file pass?
+
+    A check runs a command, or reads a saved report, and tests it against its gates and its baseline. If a check cannot
+    run, `attn ci` prints the reason, continues with the rest, and exits with the code of what stopped it: 5 where there
+    is no baseline yet, which `attn ci --accept CHECK` makes from the check's report.
+    """
+    import tempfile
+
+    from attncli import gates
+    from attncli.cli.config.settings import current_file
+    from attncli.cli.writer import prepare, write
+    from attncli.commands.about.ci.check_runs import result
+    from attncli.commands.about.ci.named_checks import checks_of
+    from attncli.reports.provenance import with_provenance
+
+    conditions = prepare(output)
+    every = checks_of(current_file())
+    checks = chosen(every, names or [])
+    if accept:
+        from attncli.commands.about.ci.acceptance import to_accept
+
+        checks = to_accept(checks, names or [])
+    if keep is not None and not is_address(keep):
+        require_folder(Path(keep))
+    with tempfile.TemporaryDirectory(prefix="attn-") as scratch:
+        results = {check.name: result(check, Path(scratch), accept) for check in checks}
+    if keep is not None:
+        keep_reports(results, keep, {whole_name(one.baseline) for one in every if one.baseline})
+    report = with_provenance(told(checks, results, accept))
+    report = report.with_verdicts([*report.verdicts, *gates.decide(report, conditions)])
+    code = gates.worst([write(report, output), *(one.code for one in results.values())])
+    if accept:
+        from attncli.commands.about.ci.acceptance import write_baselines
+
+        write_baselines(checks, results)
+    return code
+
+
+def told(checks: "list[Check]", results: "dict[str, Result]", accept: bool) -> Report:
+    if not accept:
+        return summary(results)
+    from attncli.commands.about.ci.acceptance import acceptance
+
+    return acceptance(checks, results)
+
+
+def keep_reports(results: "dict[str, Result]", folder: str, baselines: set[str]) -> None:
+    """Every report that there is, whatever the gates say of it; only --accept writes a baseline."""
+    from attncli.commands.about.ci.acceptance import keep
+
+    for name, one in results.items():
+        place = within(folder, f"{name}.json")
+        if one.report is not None:
+            keep(one.report, within(folder, f"{name}.new.json") if whole_name(place) in baselines else place)  # fmt: skip
+
+
+def whole_name(place: str) -> str:
+    """However a file is spelled; an address has one spelling."""
+    return place if is_address(place) else str(resolved(Path(place)))
+
+
+def chosen(checks: "list[Check]", names: list[str]) -> "list[Check]":
+    from attncli.commands.about.ci.named_checks import EXAMPLE
+
+    if not checks:
+        raise UsageError(
+            f"no checks are configured: write {EXAMPLE} into attn.toml or [tool.attn]."
+        )
+    by_name = {check.name: check for check in checks}
+    for name in names:
+        if name not in by_name:
+            raise unknown_name("check", name, by_name)
+    return [by_name[name] for name in dict.fromkeys(names or by_name)]
+
+
+def summary(results: "dict[str, Result]") -> Report:
+    codes = {name: one.code for name, one in results.items()}
+    rows = (
+        Row("exit_code", code, EXIT_CODE.unit, keys={"check": name}) for name, code in codes.items()
+    )
+    return Report(
+        study="ci",
+        headline=headline(codes),
+        rows=tuple(rows),
+        metrics={"exit_code": EXIT_CODE},
+        source={"kind": "checks"},
+        views=(View("Checks", "check", ("exit_code",)),),
+        verdicts=tuple(verdict for one in results.values() for verdict in one.verdicts),
+    )
+
+
+def headline(codes: dict[str, int]) -> str:
+    """`1 of 3 checks passed; failed: a; could not run: b.`"""
+    kinds = {
+        "failed": [name for name, code in codes.items() if code == 1],
+        "could not run": [name for name, code in codes.items() if code > 1],
+    }
+    wrong = [f"{kind}: {', '.join(names)}" for kind, names in kinds.items() if names]
+    passed = sum(code == 0 for code in codes.values())
+    if passed == len(codes):
+        wrong = [f"all {passed} checks passed" if passed > 1 else "the check passed"]
+    elif len(codes) > 1:
+        wrong.insert(0, f"{passed or 'none'} of {len(codes)} checks passed")
+    return first_capital("; ".join(wrong)) + "."

@@ -1,0 +1,123 @@
+"""The question of `attn compare`."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+from attncli.declare.options import Argument, Option
+from attncli.errors import UsageError, unknown_name
+from attncli.options.completion import completion
+from attncli.processes.runs import OF_MODELS
+from attncli.python.question import How, question
+from attncli.records import Report
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Reader = Callable[[str], Report]
+
+
+@question()
+def compare(
+    *,
+    old: Annotated[
+        str,
+        Argument(metavar="A", help="A saved JSON report, or a model.", takes_reports=True),
+    ],
+    new: Annotated[
+        str,
+        Argument(metavar="B", help="Another one; - reads a report from stdin.", takes_reports=True),
+    ],
+    top: Annotated[int, Option(metavar="N", help="Number of changes to show. [default: 20]")] = 20,
+    by: Annotated[
+        str | None,
+        Option(
+            metavar="COMMAND",
+            complete=completion(lambda: OF_MODELS),
+            help="A and B are models: the command to run on each, as in 'inspect-model --metric sink'.",
+        ),
+    ] = None,
+    family_wise: Annotated[
+        float | None,
+        Option(
+            metavar="SHARE",
+            help="Count the changes that noise alone makes no more often than that among all numbers, as in .05 (Student's t, "
+            "Holm), and show how likely each is.",
+        ),
+    ] = None,
+    how: How,
+) -> Report:
+    """What changed between two reports or models, and is it more than noise?
+
+    Lists every number that both have, sorted by its change in standard deviations: of the differences where both hold
+    the same texts or seeds, else of both reports. `family_wise` asks which changes are more than noise. Also lists rows
+    that only one report has, and says whether the weights are the same. Reports need no model.
+    """
+    from attncli.gates import require_share
+    from attncli.reports.differences import compare as study
+
+    require_share(family_wise)
+    if top < 0:
+        raise UsageError(f"`top` must be 0 or more, not {top}.")
+    names = (name_of(old, "old"), name_of(new, "new"))
+    reader = saved if by is None else measuring(by, (old, new), how)
+    return study(at_hand(old, reader), at_hand(new, reader), names, top, family_wise)
+
+
+def name_of(one: str | Report, otherwise: str) -> str:
+    """A file or model by its name, a report at hand by the parameter that it is."""
+    return otherwise if isinstance(one, Report) else one
+
+
+def at_hand(one: str | Report, reader: Reader) -> Report:
+    return one if isinstance(one, Report) else reader(one)
+
+
+def saved(path: str) -> Report:
+    from attncli.analysis.network_sources import report
+
+    return report(path, "compare")
+
+
+def measuring(by: str, pair: tuple[str | Report, str | Report], how: How) -> Reader:
+    """Runs the command on a model; both are refused before the first run where they are none."""
+    from attncli.analysis.network_sources import named
+
+    words = command_line(by)
+    for one in pair:
+        if isinstance(one, Report):
+            raise UsageError("`by` is run on two models: name them, or leave it out to compare reports.")  # fmt: skip
+        named(one, words[0].replace("-", "_"))
+
+    def measured(model: str) -> Report:
+        how.doing(f"{words[0]} {model}")
+        return report_of([words[0], model, *words[1:]], how.settings)
+
+    return measured
+
+
+def command_line(text: str) -> list[str]:
+    import shlex
+
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"cannot read `by` '{text}': {str(error).lower()}.") from None
+    if not words or words[0] not in OF_MODELS:
+        raise unknown_name("command of `by`", words[0] if words else "", OF_MODELS)
+    return words
+
+
+def report_of(words: list[str], settings: "Mapping[str, str] | None") -> Report:
+    """The report of one run; if there is none, that run's reason and exit code are this one's."""
+    import tempfile
+    from pathlib import Path
+
+    from attncli.processes.runs import Stopped, run_to_file
+    from attncli.reports import read
+
+    with tempfile.TemporaryDirectory(prefix="attn-") as scratch:
+        path = Path(scratch) / "report.json"
+        run = run_to_file(words, path, settings)
+        if not run.finished:
+            raise Stopped(run.code, run.sentence)
+        return read(str(path))

@@ -1,0 +1,74 @@
+"""`attn config`"""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from attncli.cli.help import Command, Group
+from attncli.cli.typer_options import grouped
+from attncli.declare.options import Argument
+
+if TYPE_CHECKING:
+    from attncli.cli.config.settings import OptionSetting
+
+EXAMPLES = """
+attn config show
+attn config show rank-collapse ./checkpoint              what of it applies to this run
+attn config show --config other.toml
+ATTN_RANK_COLLAPSE_SEEDS=3 attn config show
+"""
+
+app = typer.Typer(
+    cls=Group, help="Show options set by a config file or the environment.", rich_markup_mode=None
+)
+
+
+@app.callback()
+def config() -> None: ...
+
+
+@app.command(
+    "show", cls=Command, epilog=EXAMPLES, context_settings={"ignore_unknown_options": True}
+)
+@grouped
+def show(
+    context: typer.Context,
+    words: Annotated[
+        list[str] | None,
+        Argument(
+            metavar="[COMMAND LINE]…",
+            help="A command line, as you would type it: show which settings apply to it. Nothing is computed.",
+        ),
+    ] = None,
+) -> int:
+    """Which options are set by the environment or a file, and where.
+
+    The command line overrides ATTN_COMMAND_OPTION of the environment, which overrides the file: --config FILE, else
+    attn.toml, else [tool.attn] in pyproject.toml, both of the current folder. Tables are commands, keys their options;
+    [checks.NAME] are what `attn ci` runs. Options that run code, write or delete count on the command line alone.
+    Settings that do not apply to a run are ignored: give its command line to see which.
+    """
+    from attncli.cli.config.settings import current_file, settings
+    from attncli.commands.about.ci.named_checks import checks_of
+    from attncli.io.standard_output import to_stdout
+
+    found = settings(context.find_root().command)
+    if words:
+        lines = of_run(words, found)
+    else:
+        lines = [f"{one.name} = {one.value!r}  ({one.where})" for one in found]
+        checks = checks_of(current_file())
+        lines += [f"check {check.name}: {check.summary}  ({check.where})" for check in checks]
+    to_stdout("".join(f"{line}\n" for line in lines or ["nothing is set"]))
+    return 0
+
+
+def of_run(words: list[str], found: "list[OptionSetting]") -> list[str]:
+    """The settings of the words' command, each with what becomes of it."""
+    from attncli.cli.config.defaults import rehearse
+
+    rehearsal = rehearse(words)
+    own = [one for one in found if list(one.command) == words[: len(one.command)]]
+    return [
+        f"{one.name} = {one.value!r}  ({one.where}): {rehearsal.fate(one.option)}" for one in own
+    ]

@@ -1,0 +1,126 @@
+"""`attn list`"""
+
+import re
+import sys
+import textwrap
+from pathlib import Path
+from typing import Annotated
+
+from attncli.cli.typer_options import grouped
+from attncli.commands.about.list.catalogue import ENDINGS, LISTS, MANNERS, SMALL, entries
+from attncli.declare.options import WRITES, Argument, Option
+from attncli.errors import UsageError, unknown_name
+from attncli.options.completion import completion
+
+SCHEMA = "schema"
+"""A document of its own: shown only when asked for."""
+
+ENTRY = re.compile(r"  \S+ +")
+"""The beginning of an entry's line: its name."""
+NARROWEST = 30
+"""Columns of a summary, however narrow the terminal."""
+
+EXAMPLES = """
+attn list metrics
+attn list variants
+attn list architectures
+attn list architectures --format csv -o architectures.csv
+attn list schema > report.schema.json               what the JSON of every command looks like
+"""
+
+
+def schema() -> str:
+    """The JSON Schema that every report follows."""
+    from importlib.resources import files
+
+    return (files("attncli.reports") / "report.schema.json").read_text(encoding="utf-8")
+
+
+@grouped
+def list_things(
+    *,
+    what: Annotated[
+        str | None,
+        Argument(
+            metavar="WHAT",
+            complete=completion(lambda: [*LISTS, SCHEMA]),
+            help=f"One of {', '.join(LISTS)}, {SCHEMA} (a JSON Schema of the report). [default: all but the last two]",
+        ),
+    ] = None,
+    format: Annotated[
+        str | None,
+        Option(
+            metavar="table|csv|json",
+            help=(
+                "csv and json show everything known about each entry. [default: table, or by -o's extension]"
+            ),
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            typed_alone=WRITES,
+            help="Write to FILE (atomically).",
+        ),
+    ] = None,
+) -> int:
+    """List metrics, patterns, model types and whatever else has a name, one line each."""
+    manner = chosen_manner(format, output)
+    if what is not None and what not in (*LISTS, SCHEMA):
+        raise unknown_name("list", what, [*LISTS, SCHEMA])
+    if what == SCHEMA:
+        if manner == "csv":
+            raise UsageError("the schema is JSON: leave out --format csv.")
+        text = schema()
+    else:
+        names = SMALL if what is None else (what,)
+        text = MANNERS[manner]([entry for name in names for entry in entries(name)])
+    write(
+        folded(text) if manner == "table" and output is None and sys.stdout.isatty() else text,
+        output,
+    )
+    return 0
+
+
+def folded(text: str) -> str:
+    """For a terminal: a summary that is too long goes on below itself, where the terminal would break words."""
+    from attncli.cli.help import text_width
+
+    return "".join(f"{part}\n" for line in text.splitlines() for part in fold(line, text_width()))
+
+
+def fold(line: str, width: int) -> list[str]:
+    entry = ENTRY.match(line)
+    indent = len(entry[0]) if entry else 0
+    first, *rest = textwrap.wrap(line[indent:], max(width - indent, NARROWEST), break_on_hyphens=False) or [""]  # fmt: skip
+    return [line[:indent] + first, *(" " * indent + part for part in rest)]
+
+
+def chosen_manner(format: str | None, output: Path | None) -> str:
+    """Said, or told by the file's ending."""
+    from attncli.io.whole_files import needs_no_ending, require_writable
+
+    if format is not None and format not in MANNERS:
+        raise unknown_name("format of lists", format, MANNERS)
+    if output is None:
+        return format or "table"
+    require_writable(output)
+    ending = output.suffix.lower()
+    if format is None and ending not in ENDINGS and not needs_no_ending(output):
+        raise UsageError(
+            f"--output {output} does not say in which format: end it in {', '.join(ENDINGS)}, or add --format csv."
+        )
+    return format or ENDINGS.get(ending, "table")
+
+
+def write(text: str, output: Path | None) -> None:
+    from attncli.io.standard_output import to_stdout
+    from attncli.io.whole_files import write_whole
+
+    if output is None:
+        to_stdout(text)
+    else:
+        write_whole(output, lambda path: path.write_text(text, encoding="utf-8"))

@@ -1,0 +1,313 @@
+"""The question of `attn sweep`: how a number moves over many models."""
+
+import importlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from attncli import gates
+from attncli.analysis import Progress
+from attncli.analysis.fingerprint import WRITTEN, Options
+from attncli.commands.about.sweep.items import ENDING, finished, models, reports_in, steps
+from attncli.commands.about.sweep.options import DEFAULT_FOLDER, EngineOptions, ItemOptions
+from attncli.commands.about.sweep.report import Item, ShownNumber, model_sweep
+from attncli.commands.about.sweep.runs import Judged, SweepPlan, run_all
+from attncli.declare.groups import flat_parameters, group_parameters
+from attncli.declare.options import Option
+from attncli.declare.values import converted, of_python, parts_of, second_names
+from attncli.errors import InputError, UsageError, unknown_name, with_article
+from attncli.gates import Condition
+from attncli.io.addresses import file_system, is_address
+from attncli.io.whole_files import require_folder
+from attncli.options.shared import OutputOptions
+from attncli.processes.engines import Engine, opened
+from attncli.processes.runs import OF_MODELS
+from attncli.python.answers import Answer, answer
+from attncli.python.keyword_help import described
+from attncli.python.keywords import OF_PYTHON, SOURCE
+from attncli.python.question import NO_CONFIGURATION, call_in_words, watched
+from attncli.ranks import launch
+from attncli.records import Report
+from attncli.reports import read
+from attncli.reports.provenance import with_provenance
+
+Names = str | PathLike[str] | Iterable[str | PathLike[str]]
+NOT_THERE = "there is no report of it"
+
+
+class Swept(NamedTuple):
+    """The table, and the exit codes of the items that failed."""
+
+    report: Report
+    codes: list[int]
+
+
+def sweep(
+    command: str | Callable[..., Any] | None = None,
+    model: Names | None = (),
+    *,
+    glob: Names | None = (),
+    revisions: str | None = None,
+    models_file: str | PathLike[str] | None = None,
+    into: str | PathLike[str] | None = DEFAULT_FOLDER,
+    show: str | None = None,
+    collect: str | PathLike[str] | None = None,
+    engine: str | None = None,
+    engine_options: Names | Mapping[str, object] | None = (),
+    evict: bool | None = False,
+    progress: bool | Progress | None = None,
+    **options: Any,
+) -> Answer:
+    """How does a number change over many models, such as the checkpoints of a training run?
+
+    `attn.sweep("rank-collapse", ["./a", "./b"], engine="local:2", variants="SAN")`: the command or its function, the
+    models, and the command's own options as keywords. Keywords alone count: no configuration file, no environment.
+    """
+    refuse_modules(model)
+    if isinstance(engine_options, Mapping):
+        engine_options = [f"{name}={value}" for name, value in engine_options.items()]
+    given = {
+        "command": command_of(command),
+        "model": model,
+        "glob": glob,
+        "revisions": revisions,
+        "models_file": models_file,
+        "into": into,
+        "show": show,
+        "collect": collect,
+        "engine": engine,
+        "engine_options": engine_options,
+        "evict": evict,
+        "progress": progress,
+    }
+    taken = {name: converted(KEYWORDS[name], value) for name, value in given.items()}
+    named, watcher = taken.pop("command"), taken.pop("progress")
+    run = EngineOptions(*(taken.pop(name) for name in ("engine", "engine_options", "evict")))
+    items = ItemOptions(**taken)
+    words, values = keywords_of(named, options) if named is not None else ((), {})
+    asked = SweepQuestion(named, words, lambda name: values, items, run, NO_CONFIGURATION)  # fmt: skip
+    with watched(watcher) as watch:
+        found = swept(asked, (), watch)
+    said = call_in_words("sweep", {"model": items.model, **options}, (named,))
+    return answer(with_provenance(found.report, said))
+
+
+KEYWORDS = {
+    each.name: each
+    for each in (
+        of_python("command", str | None, None, "What is run on each model, such as rank-collapse."),
+        *group_parameters(ItemOptions),
+        *group_parameters(EngineOptions),
+        OF_PYTHON["progress"],
+    )
+}
+sweep.__doc__ = described(sweep.__doc__, KEYWORDS.values())
+
+
+class SweepQuestion(NamedTuple):
+    """What was asked, from Python or at a terminal."""
+
+    command: str | None
+    words: Sequence[str]
+    values: Callable[[str], Options]
+    """Every option of the command with its value, given a model."""
+    items: ItemOptions
+    run: EngineOptions
+    settings: Mapping[str, str]
+
+
+def refuse_modules(model: Any) -> None:
+    """What lives in this process cannot be handed on to those of the runs."""
+    every = model if isinstance(model, list | tuple) else [model]
+    for each in every:
+        if hasattr(each, "state_dict"):
+            raise UsageError(
+                f"a sweep runs in processes of their own and takes names, not {with_article(type(each).__name__)}: save a model in "
+                "a folder and name that, or ask about it by the question's own function."
+            )
+
+
+def command_of(command: Any) -> Any:
+    """Also by the name of its function, or by the function itself."""
+    name = getattr(command, "__name__", command) if callable(command) else command
+    dashed = name.replace("_", "-") if isinstance(name, str) else name
+    return dashed if dashed in OF_MODELS else name
+
+
+def keywords_of(command: str, given: Mapping[str, Any]) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """The command's options as words for those who run it, and all of their values."""
+    require_command(command)
+    asked = question_of(command)
+    known = {each.name: each for each in flat_parameters(asked) if each.name != SOURCE}
+    usual = second_names(known)
+    given = {usual.get(name, name): value for name, value in given.items()}
+    for name in given:
+        if name not in known:
+            raise unknown_name(f"keyword of {command}", name, known)
+    own = {name: converted(known[name], value) for name, value in given.items()}
+    words = [word for name, value in own.items() for word in typed(known[name], value)]
+    rest = {each.name: each.default for each in (*known.values(), *group_parameters(OutputOptions))}
+    return tuple(words), {**rest, **own}
+
+
+def question_of(command: str) -> Callable[..., Any]:
+    name = command.replace("-", "_")
+    module = importlib.import_module(f"attncli.python.{name}")
+    asked: Callable[..., Any] = getattr(module, name).asked
+    return asked
+
+
+def typed(parameter: Any, value: Any) -> list[str]:
+    """An option as the command line spells it."""
+    _, said = parts_of(parameter)
+    flags = next((one.flags for one in said if isinstance(one, Option)), ())
+    names = next(iter(flags), "--" + parameter.name.replace("_", "-")).split("/")
+    if isinstance(value, bool):
+        return [names[0]] if value else names[1:2]
+    if value is None:
+        return []
+    return [f"{names[0]}={each}" for each in (value if isinstance(value, list) else [value])]
+
+
+def require_command(command: str) -> None:
+    if command not in OF_MODELS:
+        raise unknown_name("command to sweep", command, OF_MODELS)
+
+
+def planned(asked: SweepQuestion) -> SweepPlan:
+    """What is to be run, with all refused that can be before it is."""
+    if asked.command is None:
+        raise UsageError(f"there is no COMMAND to run on the models: it is one of {', '.join(OF_MODELS)}.")  # fmt: skip
+    require_command(asked.command)
+    items = asked.items
+    names = models(items.model, items.glob, items.revisions, items.models_file)
+    options = asked.values(names[0])
+    for name in WRITTEN:
+        if options.get(name) is not None:
+            raise UsageError(f"`{name}={str(options[name])!r}` would be written by every item: leave it out.")  # fmt: skip
+    words, into = tuple(asked.words), items.collect or items.into
+    return SweepPlan(asked.command, words, options, names, into, asked.settings, asked.run.evict)
+
+
+def swept(asked: SweepQuestion, conditions: Sequence[Condition], progress: Progress) -> Swept:
+    """Run what is missing, and put the reports side by side."""
+    shown = None if asked.items.show is None else shown_number(asked.items.show)
+    if shown is not None:
+        gates.refuse_unmeasured(conditions, [shown.metric])
+    if asked.items.collect is not None:
+        found = collected(asked, asked.items.collect)
+    elif asked.command is None:
+        found = as_they_lie(asked.items, conditions, shown)
+    else:
+        plan = planned(asked)
+        gates.refuse_unmatched(conditions, {"item": plan.names, "step": plan.steps})
+        found = run_all(plan, engine_of(asked.run, plan.into), progress, partial(refuse_gates, conditions, shown))  # fmt: skip
+    items = [item for item, _ in found]
+    report = model_sweep(items, shown or default_shown(items))
+    return Swept(report, [code for _, code in found if code])
+
+
+def engine_of(run: EngineOptions, into: str) -> Engine:
+    """The engine, and the place for the reports, both refused before any run."""
+    default = "torchrun" if launch().several else "local"
+    engine = opened(run.engine or default, run.engine_options)
+    if launch().several and run.engine not in (None, "torchrun"):
+        raise UsageError(f"`engine={run.engine!r}` has processes of its own: start it without torchrun.")  # fmt: skip
+    if is_address(into):
+        file_system(into)
+    else:
+        require_folder(Path(into))
+    return engine
+
+
+def refuse_gates(conditions: Sequence[Condition], shown: ShownNumber | None, item: Item) -> None:
+    """What the first report shows of the gates is said before the second is made."""
+    if item.report is not None:
+        alone = model_sweep([item], shown or default_shown([item]))
+        gates.refuse_unmeasured(conditions, {row.metric for row in alone.rows})
+        series = [row.variant for row in alone.rows if row.variant is not None]
+        gates.refuse_unmatched(conditions, {"variant": series} if series else {})
+
+
+def collected(asked: SweepQuestion, folder: str) -> list[Judged]:
+    """The reports of a folder, run by nobody here; with models only theirs."""
+    if asked.command is not None:
+        plan = planned(asked)
+        names, reports = list(plan.names), [finished(plan.report_of(name)) for name in plan.names]
+        return judged(names, plan.steps, reports)
+    found = [(place, finished(place)) for place in reports_in(folder)]
+    whole = [(place, report) for place, report in found if report and report.study != "sweep"]
+    if not whole:
+        raise InputError(f"there is no report in {folder}: give the folder that `into` names.")
+    names = [named(report, place) for place, report in whole]
+    files = [Path(place).name for place, _ in whole]
+    return judged(told_apart(names, files), steps(names), [report for _, report in whole])
+
+
+def judged(
+    names: Sequence[str], numbers: Sequence[int], reports: Sequence[Report | None]
+) -> list[Judged]:
+    items = (
+        Item(name, step, report, "" if report else NOT_THERE)
+        for name, step, report in zip(names, numbers, reports, strict=True)
+    )
+    return [(item, 0 if item.report else InputError.exit_code) for item in items]
+
+
+def told_apart(names: Sequence[str], files: Sequence[str]) -> list[str]:
+    """Several reports of one model are named by their files too."""
+    count = Counter(names)
+    return [
+        name if count[name] == 1 else f"{name} ({file})"
+        for name, file in zip(names, files, strict=True)
+    ]
+
+
+def as_they_lie(
+    items: ItemOptions, conditions: Sequence[Condition], shown: ShownNumber | None
+) -> list[Judged]:
+    """Finished reports by their names, such as the history of a training; one that cannot be read is told."""
+    names = models(items.model, items.glob, items.revisions, items.models_file)
+    unfinished = [name for name in names if not name.endswith(ENDING)]
+    if unfinished:
+        raise UsageError(
+            f"{unfinished[0]} is no finished report: say what is run on it, as in `sweep('inspect-model', model={unfinished[0]!r})`."
+        )
+    gates.refuse_unmatched(conditions, {"item": names, "step": steps(names)})
+    found = []
+    for name, step in zip(names, steps(names), strict=True):
+        try:
+            item, code = Item(name, step, read(name)), 0
+        except InputError as error:
+            item, code = Item(name, step, None, str(error)), error.exit_code
+        refuse_gates(conditions, shown, item)
+        found.append((item, code))
+    return found
+
+
+def named(report: Report, place: str) -> str:
+    """The item as its command named it, else its file."""
+    words = report.command[2:3]
+    return words[0] if words and not words[0].startswith("-") else place
+
+
+def shown_number(text: str) -> ShownNumber:
+    selection, aggregate = gates.parse_subject(text)
+    if aggregate not in gates.AGGREGATES:
+        raise UsageError(f"`show={text!r}`: a table needs one number: min(), max() or mean().")
+    choose = partial(gates.select, wanted=selection)
+    combine = gates.AGGREGATES[aggregate]
+    return ShownNumber(selection.text, selection.metric, choose, aggregate, combine)
+
+
+def default_shown(items: Sequence[Item]) -> ShownNumber:
+    """Of the first report the first metric of its states, after the last layer; where it has none, its first metric."""
+    report: Report | None = next((item.report for item in items if item.report), None)
+    if report is None or not report.rows:
+        return shown_number("value")
+    numbers = [row for row in report.rows if row.value is not None] or list(report.rows)
+    states = [row for row in numbers if row.layer is not None and row.head is None]
+    return shown_number(f"{states[0].metric}[layer=-1]" if states else numbers[0].metric)

@@ -1,0 +1,214 @@
+"""One metric over many models, such as the checkpoints of a training run: a table, a trend, and what went wrong."""
+
+import math
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from attncli.errors import counted
+from attncli.records import Definition, Finding, Report, Row, Scalar, Verdict, View
+from attncli.reports.differences import weight_hash
+
+Choose = Callable[[Report], Sequence[Row]]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One model of a sweep: its report, or why there is none."""
+
+    name: str
+    step: int
+    report: Report | None
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownNumber:
+    """What is looked at in every report."""
+
+    text: str
+    metric: str
+    choose: Choose
+    aggregate: str
+    """What makes one number of several: min, max or mean."""
+    combine: Callable[[Sequence[float]], float]
+
+
+def model_sweep(items: Sequence[Item], shown: ShownNumber) -> Report:
+    """The metric at every item, by variant; items without a report are rows without a value."""
+    measured = [tuple(points(item, shown)) for item in items]
+    series = list(dict.fromkeys(row.keys["series"] for rows in measured for row in rows))
+    rows = [
+        row
+        for item, found in zip(items, measured, strict=True)
+        for row in found or failed_rows(item, series or [shown.text], measured)
+    ]
+    measure = name_of(shown, items)
+    trends = [Finding(f"trend: {name}", trend(rows, name)) for name in series]
+    done = sum(item.report is not None for item in items)
+    return Report(
+        study="sweep",
+        headline=headline(trends, done, len(items)),
+        rows=tuple(rows),
+        metrics=definitions(items, rows),
+        source={"kind": "sweep", "items": [source(item) for item in items]},
+        views=(
+            View(
+                f"{measure} over the sweep",
+                "step",
+                metrics_of(rows),
+                across="series",
+                measure=measure,
+            ),
+            View("What happened", "item", (), findings="found"),
+        ),
+        findings=(*trends, *(Finding(item.name, about(item, items)) for item in items)),
+        warnings=(*duplicates(items), *told_once(items)),
+        verdicts=tuple(verdicts(items)),
+    )
+
+
+def points(item: Item, shown: ShownNumber) -> Iterator[Row]:
+    """One number for every variant, in the order of the report."""
+    for series, rows in grouped(item, shown).items():
+        yield combined(rows, shown, keys(item, series))
+
+
+def grouped(item: Item, shown: ShownNumber) -> dict[str, list[Row]]:
+    """The rows that are looked at, by their curve."""
+    by_series: dict[str, list[Row]] = {}
+    for row in shown.choose(item.report) if item.report else ():
+        by_series.setdefault(row.variant or row.metric, []).append(row)
+    return by_series
+
+
+def name_of(shown: ShownNumber, items: Sequence[Item]) -> str:
+    """What the table's numbers are: a mean is called one where it is made of several numbers."""
+    series = [grouped(item, shown) for item in items]
+    several = any(len(rows) > 1 for found in series for rows in found.values())
+    said = shown.text.startswith(f"{shown.aggregate}(")
+    return f"{shown.aggregate}({shown.text})" if several and not said else shown.text
+
+
+def keys(item: Item, series: Scalar) -> dict[str, Scalar]:
+    return {"item": item.name, "step": item.step, "series": series}
+
+
+def combined(rows: Sequence[Row], shown: ShownNumber, keys: Mapping[str, Scalar]) -> Row:
+    """The row itself, with its spread, where it is the only one."""
+    first = rows[0]
+    variant, unit = first.variant, first.unit
+    if len(rows) == 1:
+        return Row(
+            first.metric, first.value, unit, variant, first.layer, first.head,
+            first.spread, first.n, first.note, {**first.keys, **keys},
+        )  # fmt: skip
+    lost = [row for row in rows if row.lost]
+    values = [row.value for row in rows if row.value is not None]
+    if lost or not values:
+        why = (lost or list(rows))[0]
+        return Row(first.metric, None, unit, variant, note=f"{why.place}: {why.note}", keys=keys)
+    return Row(first.metric, shown.combine(values), unit, variant, keys=keys)
+
+
+def failed_rows(
+    item: Item, series: Sequence[Scalar], measured: Sequence[Sequence[Row]]
+) -> Iterator[Row]:
+    """A null for every curve, so that no gate passes over it."""
+    known = {row.keys["series"]: row for rows in measured for row in rows}
+    for name in series:
+        like = known.get(name)
+        yield Row(
+            like.metric if like else str(name),
+            None,
+            like.unit if like else "1",
+            like.variant if like else None,
+            note=item.failure or "no such number in its report",
+            keys=keys(item, name),
+        )
+
+
+def trend(rows: Sequence[Row], series: Scalar) -> str:
+    """First → last, how many pairs agree on a direction (Kendall), and the slope that half of them exceed (Theil, Sen)."""
+    points = [
+        (int(row.keys["step"]), row.value)
+        for row in rows
+        if row.keys["series"] == series and row.value is not None
+    ]
+    if len(points) < 2:
+        return "too few numbers for a trend"
+    slopes = [(b - a) / (at_b - at_a) for (at_a, a), (at_b, b) in combinations(points, 2)]
+    falling, rising = (sum(math.copysign(1, s) == d for s in slopes if s) for d in (-1.0, 1.0))
+    word, agreeing = ("falls", falling) if falling > rising else ("rises", rising)
+    way = f"{points[0][1]:.4g} → {points[-1][1]:.4g}"
+    if 2 * agreeing <= len(slopes):
+        return f"{way}, no trend"
+    slope = statistics.median(slopes)
+    return f"{way}, {word} in {agreeing} of {counted(len(slopes), 'pair')}, {slope:+.3g} a step (median)"
+
+
+def headline(trends: Sequence[Finding], done: int, total: int) -> str:
+    parts = [f"{finding.about.removeprefix('trend: ')}: {finding.text}" for finding in trends]
+    failed = f"; {total - done} failed" if done < total else ""
+    return f"{'; '.join(parts) or 'nothing was measured'} ({done} of {total} items{failed})."
+
+
+def definitions(items: Sequence[Item], rows: Sequence[Row]) -> dict[str, Definition]:
+    known = {name: d for item in items if item.report for name, d in item.report.metrics.items()}
+    return {name: known[name] for name in metrics_of(rows) if name in known}
+
+
+def metrics_of(rows: Sequence[Row]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(row.metric for row in rows))
+
+
+def source(item: Item) -> dict[str, object]:
+    return {"item": item.name, "source": item.report.source if item.report else None}
+
+
+def about(item: Item, items: Sequence[Item]) -> str:
+    """Its step, and what is remarkable about it."""
+    if item.report is None:
+        return f"step {item.step}: {item.failure}"
+    twin = first_with_same_weights(item, items)
+    return f"step {item.step}: " + (f"the same weights as {twin.name}" if twin else "done")
+
+
+def first_with_same_weights(item: Item, items: Sequence[Item]) -> Item | None:
+    own = weight_hash(item.report) if item.report else None
+    for other in items:
+        if other is item or own is None:
+            return None
+        if other.report is not None and weight_hash(other.report) == own:
+            return other
+    return None
+
+
+def duplicates(items: Sequence[Item]) -> Iterator[str]:
+    """A checkpoint saved twice says nothing about a trend."""
+    for item in items:
+        twin = first_with_same_weights(item, items)
+        if twin is not None:
+            yield f"{item.name} has the same weights as {twin.name}"
+
+
+def told_once(items: Sequence[Item]) -> Iterator[str]:
+    """What the items' reports warn of, each sentence once, with the first item that it is about."""
+    about: dict[str, list[str]] = {}
+    for item in items:
+        for warning in item.report.warnings if item.report else ():
+            about.setdefault(warning, []).append(item.name)
+    for warning, names in about.items():
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        yield f"{names[0]}{more}: {warning}"
+
+
+def verdicts(items: Sequence[Item]) -> Iterator[Verdict]:
+    """Those of the items' own reports, and a failure for each without one."""
+    for item in items:
+        if item.report is None:
+            yield Verdict(item.name, True, item.failure, stopped=True)
+        else:
+            for one in item.report.verdicts:
+                yield replace(one, condition=f"{item.name}: {one.condition}")

@@ -1,0 +1,170 @@
+"""The runs of a sweep: what is finished is taken, the rest goes to an engine, and what fails is told."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from attncli.analysis import Progress, no_progress
+from attncli.analysis.fingerprint import Options
+from attncli.commands.about.sweep.items import (
+    clear_away,
+    finished,
+    remove_leftovers,
+    report_name,
+    steps,
+)
+from attncli.commands.about.sweep.report import Item
+from attncli.errors import InputError
+from attncli.io.addresses import within
+from attncli.processes.engines import Engine
+from attncli.processes.jobs import Job
+from attncli.processes.runs import ProcessRun
+from attncli.processes.work_sharing import own_share, shared_out
+from attncli.ranks import launch
+
+CHANGED = "its files changed while it was measured: run the same command again"
+
+Judged = tuple[Item, int]
+"""An item and its exit code, 0 where its report is there."""
+
+
+@dataclass(frozen=True)
+class SweepPlan:
+    """What is to be run."""
+
+    command: str
+    words: tuple[str, ...]
+    """Options of the command, as they are typed."""
+    options: Options
+    """Every option of the command with its value."""
+    names: Sequence[str]
+    into: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables that set options."""
+    evict: bool = False
+
+    def report_of(self, name: str) -> str:
+        return within(self.into, report_name(self.command, self.options, name))
+
+    def line(self, name: str) -> tuple[str, ...]:
+        return (self.command, name, *self.words)
+
+    @cached_property
+    def steps(self) -> list[int]:
+        return steps(self.names)
+
+
+def run_all(
+    plan: SweepPlan, engine: Engine, progress: Progress, seen: Callable[[Item], None]
+) -> list[Judged]:
+    """Every item in its order; `seen` is told of each as it comes, and may refuse to go on."""
+    runs = SweepRuns(plan, engine, seen)
+    if not launch().several:
+        return runs.of(range(len(plan.names)), progress)
+    share = own_share(plan.names)
+
+    def one(place: int) -> Judged:
+        progress(share.index(place), len(share), "models")
+        return runs.of([place], no_progress)[0]
+
+    names = [plan.report_of(name) for name in plan.names]
+    return shared_out(range(len(plan.names)), one, names.__getitem__)
+
+
+class SweepRuns:
+    """The items of a plan on an engine."""
+
+    def __init__(self, plan: SweepPlan, engine: Engine, seen: Callable[[Item], None]) -> None:
+        self.plan = plan
+        self.engine = engine
+        self.seen = seen
+        self.judged: dict[int, Judged] = {}
+        self.reports: dict[int, str] = {}
+        """Where those in hand are written."""
+        self.fetched: set[str] = set()
+        """Models that were in the cache before."""
+
+    def of(self, places: Sequence[int], progress: Progress) -> list[Judged]:
+        """These items, the finished ones first, for they cost nothing."""
+        missing = [place for place in places if not self.is_there(place)]
+        progress(len(places) - len(missing), len(places), "models")
+        if missing:
+            try:
+                with closing(self.engine(self.jobs(missing), len(missing))) as outcomes:
+                    for place, run in outcomes:
+                        self.judge(place, run)
+                        progress(sum(p in self.judged for p in places), len(places), "models")
+            finally:
+                self.clear_up_after(missing)
+        return [self.judged[place] for place in places]
+
+    def clear_up_after(self, places: Sequence[int]) -> None:
+        """What workers have left that were stopped in the middle of an item."""
+        for place in places:
+            if place not in self.judged:
+                remove_leftovers(self.reports[place])
+
+    def is_there(self, place: int) -> bool:
+        """Whether an earlier run has left its report."""
+        name = self.plan.names[place]
+        self.reports[place] = self.plan.report_of(name)
+        report = finished(self.reports[place])
+        if report is None:
+            return False
+        self.tell(place, Item(name, self.plan.steps[place], report), 0)
+        return True
+
+    def jobs(self, places: Sequence[int]) -> Iterator[Job]:
+        """Looked at once more when an engine asks for the next one: another driver may have done it meanwhile."""
+        for place in places:
+            if self.is_there(place):
+                continue
+            name = self.plan.names[place]
+            if self.plan.evict:
+                note_cached(name, self.fetched)
+            yield Job(
+                place, self.plan.line(name), self.reports[place], os.getcwd(), self.plan.settings
+            )
+
+    def judge(self, place: int, run: ProcessRun) -> None:
+        """The report that the run has left, or what went wrong."""
+        name, where = self.plan.names[place], self.reports[place]
+        step = self.plan.steps[place]
+        report = finished(where) if run.finished else None
+        remove_leftovers(where)
+        if self.plan.evict:
+            evict(name, self.fetched)
+        if report is None:
+            failed = Item(name, step, None, f"exit {run.code}: {run.sentence}")
+            self.tell(place, failed, run.code or InputError.exit_code)
+        elif self.plan.report_of(name) != where:  # its name speaks of files that are no more
+            clear_away(where)
+            self.tell(place, Item(name, step, None, CHANGED), InputError.exit_code)
+        else:
+            self.tell(place, Item(name, step, report), 0)
+
+    def tell(self, place: int, item: Item, code: int) -> None:
+        self.judged[place] = (item, code)
+        self.seen(item)
+
+
+def note_cached(name: str, cached: set[str]) -> None:
+    """What the cache holds already was not downloaded for this."""
+    from attncli.models.files.hub_cache import is_cached
+    from attncli.sources import parse
+
+    source = parse(name)
+    if source.kind == "hub" and is_cached(source.name):
+        cached.add(source.name)
+
+
+def evict(name: str, cached: set[str]) -> None:
+    """Remove what this item has brought into the cache."""
+    from attncli.models.files.hub_cache import remove_from_cache
+    from attncli.sources import parse
+
+    source = parse(name)
+    if source.kind == "hub" and source.name not in cached:
+        remove_from_cache(source.name)

@@ -1,0 +1,128 @@
+"""`attn sweep`"""
+
+import json
+import os
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from attncli.cli.typer_options import grouped
+from attncli.commands.about.sweep.options import EngineOptions, ItemOptions
+from attncli.declare.options import Argument, Option
+from attncli.errors import UsageError
+from attncli.io.addresses import is_address
+from attncli.options.completion import completion
+from attncli.options.shared import OutputOptions
+from attncli.processes.runs import OF_MODELS
+
+if TYPE_CHECKING:
+    from attncli.commands.about.sweep.runs import SweepPlan
+
+EXAMPLES = """
+attn sweep rank-collapse --glob 'runs/*/checkpoint-*' --variants SAN,transformer --plot
+attn sweep inspect-model --model ./a --model org/name@step1000 --show 'max(sink)'
+attn sweep rank-collapse --model EleutherAI/pythia-14m --revisions 'step*000'
+attn sweep --glob 'run/attn/step-*.json' --show 'max(max_logit)' --plot
+attn sweep rank-collapse --glob 'runs/checkpoint-*' --into sweep/ -o sweep.json --fail-if 'log10_residual < -3'
+attn sweep inspect-model --glob 'runs/*' --engine local:4             four warm workers
+attn sweep inspect-model --glob 'runs/*' --engine submitit --engine-options partition=gpu,timeout_min=60
+attn sweep inspect-model --glob 'runs/*' --list-items                 command lines for another tool to run …
+attn sweep --collect attn-sweep                                       … and the table of what it has made
+"""
+
+
+@grouped
+def sweep(
+    *,
+    words: Annotated[
+        list[str] | None,
+        Argument(
+            metavar="[COMMAND [OPTION]…]",
+            help=(
+                "Command to run on every model, with its own options (those not listed here are passed on to it). "
+                "Without a command the items are finished reports."
+            ),
+            complete=completion(lambda: OF_MODELS),
+        ),
+    ] = None,
+    list_items: Annotated[
+        bool,
+        Option(
+            "--list-items",
+            panel="Models",
+            help=(
+                "Run nothing: print each item's command line, or with --format jsonl the data that another scheduler "
+                "needs."
+            ),
+        ),
+    ] = False,
+    items: ItemOptions,
+    run: EngineOptions,
+    output: OutputOptions,
+) -> int:
+    """How does a number change over many models, such as the checkpoints of a training run?
+
+    Without a COMMAND it reads finished reports, such as those of a watched training. What is finished is never run
+    again, so the same command resumes after an interruption; an item that fails is reported, and the others continue.
+    The table does not depend on the engine.
+    """
+    from attncli import gates
+    from attncli.cli.config.option_values import options_of
+    from attncli.cli.writer import prepare, write
+    from attncli.commands.about.sweep.command import SweepQuestion, planned, swept
+    from attncli.io.standard_output import to_stdout
+    from attncli.io.whole_files import require_folder
+    from attncli.processes.jobs import settings_here
+    from attncli.python.progress import progress_bar
+    from attncli.reports.provenance import with_provenance
+
+    command, rest = (words[0], tuple(words[1:])) if words else (None, ())
+    asked = SweepQuestion(
+        command,
+        rest,
+        lambda name: options_of([command or "", name, *rest]),
+        items,
+        run,
+        settings_here(os.environ),
+    )
+    if list_items:
+        plan = planned(asked)
+        printed = list(lines(plan, output))
+        require_folder(Path(plan.into))
+        to_stdout("".join(f"{line}\n" for line in printed))
+        return 0
+    conditions = prepare(output)
+    with progress_bar(output.shows_progress) as progress:
+        found = swept(asked, conditions, progress)
+    report = with_provenance(found.report)
+    report = report.with_verdicts([*report.verdicts, *gates.decide(report, conditions)])
+    return gates.worst([write(report, output), *found.codes])
+
+
+def lines(plan: "SweepPlan", output: OutputOptions) -> Iterator[str]:
+    """One ready command line per item, for a shell or as JSON."""
+    from attncli.commands.about.sweep.items import finished
+
+    if is_address(plan.into):
+        raise UsageError(f"--list-items writes reports with -o, which takes files: give a folder instead of --into {plan.into}.")  # fmt: skip
+    if output.format not in (None, "jsonl"):
+        raise UsageError(f"--list-items prints command lines, or jsonl: not --format {output.format}.")  # fmt: skip
+    for name, step in zip(plan.names, plan.steps, strict=True):
+        report = plan.report_of(name)
+        words = ["attn", *plan.line(name), "--format", "json", "-o", report]
+        facts = {"item": name, "step": step, "report": report, "done": finished(report) is not None}
+        line = " ".join(map(shell_word, words))
+        yield json.dumps({**facts, "command": words, "line": line}) if output.format else line
+
+
+def shell_word(word: str) -> str:
+    """The word as a shell reads it, on one line whatever it holds.
+
+    bash, zsh and ksh take bytes in $'…'; a shell that does not know it reads another name there, but no end of the quote.
+    """
+    if word.isprintable():
+        return shlex.quote(word)
+    plain = set(range(32, 127)) - set(b"'\\")
+    quoted = (chr(byte) if byte in plain else f"\\{byte:03o}" for byte in os.fsencode(word))
+    return f"$'{''.join(quoted)}'"

@@ -1,0 +1,173 @@
+"""`attn approximate --frontier`: how small the logits can be made at each width, in each dtype."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from attncli.analysis import Progress, no_progress
+from attncli.analysis.fits.fit_rows import FIT_METRICS, most_keys
+from attncli.analysis.fits.unmet import unmet_verdicts
+from attncli.fits._line import tolerances
+from attncli.fits._registry import one_wide, tried_by_auto
+from attncli.fits._search import Attempt, try_width
+from attncli.fits._types import FitRequest
+from attncli.maths.capacity.least_widths import MOST_BOUNDED, least_logits
+from attncli.maths.capacity.line.constraints import necessary
+from attncli.maths.capacity.line.decision import decided
+from attncli.maths.capacity.widths import fixed_keys_limit
+from attncli.maths.digits import number
+from attncli.maths.rounding import DTYPES
+from attncli.records import NOT_APPLICABLE, Definition, Finding, Report, Row, Scalar, View
+
+TIGHTENING = 0.7
+"""Each success is followed by a search under this share of its logit scale."""
+ROUNDS = 8
+NOTHING = "nothing found"
+IMPOSSIBLE = NOT_APPLICABLE + "width 1 is proved impossible"
+GENEROUS = 1e15
+"""The first budget: finite, so that methods look for small logits from the start."""
+
+FRONTIER_METRICS = {
+    "logit_scale": Definition("logit", "The smallest verified logit scale found at this width."),
+    "logits_proved": Definition("logit", "No module of this width has smaller logits, in exact arithmetic: exactly so at width 1, by gaps and ranks at others; null: width 1 is impossible.", "proved least"),
+    "total_variation": FIT_METRICS["total_variation"],
+    "fixed_keys_d": FIT_METRICS["fixed_keys_d"],
+    "probes": FIT_METRICS["probes"],
+}  # fmt: skip
+
+
+def frontier(
+    pattern: str,
+    target: csr_array,
+    widths: Sequence[int],
+    request: FitRequest,
+    seeds: Sequence[int],
+    dtypes: Sequence[str] = DTYPES,
+    progress: Progress = no_progress,
+) -> Report:
+    """For every dtype and width the smallest logit scale at which some method meets the request."""
+    rows: list[Row] = []
+    found: list[Finding] = []
+    total = len(dtypes) * len(widths)
+    proved = {d: proved_logits(target, request.at(d)) for d in widths}
+    for dtype in dtypes:
+        reached: dict[int, float] = {}
+        for index, d in enumerate(widths):
+            progress(len(found) * len(widths) + index, total, "widths")
+            wanted = replace(request.at(d), dtype=dtype)
+            best, probes, why = quietest(target, wanted, seeds)
+            rows += frontier_rows(target, wanted, best, probes, why, proved[d])
+            if best is not None and best.evidence is not None:
+                reached[d] = best.evidence.logit_scale
+        found.append(Finding(dtype, in_words(reached, widths)))
+    progress(total, total, "widths")
+    return Report(
+        study="approximate frontier",
+        headline=f"{pattern}, {target.shape[0]} tokens: "
+        + "; ".join(f"{finding.about} {finding.text}" for finding in found)
+        + ".",
+        rows=tuple(rows),
+        metrics=FRONTIER_METRICS,
+        source={"kind": "patterns", "request": request.described()},
+        input={"patterns": [pattern], "widths": list(widths), "length": target.shape[0]},
+        seeds=tuple(seeds),
+        views=(
+            View("Smallest logit scale found", "d", ("logit_scale",), across="dtype"),
+            View("No smaller ones do (proved)", "d", ("logits_proved",), across="dtype"),
+        ),
+        findings=tuple(found),
+        warnings=(
+            "the frontier is what was found: between it and what is proved nothing is known.",
+        ),
+        verdicts=unmet_verdicts(
+            (f"{pattern} in {finding.about}", finding.text)
+            for finding in found
+            if finding.text.startswith(NOTHING)
+        ),
+    )
+
+
+def proved_logits(target: csr_array, request: FitRequest) -> float | None:
+    """What no module of this width is below; None where there is none of width 1."""
+    length, d = target.shape[0], request.d
+    if length > MOST_BOUNDED:
+        return 0.0
+    limits = tolerances(request)
+    asked = necessary(target, request.causal, limits)
+    least = least_logits(asked, d, limits.variation)
+    if d > 1:
+        return least
+    answer = decided(asked, np.inf)
+    return None if answer.possible is False else max(least, answer.least)
+
+
+def quietest(
+    target: csr_array, request: FitRequest, seeds: Sequence[int]
+) -> tuple[Attempt | None, int, str]:
+    """Tighten the logit budget until no method follows."""
+    best: Attempt | None = None
+    probes, why = 0, "no method applies"
+    request = replace(request, logit_budget=min(request.logit_budget, GENEROUS))
+    for _ in range(ROUNDS):
+        attempt, tried, reason = any_method(target, request, seeds)
+        probes += tried
+        if attempt is None or attempt.evidence is None:
+            return best, probes, reason
+        best, why = attempt, reason
+        request = replace(request, logit_budget=TIGHTENING * attempt.evidence.logit_scale)
+    return best, probes, why
+
+
+def any_method(
+    target: csr_array, request: FitRequest, seeds: Sequence[int]
+) -> tuple[Attempt | None, int, str]:
+    """The first method that meets the request, the modules tried, and the last reason against."""
+    probes, reason = 0, "no method applies"
+    # one number a key serves every width, rarely with the smallest logits: last
+    for method in sorted(tried_by_auto(), key=one_wide):
+        attempt = try_width(method, target, request, seeds)
+        probes += attempt.probes
+        if attempt.met:
+            return attempt, probes, ""
+        if attempt.fit is not None:
+            reason = attempt.reason or reason
+    return None, probes, f"not found in {probes} probes ({reason})"
+
+
+def frontier_rows(
+    target: csr_array,
+    request: FitRequest,
+    best: Attempt | None,
+    probes: int,
+    why: str,
+    proved: float | None,
+) -> Iterator[Row]:
+    keys: dict[str, Scalar] = {"d": request.d, "dtype": request.dtype}
+    note = None if proved is not None else IMPOSSIBLE
+    yield Row("logits_proved", proved, "logit", note=note, keys=dict(keys))
+    if best is None or best.evidence is None:
+        yield Row("logit_scale", None, "logit", note=why, keys=keys)
+    else:
+        scale = best.evidence.logit_scale
+        keys["method"] = best.method
+        limit = fixed_keys_limit(target.shape[0], most_keys(target), request.off_support, scale)
+        yield Row("logit_scale", scale, "logit", keys=keys)
+        yield Row("total_variation", best.evidence.total_variation, "1", keys=keys)
+        yield Row(
+            "fixed_keys_d",
+            limit if np.isfinite(limit) else None,
+            FRONTIER_METRICS["fixed_keys_d"].unit,
+            keys=keys,
+            note=None if np.isfinite(limit) else "no logits",
+        )
+    yield Row("probes", float(probes), "modules", keys=keys)
+
+
+def in_words(reached: dict[int, float], widths: Sequence[int]) -> str:
+    """`logits to 4400 at d = 2, 12 at d = 16`: the two ends of a curve."""
+    if not reached:
+        return f"{NOTHING} at d = {min(widths)} … {max(widths)}"
+    ends = dict.fromkeys([min(reached), max(reached)])
+    return "logits to " + ", ".join(f"{number(reached[d])} at d = {d}" for d in ends)

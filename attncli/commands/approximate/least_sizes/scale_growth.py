@@ -1,0 +1,121 @@
+"""`attn approximate --sweep length=… --frontier …`: how the logit scale grows with the length at fixed widths."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from attncli.analysis import Progress, no_progress
+from attncli.analysis.fits.fit_rows import FIT_METRICS, most_keys
+from attncli.analysis.fits.unmet import unmet_verdicts
+from attncli.analysis.statistics import summary_row
+from attncli.commands.approximate.least_sizes.width_growth import Make
+from attncli.fits._search import try_width
+from attncli.fits._types import FitRequest
+from attncli.maths.capacity.widths import permutation_exponent
+from attncli.maths.curves.growth import FEWEST_LENGTHS, least_squares
+from attncli.maths.digits import number
+from attncli.records import Definition, Finding, Report, Row, Scalar, View
+
+SCALE_METRICS = {
+    "logit_scale": FIT_METRICS["logit_scale"],
+    "scale_exponent": Definition(
+        "1", "e of logit scale ∝ n^e, by least squares in logarithms; `spread` is its standard error."
+    ),
+    "permutation_exponent": Definition(
+        "1", "2 / (d - 1): the law for one key a row on evenly spread keys (our own derivation)."
+    ),
+}  # fmt: skip
+
+
+TOO_FEW = f"fewer than {FEWEST_LENGTHS} lengths have a fit"
+
+
+def scale_growth(
+    pattern: str,
+    methods: Sequence[str],
+    widths: Sequence[int],
+    lengths: Sequence[int],
+    request: FitRequest,
+    seeds: Sequence[int],
+    make: Make,
+    progress: Progress = no_progress,
+) -> Report:
+    """For every width: the smallest verified logit scale of the methods at each length, and its exponent."""
+    rows: list[Row] = []
+    found: list[Finding] = []
+    total, done = len(widths) * len(lengths) * len(seeds), 0
+    for d in widths:
+        scales: dict[int, list[float]] = {}
+        most = 0
+        for length in lengths:
+            scales[length] = []
+            for seed in seeds:
+                progress(done, total, "fits")
+                done += 1
+                target = make(pattern, length, np.random.default_rng(seed))
+                most = max(most, most_keys(target))
+                scales[length] += smallest_scale(target, methods, request.at(d), seed)
+            keys: dict[str, Scalar] = {"d": d, "length": length}
+            rows.append(summary_row("logit_scale", "logit", scales[length], "not found", keys))
+        rows += exponent_rows(d, scales, most)
+        found.append(Finding(f"d = {d}", in_words(rows, d)))
+    progress(total, total, "fits")
+    return Report(
+        study="approximate scale growth",
+        headline=f"{pattern}, logit scale ∝ n^e: "
+        + "; ".join(f"{finding.about} {finding.text}" for finding in found)
+        + ".",
+        rows=tuple(rows),
+        metrics=SCALE_METRICS,
+        source={"kind": "patterns", "request": request.described(), "methods": list(methods)},
+        input={"patterns": [pattern], "widths": list(widths), "points": list(lengths)},
+        seeds=tuple(seeds),
+        views=(
+            View("Smallest logit scale found", "length", ("logit_scale",), across="d"),
+            View("Its exponent in n", "d", ("scale_exponent", "permutation_exponent")),
+        ),
+        findings=tuple(found),
+        verdicts=unmet_verdicts(
+            (
+                f"{pattern} at d = {row.keys['d']}, length {row.keys['length']}",
+                "no method found a module",
+            )
+            for row in rows
+            if row.metric == "logit_scale" and row.value is None
+        ),
+    )
+
+
+def smallest_scale(
+    target: csr_array, methods: Sequence[str], request: FitRequest, seed: int
+) -> list[float]:
+    """The smallest logit scale of the methods that meet the request; empty if none does."""
+    attempts = [try_width(method, target, request, [seed]) for method in methods]
+    reached = [a.evidence.logit_scale for a in attempts if a.met and a.evidence is not None]
+    return [min(reached)] if reached else []
+
+
+def exponent_rows(d: int, scales: dict[int, list[float]], most: int) -> Iterator[Row]:
+    """The slope of ln scale over ln n, and for one key a row the law beside it."""
+    keys: dict[str, Scalar] = {"d": d}
+    points = [(length, scale) for length, found in scales.items() for scale in found]
+    if len({length for length, _ in points}) < FEWEST_LENGTHS:
+        yield Row("scale_exponent", None, "1", note=TOO_FEW, keys=keys)
+    else:
+        lengths, values = (
+            np.log(np.array(part, dtype=float)) for part in zip(*points, strict=True)
+        )
+        design = np.stack([np.ones_like(lengths), lengths], axis=1)
+        (_, slope), error = least_squares(design, values)
+        yield Row("scale_exponent", float(slope), "1", spread=error, n=len(points), keys=keys)
+    if most == 1 and d > 1:
+        yield Row("permutation_exponent", permutation_exponent(d), "1", keys=keys)
+
+
+def in_words(rows: Sequence[Row], d: int) -> str:
+    """`e = 0.67 (law 0.667)`."""
+    values = {row.metric: row.value for row in rows if row.keys == {"d": d}}
+    slope, law = values["scale_exponent"], values.get("permutation_exponent")
+    text = TOO_FEW if slope is None else f"e = {number(slope)}"
+    return text if law is None else f"{text} (law {number(law)})"

@@ -1,0 +1,195 @@
+"""`attn approximate --sweep length=…`: the smallest width found against the length, and the law it follows."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from attncli.analysis import Progress, no_progress
+from attncli.analysis.fits.fit_rows import FIT_METRICS
+from attncli.analysis.fits.unmet import unmet_verdicts
+from attncli.analysis.statistics import summary_row
+from attncli.errors import counted
+from attncli.fits._search import find_width, narrowest
+from attncli.fits._types import FitRequest
+from attncli.maths.curves.growth import FEWEST_LENGTHS, Law, fit_laws
+from attncli.maths.curves.laws import RATES
+from attncli.records import Definition, Finding, Report, Row, Scalar, View
+
+GROWTH_METRICS = {name: FIT_METRICS[name] for name in ("d_min", "logit_scale", "probes")} | {
+    "aic_above_best": Definition(
+        "1",
+        "AIC of a law (constant, a + b ln n, c n^e) minus that of the best: e^(-half of it) is its credibility.",
+    ),
+    "law_at_one_token": Definition(
+        "features",
+        "What a law says at n = 1: the constant, a of a + b ln n, c of c n^e; with slope or exponent it is the whole law.",
+    ),
+    "slope": Definition("features", "b of d = a + b ln n; `spread` is its standard error."),
+    "exponent": Definition("1", "e of d = c n^e; `spread` is its standard error."),
+}
+
+Make = Callable[[str, int, np.random.Generator], csr_array]
+"""(pattern, length, rng) → target."""
+
+
+def growth(
+    patterns: Sequence[str],
+    methods: Sequence[str],
+    lengths: Sequence[int],
+    request: FitRequest,
+    seeds: Sequence[int],
+    widest: int,
+    make: Make,
+    progress: Progress = no_progress,
+) -> Report:
+    """Search the width at every length, seed by seed (a fresh pattern each), and fit the laws to all points."""
+    rows: list[Row] = []
+    found: list[Finding] = []
+    told: list[str] = []
+    total = len(patterns) * len(methods) * len(lengths) * len(seeds)
+    done = 0
+    for pattern in patterns:
+        for method in methods:
+            label = f"{pattern} {method}"
+            widths: dict[int, list[int]] = {}
+            for length in lengths:
+                points = []
+                for seed in seeds:
+                    progress(done, total, "searches")
+                    points.append(one_point(pattern, method, length, request, seed, widest, make))
+                    done += 1
+                rows += point_rows(label, length, points)
+                widths[length] = [int(d) for d, _, _ in points if d is not None]
+            laws = laws_of(widths)
+            rows += law_rows(label, laws)
+            found.append(Finding(label, in_words(laws, widths, widest)))
+            told.append(f"{label}: {in_short(laws) or found[-1].text}")
+    progress(total, total, "searches")
+    return Report(
+        study="approximate sweep",
+        headline="; ".join(told) + ".",
+        rows=tuple(rows),
+        metrics=GROWTH_METRICS,
+        source={"kind": "patterns", "request": request.described(), "widest": widest},
+        input={"patterns": list(patterns), "sweep": "length", "points": list(lengths)},
+        seeds=tuple(seeds),
+        views=views(),
+        findings=tuple(found),
+        verdicts=unmet_verdicts(
+            (f"{row.keys['fit']} at length {row.keys['length']}", "no seed found a width")
+            for row in rows
+            if row.metric == "d_min" and row.value is None
+        ),
+    )
+
+
+Point = tuple[float | None, float | None, float]
+"""Width found, its logit scale, probes."""
+
+
+def one_point(
+    pattern: str,
+    method: str,
+    length: int,
+    request: FitRequest,
+    seed: int,
+    widest: int,
+    make: Make,
+) -> Point:
+    target = make(pattern, length, np.random.default_rng(seed))
+    if method == "auto":
+        attempt = narrowest(target, request, [seed], widest)
+    else:
+        attempt = find_width(method, target, request, [seed], widest)
+    if not attempt.met or attempt.fit is None or attempt.evidence is None:
+        return None, None, float(attempt.probes)
+    return float(attempt.fit.d), attempt.evidence.logit_scale, float(attempt.probes)
+
+
+def point_rows(label: str, length: int, points: Sequence[Point]) -> Iterator[Row]:
+    """Mean and spread over the seeds that found a width; `n` counts only those."""
+    keys: dict[str, Scalar] = {"length": length, "fit": label}
+    columns = zip(*points, strict=True)
+    for metric, values in zip(("d_min", "logit_scale", "probes"), columns, strict=True):
+        numbers = [value for value in values if value is not None]
+        missing = len(values) - len(numbers)
+        row = summary_row(metric, GROWTH_METRICS[metric].unit, numbers, "not found", keys)
+        yield row if not missing or not numbers else with_note(row, missing)
+
+
+def with_note(row: Row, missing: int) -> Row:
+    """A mean over some seeds only says so."""
+    return replace(row, note=f"{missing} more seeds found no width")
+
+
+def laws_of(widths: dict[int, list[int]]) -> list[Law]:
+    """The laws, best first; none where too few lengths have a width."""
+    points = [(length, d) for length, found in widths.items() for d in found]
+    if len({length for length, _ in points}) < FEWEST_LENGTHS:
+        return []
+    lengths, ds = zip(*points, strict=True)
+    return fit_laws(lengths, ds)
+
+
+def law_rows(label: str, laws: Sequence[Law]) -> Iterator[Row]:
+    for law in laws:
+        keys: dict[str, Scalar] = {"fit": label, "law": law.name}
+        yield Row("aic_above_best", law.aic - laws[0].aic, "1", keys=keys)
+        yield Row("law_at_one_token", law.parameters[0], "features", keys=keys)
+        name = RATES.get(law.name)
+        if name:
+            unit = GROWTH_METRICS[name].unit
+            yield Row(name, law.parameters[1], unit, spread=law.slope_error, keys=keys)
+
+
+AS_WORDS = {"constant": "no growth", "log": "log n", "power": "a power of n"}
+
+
+def in_short(laws: Sequence[Law]) -> str:
+    """`width grows about as n^0.11` where no other law fits as well, and only what is certain where one does."""
+    if not laws:
+        return ""
+    close = [law for law in laws if law.rival]
+    if not close:
+        return grows_as(laws[0])
+    open_laws = [laws[0], *close]
+    names = " and ".join(AS_WORDS[law.name] for law in open_laws)
+    if any(law.name == "constant" for law in open_laws):
+        return f"whether the width grows is open: {names} fit as well"
+    way = "grows" if laws[0].parameters[1] > 0.0 else "falls"
+    return f"width {way}, and how is open: {names} fit as well"
+
+
+def grows_as(law: Law) -> str:
+    if law.name == "constant":
+        width = law.parameters[0]
+        return f"width stays at {'' if width.is_integer() else 'about '}{width:.3g}"
+    grows = "grows" if law.parameters[1] > 0.0 else "falls"
+    return f"width {grows} " + (
+        "about as log n" if law.name == "log" else f"about as n^{law.parameters[1]:.2g}"
+    )
+
+
+def in_words(laws: Sequence[Law], widths: dict[int, list[int]], widest: int) -> str:
+    """The best law with its numbers, and how far the others are behind."""
+    if not laws:
+        found = sum(bool(part) for part in widths.values())
+        return (
+            f"a width was found at {found} of {counted(len(widths), 'length')} (up to {widest}): "
+            f"no law is fitted to fewer than {FEWEST_LENGTHS}"
+        )
+    best = laws[0]
+    of = "slope" if best.name == "log" else "exponent"
+    error = f" ({of} ± {best.slope_error:.1g})" if best.slope_error else ""
+    others = ", ".join(f"{AS_WORDS[law.name]} {law.aic - best.aic:.2g}" for law in laws[1:])
+    return f"{in_short(laws)}. {best.text}{error}; AIC behind it: {others}"
+
+
+def views() -> tuple[View, ...]:
+    return (
+        View("Smallest width found", "length", ("d_min",), across="fit"),
+        View("Logit scale there", "length", ("logit_scale",), across="fit"),
+        View("How far each law is behind the best (AIC)", "fit", ("aic_above_best",), across="law", findings="law"),
+    )  # fmt: skip

@@ -1,0 +1,259 @@
+"""`attn approximate --decide`: yes with a verified module, no with a proof, or what is known on both sides."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scipy.sparse import csr_array
+
+from attncli.analysis import Progress, no_progress
+from attncli.analysis.fits.fit_rows import one_row
+from attncli.errors import counted
+from attncli.fits._line import WidthOne, tolerances, width_one
+from attncli.fits._search import Attempt, narrowest
+from attncli.fits._types import FitRequest
+from attncli.maths.capacity.least_widths import (
+    MOST_BOUNDED,
+    LeastWidth,
+    budgeted,
+    face_chain,
+    least_logits,
+    planarity,
+    shattered,
+)
+from attncli.maths.capacity.line.constraints import necessary
+from attncli.maths.capacity.line.infeasibility import LineProof
+from attncli.maths.digits import number
+from attncli.records import NOT_APPLICABLE, Definition, Finding, Report, Row, Verdict, View
+
+DECISION_METRICS = {
+    "enough": Definition("0 or 1", "1: a verified module of this width (or of any that is tried) meets the request; 0: proved impossible; null: not decided."),
+    "d_proved": Definition("features", "No module of a smaller width meets the request: proved for these limits, in exact arithmetic."),
+    "d_found": Definition("features", "Width of the narrowest verified module."),
+    "logit_scale": Definition("logit", "Its largest |logit|."),
+    "logits_proved": Definition("logit", "No module of that width has smaller logits: proved, in exact arithmetic."),
+    "line_d": Definition("features", "2 where width 1 is proved impossible for these limits (signs, order, a linear programme), else 1."),
+    "shattered_d": Definition("features", "Keys that rows cut in every way, less one (Radon): at any logits, for these limits."),
+    "budget_d": Definition("features", "Rows with keys of their own against the rank of a polynomial of the logits (after Alon), or, without a mask, ⟨L, W⟩² / (‖W‖₂² ‖L‖_F²): for logits up to `logit_budget`."),
+    "face_d": Definition("features", "Longest chain of faces: only for exact in-row ratios (ε2 → 0) of rows with equal weights, no mask."),
+    "planar_d": Definition("features", "4 where supports of two keys draw no planar graph: only for exact in-row ratios, no mask."),
+}  # fmt: skip
+NO_BUDGET = NOT_APPLICABLE + "no `logit_budget`, or no rows with keys of their own"
+MASKED = NOT_APPLICABLE + "a mask, or too many tokens"
+NARROW = "d = 1 is impossible: "
+OPEN = "not decided: no module was found, and no proof"
+
+VIEWS = (
+    View("How wide it must be", "pattern", ("enough", "d_proved", "d_found", "logit_scale", "logits_proved")),
+    View("Why not narrower", "pattern", ("line_d", "shattered_d", "budget_d")),
+    View("If ratios were exact", "pattern", ("face_d", "planar_d")),
+    View("In words", "pattern", (), findings="answer"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Decided:
+    """What is known about one pattern."""
+
+    pattern: str
+    line: WidthOne
+    cut: LeastWidth
+    faces: LeastWidth | None
+    """None under a mask, as the edges."""
+    edges: LeastWidth | None
+    budget_d: int
+    """0: nothing is known."""
+    attempt: Attempt | None
+    """The narrowest module; None where the width asked for is proved impossible."""
+    logits: float
+    """No smaller ones do, at the width found."""
+    width: int | None
+    """The width asked for."""
+
+    @property
+    def line_d(self) -> int:
+        return 2 if self.line.answer.possible is False else 1
+
+    @property
+    def proved(self) -> int:
+        return max(self.line_d, self.cut.d, self.budget_d)
+
+    @property
+    def found(self) -> int | None:
+        met = self.attempt is not None and self.attempt.met and self.attempt.fit is not None
+        return self.attempt.fit.d if met and self.attempt and self.attempt.fit else None
+
+    @property
+    def enough(self) -> float | None:
+        if self.found is not None:
+            return 1.0
+        return 0.0 if self.width is not None and self.width < self.proved else None
+
+
+def decide(
+    targets: Mapping[str, csr_array],
+    request: FitRequest,
+    width: int | None,
+    widest: int,
+    seeds: Sequence[int],
+    progress: Progress = no_progress,
+) -> Report:
+    """Bounds first, then the search between them."""
+    found: list[Decided] = []
+    for pattern, target in targets.items():
+        progress(len(found), len(targets), "patterns")
+        found.append(decide_one(pattern, target, request, width, widest, seeds))
+    progress(len(targets), len(targets), "patterns")
+    said = [Finding(one.pattern, in_words(one)) for one in found]
+    return Report(
+        study="approximate decide",
+        headline="; ".join(f"{each.about}: {each.text}" for each in said) + ".",
+        rows=tuple(row for one in found for row in rows(one)),
+        metrics=DECISION_METRICS,
+        source={
+            "kind": "patterns",
+            "request": request.described() | {"d": width},
+            "proofs": {one.pattern: proofs_of(one) for one in found},
+        },
+        input={"patterns": list(targets)},
+        seeds=tuple(seeds),
+        views=VIEWS,
+        findings=tuple(said),
+        verdicts=tuple(
+            Verdict(f"{one.pattern} fits", True, short_words(one), stopped=one.enough is None)
+            for one in found
+            if one.enough != 1.0
+        ),
+    )
+
+
+def decide_one(
+    pattern: str,
+    target: csr_array,
+    request: FitRequest,
+    width: int | None,
+    widest: int,
+    seeds: Sequence[int],
+) -> Decided:
+    line = width_one(target, request.at(1))
+    nothing = LeastWidth(1)
+    small = target.shape[0] <= MOST_BOUNDED
+    asked = necessary(target, request.causal, tolerances(request))
+    cut = shattered(asked) if small else nothing
+    faces = face_chain(asked) if small and not request.causal else None
+    edges = planarity(asked) if small and not request.causal else None
+    limit = budgeted(asked, request.logit_budget, request.total_variation) if small else 0
+    known = Decided(pattern, line, cut, faces, edges, limit, None, 0.0, width)
+    if width is not None and width < known.proved:
+        return known
+    ceiling = widest if width is None else width
+    attempt = narrowest(target, request, seeds, ceiling, impossible=known.proved - 1)
+    d = attempt.fit.d if attempt.met and attempt.fit else known.proved
+    logits = least_logits(asked, d, request.total_variation) if small else 0.0
+    logits = max(logits, line.answer.least) if d == 1 else logits
+    return Decided(pattern, line, cut, faces, edges, limit, attempt, logits, width)
+
+
+def rows(one: Decided) -> Iterator[Row]:
+    logits = one.attempt.logits if one.attempt is not None and one.found is not None else None
+    values: dict[str, tuple[float | None, str]] = {
+        "enough": (one.enough, OPEN),
+        "d_proved": (one.proved, ""),
+        "d_found": (one.found, why_not_found(one)),
+        "logit_scale": (logits, why_not_found(one)),
+        "logits_proved": (one.logits if one.found is not None else None, why_not_found(one)),
+        "line_d": (one.line_d, ""),
+        "shattered_d": (one.cut.d, ""),
+        "budget_d": (one.budget_d or None, NO_BUDGET),
+        "face_d": (one.faces.d if one.faces else None, MASKED),
+        "planar_d": (one.edges.d if one.edges else None, MASKED),
+    }
+    for metric, (value, note) in values.items():
+        unit = DECISION_METRICS[metric].unit
+        yield one_row(metric, value, unit, note or None, {"pattern": one.pattern})
+
+
+def why_not_found(one: Decided) -> str:
+    if one.attempt is None:
+        return NOT_APPLICABLE + "proved impossible"
+    return one.attempt.reason or "not found"
+
+
+def in_words(one: Decided) -> str:
+    """The answer, and what proves it."""
+    proof = narrower_words(one)
+    if one.enough == 0.0:
+        return f"d = {one.width} is impossible: {proof.removeprefix(NARROW)}"
+    if one.found is None:
+        reason = one.attempt.reason if one.attempt is not None else ""
+        return f"not decided: d ≥ {one.proved}{f' ({proof})' if proof else ''}; {reason}"
+    logits = f"logits to {number(one.attempt.logits)}" if one.attempt else ""
+    proved = f", proved to be at least {number(one.logits)}" if one.logits else ""
+    made = f"{one.attempt.method}, {logits}{proved}" if one.attempt else ""
+    if one.found == one.proved:
+        least = f"; {proof}" if proof else ""
+        return f"d = {one.found} is enough ({made}) and is the least{least}"
+    return f"{one.proved} ≤ d ≤ {one.found}: d = {one.found} works ({made}); {undecided(one, one.found)}"
+
+
+def undecided(one: Decided, found: int) -> str:
+    """What is known of the widths below the one found: `d = 1 is impossible, d = 2 is open`."""
+    below, first, last = one.proved - 1, one.proved, found - 1
+    impossible = f"d {'=' if below == 1 else '≤'} {below} is impossible, " if below else ""
+    left = f"d = {first} is open" if first == last else f"d = {first} … {last} are open"
+    faces = one.faces.d if one.faces else 1
+    exact = f" (with exact ratios d ≥ {faces})" if faces > one.proved else ""
+    return f"{impossible}{left}{exact}"
+
+
+def short_words(one: Decided) -> str:
+    return (
+        f"not decided: d ≥ {one.proved} is all that is proved"
+        if one.enough is None
+        else f"d ≥ {one.proved} is proved"
+    )
+
+
+def narrower_words(one: Decided) -> str:
+    """What proves that a smaller width is impossible."""
+    d = one.proved
+    if d == 1:
+        return ""
+    if d == one.line_d and one.line.answer.proof is not None:
+        return f"{NARROW}{proof_words(one.line.answer.proof)}"
+    if d == one.cut.d:
+        keys = ", ".join(map(str, one.cut.keys))
+        return f"rows cut the keys {keys} in every way, which takes d = {d}"
+    return f"logits up to the budget need d ≥ {d}"
+
+
+def proof_words(proof: LineProof) -> str:
+    """A contradiction of width 1 as a sentence."""
+    rows = listed(proof.rows)
+    if proof.cases:
+        return f"every choice of signs contradicts itself ({counted(len(proof.cases), 'case')}, rows {rows})"
+    if not proof.steps:
+        if len(proof.rows) == 2:
+            return f"rows {rows} cross: some keys force their signs to be equal, others opposite"
+        return f"rows {rows} force one another's signs, and go round in an odd circle"
+    limit = "" if proof.budget is None else f" for logits up to {number(proof.budget)}"
+    return f"{counted(len(proof.steps), 'condition')} of rows {rows} add up to 0 < 0{limit}"
+
+
+def listed(rows: Sequence[int]) -> str:
+    shown = list(map(str, rows[:6]))
+    if len(rows) > 6:
+        return ", ".join(shown) + f" and {len(rows) - 6} more"
+    return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else "".join(shown)
+
+
+def proofs_of(one: Decided) -> dict[str, Any]:
+    """The numbers that a reader needs to check what is said."""
+    answer = one.line.answer
+    return {
+        "width_1": answer.proof.described() if answer.proof is not None else None,
+        "least_logits_at_width_1": answer.least_proof.described() if answer.least_proof else None,
+        "shattered": {"keys": list(one.cut.keys), "rows": list(one.cut.rows)},
+        "faces": [list(face) for face in one.faces.chain] if one.faces else [],
+        "not_planar": list(one.edges.keys) if one.edges else [],
+    }

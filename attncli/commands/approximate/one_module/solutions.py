@@ -1,0 +1,151 @@
+"""Patterns fitted by several methods, and the one module that serves them all."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from scipy.sparse import csr_array
+
+from attncli.analysis import Progress, no_progress
+from attncli.fits._module_files import SavedFit, StoredModule
+from attncli.fits._search import (
+    DENSE_LIMIT,
+    Attempt,
+    best_of,
+    cheapest,
+    find_width,
+    narrowest,
+    try_width,
+)
+from attncli.fits._types import FitRequest
+from attncli.limits import require_finishable
+
+VERIFICATIONS = 100
+"""Of one fit, each over all pairs of tokens: what a search for the width takes, and draws that fail."""
+WIDEST = 512
+"""Where a search for the width gives up unless told otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class SolvedPattern:
+    """One pattern, every method that was tried on it, and the narrowest fit that meets the request (or the nearest)."""
+
+    pattern: str
+    target: csr_array
+    attempts: tuple[Attempt, ...]
+    chosen: Attempt
+    seconds: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """All patterns of a run, served by one module."""
+
+    solved: tuple[SolvedPattern, ...]
+    request: FitRequest
+    """At the shared width."""
+    searched: bool
+    seeds: tuple[int, ...]
+    fits: tuple[SavedFit, ...]
+    """The chosen fits at the shared width: the same w_q and w_k, one x each."""
+
+
+def solve(
+    targets: Mapping[str, csr_array],
+    methods: Sequence[str],
+    request: FitRequest,
+    seeds: Sequence[int],
+    *,
+    search: bool = True,
+    widest: int = WIDEST,
+    progress: Progress = no_progress,
+) -> Solution:
+    """Fit every pattern by every method (`auto` among them), at `request.d` or at the smallest width found."""
+    for pattern, target in targets.items():
+        require_days([target.shape[0]], len(methods), pattern, "lower `length`")
+    total = len(targets) * len(methods)
+    solved: list[SolvedPattern] = []
+    for pattern, target in targets.items():
+        attempts: list[Attempt] = []
+        seconds: list[float] = []
+        watch = progress if target.shape[0] > DENSE_LIMIT else no_progress
+        for method in methods:
+            progress(len(solved) * len(methods) + methods.index(method), total, "fits")
+            began = time.process_time()
+            attempt = attempt_one(method, target, request, seeds, search, widest, watch)
+            if attempt.method in (other.method for other in attempts):
+                continue  # `auto` chose a method that was asked for by name too
+            attempts.append(attempt)
+            seconds.append(time.process_time() - began)
+        solved.append(
+            SolvedPattern(pattern, target, tuple(attempts), best_of(attempts), tuple(seconds))
+        )
+    progress(total, total, "fits")
+    d = max((one.chosen.fit.d for one in solved if one.chosen.fit), default=request.d)
+    wide = tuple(at_common_width(one, methods, request.at(d), seeds) for one in solved)
+    return share(wide, request, search, tuple(seeds))
+
+
+def require_days(lengths: Sequence[int], fits: int, what: str, advice: str) -> None:
+    """Refuse so many fits at every length where they would take more than days."""
+    pairs = fits * sum(length**2 for length in lengths) * VERIFICATIONS
+    require_finishable(pairs, what, advice)
+
+
+def attempt_one(
+    method: str,
+    target: csr_array,
+    request: FitRequest,
+    seeds: Sequence[int],
+    search: bool,
+    widest: int,
+    watch: Progress,
+) -> Attempt:
+    if method == "auto":
+        if search:
+            return narrowest(target, request, seeds, widest, watch)
+        return cheapest(target, request, seeds, watch)
+    if search:
+        return find_width(method, target, request, seeds, widest, watch)
+    return try_width(method, target, request, seeds, watch)
+
+
+def at_common_width(
+    one: SolvedPattern, methods: Sequence[str], request: FitRequest, seeds: Sequence[int]
+) -> SolvedPattern:
+    """Its module with the smallest logits at the width that all share: its own, widened, or a new one."""
+    own = one.chosen
+    if not own.met or own.fit is None or own.fit.d == request.d:
+        return one
+    found = [
+        cheapest(one.target, request, seeds)
+        if method == "auto"
+        else try_width(method, one.target, request, seeds)
+        for method in methods
+    ]
+    best = best_of(found)
+    if not best.met or best.logits >= own.logits:
+        return one
+    before = {attempt.method: attempt for attempt in one.attempts}
+    same = before.get(best.method, own)
+    least = same.fit.d if same.met and same.fit is not None else own.fit.d
+    probes, tried = own.probes + best.probes, max(own.seeds, best.seeds)
+    shared = replace(best, probes=probes, seeds=tried, tried=own.tried, least=least)
+    gone = {best.method} if own.method in methods else {best.method, own.method}
+    attempts = (*(each for name, each in before.items() if name not in gone), shared)
+    seconds = (*one.seconds, 0.0)[: len(attempts)]
+    return replace(one, attempts=attempts, chosen=shared, seconds=seconds)
+
+
+def share(
+    solved: tuple[SolvedPattern, ...], request: FitRequest, searched: bool, seeds: tuple[int, ...]
+) -> Solution:
+    """Bring the chosen fits to one width, where they have the same w_q and w_k."""
+    fitted = [(number, one, one.chosen.fit) for number, one in enumerate(solved) if one.chosen.fit]
+    d = max((fit.d for _, _, fit in fitted), default=request.d)
+    saved = []
+    for number, one, fit in fitted:
+        wide = fit.padded(d)
+        stored = StoredModule(wide.w_q, wide.w_k, wide.x, wide.dtype, wide.causal)
+        saved.append(SavedFit(one.pattern, one.chosen.method, stored, one.target, number))
+    return Solution(solved, request.at(d), searched, seeds, tuple(saved))

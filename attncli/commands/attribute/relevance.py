@@ -1,0 +1,152 @@
+"""Relevance after Chefer, Gur & Wolf 2021: maps times their gradients, rolled through self- and cross-attention."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from attncli.analysis.paths.path_subject import PathSubject
+from attncli.capture import Site
+from attncli.capture.map_gradients import KeptMap, keeping_maps, refuse_other_maps
+from attncli.capture.stacks.blocks import blocks_of, watching_states
+from attncli.capture.strips.attention_sites import blocks_around
+from attncli.commands.attribute.targets import STATE, Explained, chosen_score
+from attncli.errors import InputError
+from attncli.models.inputs.texts import ModelInput
+
+LEAST = 1e-7
+"""Of a score of 1: below is rounding."""
+
+
+@dataclass(frozen=True)
+class RelevanceAsked:
+    """What relevance is asked for."""
+
+    target: str
+    """`state`, `top`, a class or a token of the vocabulary."""
+    proved: frozenset[Site]
+    """The attentions that the model is known to have."""
+
+
+class Relevance(NamedTuple):
+    """Of one text."""
+
+    explained: Explained
+    own: list[float]
+    """Of each token of the stack that is asked about, less the identity that relevance begins with."""
+    source: list[float]
+    """Of each token that the other stack has read; empty where there is none."""
+
+
+class WeighedMap(NamedTuple):
+    """One attention: what is left of its map, times its gradient, over the heads."""
+
+    site: Site
+    weights: Tensor
+    """E_h[(∇A ⊙ A)⁺] [query, key]"""
+
+
+def relevance(
+    subject: PathSubject, text: ModelInput, position: int, asked: RelevanceAsked
+) -> Relevance:
+    """One forward pass and one backward, with the maps of all layers kept."""
+    headless = asked.target == STATE
+    model = subject.body if headless else subject.checkpoint.model
+    last: list[Tensor] = []
+
+    def keep_last(name: str, index: int, state: Tensor) -> None:
+        if (name, index) == (subject.stack.name, len(subject.stack.calls)):
+            last.append(state[0])
+
+    with (
+        torch.enable_grad(),
+        keeping_maps(subject.body, blocks_of(subject.stacks)) as kept,
+        watching_states(subject.body, subject.stacks, keep_last),
+    ):
+        output = model(**text.kwargs)
+        refuse_other_maps(kept, asked.proved)
+        state = last[0][position]
+        explained, score = chosen_score(subject.checkpoint, asked.target, output, state, position)
+        gradients = torch.autograd.grad(score, [each.weights for each in kept], allow_unused=True)
+    weighed = [positive(each, gradient) for each, gradient in zip(kept, gradients, strict=True)]
+    own, source = rolled(weighed, attending_stack(subject, weighed, len(last[0])))
+    row = own[position]
+    row[position] -= 1.0
+    if headless:
+        refuse_fixed_length(row, text)
+    return Relevance(explained, row.tolist(), [] if source is None else source[position].tolist())
+
+
+def refuse_fixed_length(row: Tensor, text: ModelInput) -> None:
+    """A state that a norm has given its length cannot grow in its own direction, whatever is attended to."""
+    if not float(row.abs().max()) > LEAST:
+        raise InputError(
+            f"{text.name}: the state comes from a norm, which fixes its length, so that nothing moves it in its own "
+            "direction: explain a class or a token of a model with a head."
+        )
+
+
+def attending_stack(subject: PathSubject, attentions: Iterable[WeighedMap], tokens: int) -> str:
+    """What sites call the stack of blocks that is asked about."""
+    found = {
+        each.site.stack
+        for each in attentions
+        if each.site.is_self
+        and len(each.weights) == tokens
+        and blocks_around(each.site, subject.stacks) == subject.stack.name
+    }
+    if len(found) != 1:
+        raise InputError(
+            f"it is not known which attentions are those of stack {subject.stack.name}: relevance cannot be told for this model."
+        )
+    return found.pop()
+
+
+def positive(kept: KeptMap, gradient: Tensor | None) -> WeighedMap:
+    """E_h[(∇A ⊙ A)⁺]; a map that the score does not hang on has no gradient, and is 0."""
+    weights = kept.weights.detach().to("cpu", torch.float64)[0]
+    if gradient is None:
+        return WeighedMap(kept.site, torch.zeros_like(weights[0]))
+    product = weights * gradient.to("cpu", torch.float64)[0]
+    return WeighedMap(kept.site, product.clamp_min(0.0).mean(dim=0))
+
+
+def rolled(attentions: Iterable[WeighedMap], stack: str) -> tuple[Tensor, Tensor | None]:
+    """R of a stack to itself, and to the stack that its cross-attention reads: the paper's equations 5 to 10.
+
+    Equation 11 adds what the other stack has taken over from this one, which in an encoder-decoder is nothing.
+    """
+    whole: dict[str, Tensor] = {}
+    across: Tensor | None = None
+    for site, weights in attentions:
+        queries, keys = weights.shape
+        own = whole.setdefault(site.stack, torch.eye(queries, dtype=weights.dtype))
+        if site.is_self:
+            whole[site.stack] = own + weights @ own
+            if site.stack == stack and across is not None:
+                across = across + weights @ across
+            continue
+        other = the_other(whole, site, keys)
+        added = residual_normed(own).T @ weights @ residual_normed(other)
+        across = added if across is None else across + added
+    return whole[stack], across
+
+
+def the_other(whole: dict[str, Tensor], site: Site, keys: int) -> Tensor:
+    found = [each for stack, each in whole.items() if stack != site.stack and len(each) == keys]
+    if len(found) != 1:
+        raise InputError(
+            f"{site.name} attends to states of which it is not known what they came from: relevance has rules for "
+            "encoder-decoders alone."
+        )
+    return found[0]
+
+
+def residual_normed(own: Tensor) -> Tensor:
+    """R̄ = R̂ / Σ R̂ + I, R̂ = R - I: equations 8 and 9; rows of nothing stay nothing."""
+    eye = torch.eye(len(own), dtype=own.dtype)
+    added = own - eye
+    sums = added.sum(dim=-1, keepdim=True)
+    return (added / sums.masked_fill(sums == 0.0, 1.0)) + eye

@@ -1,0 +1,215 @@
+"""Rows, tables and words of an attribution to input tokens."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from attncli.analysis.paths.path_metrics import percent
+from attncli.analysis.statistics import averaged, summary_row
+from attncli.maths.noise import mean
+from attncli.records import Definition, Row, Scalar, View
+
+SHARE, OF_CONSTANTS = "attribution_share", "attribution_share_of_constants"
+ROLLOUT, LIFT = "rollout", "rollout_lift"
+COMPLETENESS = "completeness_error"
+
+RELEVANCE, OF_SOURCE, SCORE = "relevance", "relevance_of_source", "relevance_score"
+
+METRICS: Mapping[str, Definition] = {
+    SHARE: Definition(
+        "1",
+        "⟨c_j, y⟩ / ‖y‖²: what x_j, token j at the first block's input, becomes in y, the state after the last block, "
+        "with attention, norm denominators, activation ratios and gates frozen; signed, adds up to 1 with the constants.",
+    ),
+    OF_CONSTANTS: Definition(
+        "1",
+        "⟨b, y⟩ / ‖y‖² of what biases on the way become, and in a decoder the encoder's states.",
+    ),
+    ROLLOUT: Definition(
+        "1",
+        "The token's row of the product of ½Ā + ½I over the layers, Ā the mean of a layer's heads; `uniform`: the same "
+        "of uniform attention over the visible keys.",
+    ),
+    LIFT: Definition("1", "rollout / its `uniform`: 1 where attention says nothing."),
+    COMPLETENESS: Definition(
+        "1", "‖y - Σ_j c_j - b‖ / ‖y‖, or how far the shares miss adding up to 1 if that is more."
+    ),
+}
+
+RELEVANCES: Mapping[str, Definition] = {
+    RELEVANCE: Definition(
+        "1",
+        "The token's row of R - I, R rolled up from E_h[(∇A ⊙ A)⁺] of every attention, ∇A the gradient of relevance_score "
+        "(Chefer, Gur & Wolf 2021); not complete: its numbers add up to nothing that is known.",
+    ),
+    OF_SOURCE: Definition(
+        "1",
+        "The same of the tokens that the encoder has read, through cross-attention: the paper's equations 7 to 10.",
+    ),
+    SCORE: Definition(
+        "1",
+        "The number that relevance explains: the logit of a class or a token; 1 for the state itself.",
+    ),
+}
+"""With `--relevance`."""
+
+ALL_LISTED, LISTED = 40, 24
+"""Of texts with more visible tokens than the first, so many are in the table."""
+
+NAMED = 4
+"""Tokens in the headline."""
+WORTH_TELLING = 1.2
+"""Of the largest lift: what is nearer to 1 is uniform attention."""
+
+MARK, LARGE = "mark", "large"
+"""The key of the rows in the table where not all are, and what stands under it."""
+
+
+class Attributed(NamedTuple):
+    """What one text has shown."""
+
+    position: int
+    shares: list[float]
+    """Of every token."""
+    rollout: list[float]
+    even: list[float]
+    """Rollout of uniform attention."""
+    of_constants: float
+    completeness: float
+    relevance: tuple[float, ...] = ()
+    """Of every token; empty where it was not asked for."""
+    of_source: tuple[float, ...] = ()
+    """Of every token that the encoder has read."""
+    score: float = math.nan
+    explained: str = ""
+    """What the score is called."""
+
+
+class ChosenToken(NamedTuple):
+    """The token that is asked about, and the input tokens that it sees."""
+
+    position: int
+    words: Mapping[int, str]
+    """Names of the visible tokens, empty where they have none."""
+
+    @property
+    def name(self) -> str:
+        return self.named(self.position)
+
+    def named(self, place: int) -> str:
+        return f"token {place} {self.words.get(place, '')}".rstrip()
+
+    def called(self, place: int) -> str:
+        return "itself" if place == self.position else self.named(place)
+
+
+def token_rows(chosen: ChosenToken, found: Sequence[Attributed]) -> Iterator[Row]:
+    """Of every visible token; the others are 0 by construction."""
+    for place, word in chosen.words.items():
+        keys: dict[str, Scalar] = {"position": place, **({"word": word} if word else {})}
+        even = found[0].even[place]
+        rollout = [one.rollout[place] for one in found]
+        numbers: Mapping[str, tuple[list[float], dict[str, Scalar]]] = {
+            SHARE: ([one.shares[place] for one in found], {}),
+            LIFT: ([value / even for value in rollout], {}),
+            ROLLOUT: (rollout, {"uniform": even}),
+        }
+        if found[0].relevance:
+            numbers = {**numbers, RELEVANCE: ([one.relevance[place] for one in found], {})}
+        for metric, (values, beside) in numbers.items():
+            yield summary_row(metric, "1", values, "", {**keys, **beside}, variant=chosen.name)
+
+
+def marked(rows: Iterator[Row], top: int | None) -> Iterator[Row]:
+    """The rows of the tokens with the largest shares, where there are more than a table should hold."""
+    everything = list(rows)
+    order = by_size(everything)
+    most = top or (len(order) if len(order) <= ALL_LISTED else LISTED)
+    large = set(order[:most]) if most < len(order) else set()
+    for row in everything:
+        mark = {MARK: LARGE} if row.keys["position"] in large else {}
+        yield replace(row, keys={**row.keys, **mark})
+
+
+def by_size(rows: Sequence[Row]) -> list[Scalar]:
+    """Positions, that with the largest share first."""
+    sizes = {row.keys["position"]: abs(row.value or 0.0) for row in rows if row.metric == SHARE}
+    return sorted(sizes, key=lambda place: -sizes[place])
+
+
+def whole_rows(chosen: ChosenToken, found: Sequence[Attributed]) -> Iterator[Row]:
+    for metric, values in (
+        (OF_CONSTANTS, [one.of_constants for one in found]),
+        (COMPLETENESS, [one.completeness for one in found]),
+    ):
+        yield summary_row(metric, "1", values, "", variant=chosen.name)
+
+
+def relevance_rows(
+    chosen: ChosenToken, found: Sequence[Attributed], source: Sequence[str]
+) -> Iterator[Row]:
+    """What stands beside those of the tokens; `source`: the names of the tokens that the encoder has read."""
+    if not found[0].relevance:
+        return
+    yield summary_row(SCORE, "1", [one.score for one in found], "", variant=chosen.name)
+    for place in range(len(found[0].of_source)):
+        keys: dict[str, Scalar] = {"position": place, "stack": "encoder"}
+        keys |= {"word": source[place]} if len(source) == len(found[0].of_source) else {}
+        values = [one.of_source[place] for one in found]
+        yield summary_row(OF_SOURCE, "1", values, "", keys, variant=chosen.name)
+
+
+def relevance_in_words(
+    chosen: ChosenToken, found: Sequence[Attributed], rows: Sequence[Row]
+) -> str:
+    """What is explained, and the tokens that matter most to it."""
+    names = sorted({one.explained for one in found})
+    score = mean([one.score for one in found])
+    what = names[0] if len(names) == 1 else "the top of each text"
+    said = f"Relevance for {what} ({score:.4g})"
+    told = [row for row in rows if row.metric in (RELEVANCE, OF_SOURCE) and row.value]
+    most = sorted(told, key=lambda row: -(row.value or 0.0))[:NAMED]
+    places = ", ".join(f"{relevant(chosen, row)} {row.value:.3g}" for row in most)
+    return f"{said}: {places or 'none, no map has a gradient above 0'}."
+
+
+def relevant(chosen: ChosenToken, row: Row) -> str:
+    place = int(row.keys["position"])
+    if row.metric == OF_SOURCE:
+        return f"encoder {place} {row.keys.get('word', '')}".rstrip()
+    return chosen.called(place)
+
+
+def headline(chosen: ChosenToken, rows: Sequence[Row], blocks: int) -> str:
+    """Where the state comes from, the largest parts first."""
+    shares = {row.keys.get("position"): row.value or 0.0 for row in rows if row.metric == SHARE}
+    (constants,) = [row.value or 0.0 for row in rows if row.metric == OF_CONSTANTS]
+    parts = [
+        f"{percent(shares[place])} from {chosen.called(int(place))}"
+        for place in by_size(rows)[:NAMED]
+    ]
+    lift = max((row for row in rows if row.metric == LIFT), key=lambda row: row.value or 0.0)
+    said = f"T{chosen.name[1:]} after {blocks} blocks: {', '.join(parts)}, {percent(constants)} from biases"
+    if (lift.value or 0.0) < WORTH_TELLING:
+        return f"{said}."
+    where = chosen.called(int(lift.keys["position"]))
+    return (
+        f"{said}; rollout is furthest above uniform attention at {where}, {lift.value:.2g} times."
+    )
+
+
+def views(chosen: ChosenToken, rows: Sequence[Row], texts: int) -> Iterator[View]:
+    over = averaged(texts, "texts")
+    few = sum(row.keys.get(MARK) == LARGE for row in rows if row.metric == SHARE)
+    which = f"the {few} input tokens with the largest shares" if few else "input tokens"
+    yield View(
+        f"{chosen.name}: {which}{over}",
+        "position",
+        (SHARE, LIFT, ROLLOUT, *([RELEVANCE] if any(r.metric == RELEVANCE for r in rows) else [])),
+        where={MARK: LARGE} if few else {},
+        names="word",
+    )
+    if any(row.metric == OF_SOURCE for row in rows):
+        yield View("what the encoder has read", "position", (OF_SOURCE,), names="word")
+    yield View("Do the parts add up to the state?", "variant", (OF_CONSTANTS, COMPLETENESS))

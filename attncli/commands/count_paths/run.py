@@ -1,0 +1,112 @@
+"""`attn paths --count`: from sizes, or a config, to the study; nothing is run and no weights are read."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from attncli.analysis import network_sources as sources
+from attncli.analysis.weight_sources import config_in_memory
+from attncli.commands.count_paths.report import count_paths
+from attncli.commands.paths.options import PathOptions
+from attncli.errors import UsageError, it_or_them, said_of, unknown_name
+from attncli.models.text_configs import text_config
+from attncli.networks.spec import NetworkSpec
+from attncli.options.model import CheckpointOptions
+from attncli.options.shared import NetworkOptions, RunOptions
+from attncli.records import Report
+from attncli.sources import Source
+
+
+def count_study(
+    source: Source,
+    asked: PathOptions,
+    network: NetworkOptions,
+    run: RunOptions,
+    others: Sequence[str],
+    files: CheckpointOptions,
+) -> Callable[..., Report]:
+    """The number of paths alone, from sizes; `others`: names of given options of models and their input."""
+    given = [*network.given(), *run.given(), *["metric"] * bool(asked.metric), *others]
+    idle = [name for name in given if name not in ("layers", "heads", "offline", "revision")]
+    if idle:
+        raise UsageError(
+            f"{said_of(idle, 'changes', 'change')} no count: leave {it_or_them(idle)} out, or leave out `count`.",
+            idle=idle,
+            because=["count"],
+        )
+    if source.kind != "synthetic":
+        if network.given():
+            raise UsageError(
+                f"`layers` and `heads` are those of {source}: leave them out.",
+                idle=network.given(),
+            )
+        layers, heads, identity = sizes_of(source, files)
+        return partial(count_paths, layers, heads, asked.skip, identity)
+    standard = NetworkSpec()
+    layers = standard.layers if network.layers is None else network.layers
+    heads = standard.heads if network.heads is None else network.heads
+    sizes = NetworkSpec(layers=layers, heads=heads, key_width=1)
+    return partial(count_paths, sizes.layers, sizes.heads, asked.skip, sources.SYNTHETIC)
+
+
+def sizes_of(source: Source, files: CheckpointOptions) -> tuple[int, int, Mapping[str, object]]:
+    """Layers and heads of a network file, or of a model's config; no weights are read."""
+    if source.kind == "network":
+        spec = sources.from_file(source, {}).spec
+        return spec.layers, spec.heads, sources.identity(source)
+    if source.kind == "random":
+        return sizes_of_type(source.name, source.sizes)
+    if source.kind == "live":
+        own = config_in_memory(source.live.model, str(source.live))
+        return own.layers, own.heads, source.live.identity()
+    from attncli.head_weights.configs import Config
+    from attncli.models.files.local_folder import local_folder
+
+    local = local_folder(source, replace(files.to_fetch(), config_alone=True))
+    config = Config.read(local.folder)
+    return config.layers, config.heads, local.described()
+
+
+def sizes_of_type(
+    arch: str, given: Mapping[str, str | int | float]
+) -> tuple[int, int, dict[str, object]]:
+    """Of a model type's own config, but for what is given."""
+    from transformers import CONFIG_MAPPING
+
+    from attncli.models.layer_configs import heads_of_layers, said_by
+    from attncli.models.library_errors import understood
+    from attncli.models.quiet_libraries import quiet
+
+    if arch not in CONFIG_MAPPING:
+        raise unknown_name("model type", arch, CONFIG_MAPPING.keys())
+    other = sorted(set(given) - {"layers", "heads"})
+    if other:
+        raise UsageError(
+            f"{other[0]} changes no count: leave it out of random:{arch}.", because=["count"]
+        )
+    with quiet():
+        made = understood(f"random:{arch}", "there is no config of its own", CONFIG_MAPPING[arch])
+        config = text_config(made)
+    counted = {
+        "layers": [said_by(config, "num_hidden_layers")],
+        "heads": sorted(heads_of_layers(config)),
+    }
+    layers, heads = (size_of(arch, name, given, own) for name, own in counted.items())
+    sizes = NetworkSpec(layers=layers, heads=heads, key_width=1)
+    return sizes.layers, sizes.heads, {"kind": "random", "name": arch}
+
+
+def size_of(
+    arch: str, name: str, given: Mapping[str, str | int | float], own: Sequence[object]
+) -> int:
+    """As it is given, or the type's own, where all its layers have the same."""
+    size = given.get(name, own[0] if len(own) == 1 else None)
+    if isinstance(size, int):
+        return size
+    if name in given:
+        raise UsageError(f"{size} is no whole number of layers or heads.")
+    said = f"its layers have {', '.join(map(str, own))}" if len(own) > 1 else "it names none"
+    raise UsageError(
+        f"random:{arch} has no one number of {name}, by which paths are counted ({said}): say random:{arch}?{name}=N.",
+        because=["count"],
+    )

@@ -1,0 +1,137 @@
+"""`attn approximate --module FOLDER:LAYER.HEAD`: the report of a trained head that shows patterns by its inputs alone."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from attncli.analysis.fits.fit_rows import (
+    FIT_METRICS,
+    MEASURED,
+    OUT_OF_RANGE,
+    WORDS_VIEW,
+    dense_warnings,
+)
+from attncli.analysis.fits.unmet import unmet_verdicts
+from attncli.commands.head_capacity.one_head.found_inputs import FoundInputs, ShownPattern
+from attncli.fits._search import shortfall
+from attncli.fits._types import FitRequest
+from attncli.head_weights.head import Head
+from attncli.head_weights.inputs_for_scores import inverse, reach
+from attncli.maths.digits import number
+from attncli.maths.rounding import DTYPES
+from attncli.records import Definition, Finding, Report, Row, Scalar, View
+
+HEAD_METRICS = {name: FIT_METRICS[name] for name in ("meets", *MEASURED)} | {
+    "condition": Definition("1", "Largest over smallest singular value of [W_Q W_K]: how much rounding errors can grow; 1 at best."),
+    "input_norm": Definition("1", "Largest length of an input x = [Q K][W_Q W_K]^+ of the head."),
+    "norm_reach": Definition("1", "Length of the least token before the norm's gain, over √hidden: up to 1 that norm can put it out (our own definition)."),
+}  # fmt: skip
+
+REAL_METRICS = {
+    "token_id": Definition("id", "The token at this position of the text found, of layer 0's own embeddings."),
+}  # fmt: skip
+
+VIEWS = (
+    View("Patterns by inputs alone", "fit", ("meets", *MEASURED, "input_norm", "norm_reach")),
+    View("[W_Q W_K], rounded", "dtype", ("condition",)),
+    WORDS_VIEW,
+)
+
+
+def trained_head(
+    head: Head, found: Sequence[FoundInputs], request: FitRequest, seeds: Sequence[int]
+) -> Report:
+    """The report: per pattern and dtype what is left of the pattern."""
+    return Report(
+        study="approximate module",
+        headline=headline(head, found),
+        rows=tuple(all_rows(head, found, request)),
+        metrics=HEAD_METRICS,
+        source=describe(head, request),
+        input={"patterns": [one.pattern for one in found]},
+        seeds=tuple(seeds),
+        views=VIEWS,
+        findings=tuple(
+            Finding(str(keys_of(one, shown)["fit"]), in_words(shown, request))
+            for one in found
+            for shown in one.shown
+        ),
+        warnings=tuple(warnings(head, found)),
+        verdicts=unmet_verdicts(
+            (str(keys_of(one, shown)["fit"]), in_words(shown, request))
+            for one in found
+            for shown in one.shown
+            if shown.dtype == request.dtype and not shown.evidence.meets(request)
+        ),
+    )
+
+
+def describe(head: Head, request: FitRequest) -> dict[str, Any]:
+    rotary = head.rotary and {"base": head.rotary.base, "width": head.rotary.width}
+    module = {**head.described, "d": head.d, "hidden": len(head.w_q), "scale": head.scale}
+    limits = {name: value for name, value in request.described().items() if name != "dtype"}
+    return {"kind": "trained head", "request": limits, "module": {**module, "rotary": rotary}}
+
+
+def headline(head: Head, found: Sequence[FoundInputs]) -> str:
+    """The worst pattern in every dtype."""
+    name = "{folder}:{layer}.{head} ({family}, d = {d})".format(**head.described, d=head.d)
+    worst = {
+        dtype: max(one.shown[index].evidence.total_variation for one in found)
+        for index, dtype in enumerate(DTYPES)
+    }
+    said = ", ".join(f"{number(value)} in {dtype}" for dtype, value in worst.items())
+    count = f"{len(found)} pattern{'s' if len(found) > 1 else ''}"
+    return f"{name} shows {count} by inputs alone: total variation at most {said}."
+
+
+def keys_of(one: FoundInputs, shown: ShownPattern) -> dict[str, Scalar]:
+    return {
+        "fit": f"{one.pattern} {shown.dtype}",
+        "pattern": one.pattern,
+        "method": one.attempt.method,
+        "dtype": shown.dtype,
+    }
+
+
+def all_rows(head: Head, found: Sequence[FoundInputs], request: FitRequest) -> Iterator[Row]:
+    for one in found:
+        for shown in one.shown:
+            keys = keys_of(one, shown)
+            yield Row("meets", int(shown.evidence.meets(request)), "0 or 1", keys=keys)
+            for metric in MEASURED:
+                yield finite_row(metric, getattr(shown.evidence, metric), OUT_OF_RANGE, keys)
+            longest = float(np.linalg.norm(shown.x.astype(np.float64), axis=1).max())
+            yield finite_row("input_norm", longest, OUT_OF_RANGE, keys)
+            yield finite_row("norm_reach", reach(head, shown.x), "n/a: no known norm before", keys)
+    for dtype in DTYPES:
+        condition = inverse(head, dtype).condition
+        yield Row("condition", condition, "1", keys={"dtype": dtype})
+
+
+def finite_row(metric: str, value: float | None, why: str, keys: Mapping[str, Scalar]) -> Row:
+    unit = HEAD_METRICS[metric].unit
+    if value is None or not np.isfinite(value):
+        return Row(metric, None, unit, note=why, keys=keys)
+    return Row(metric, value, unit, keys=keys)
+
+
+def in_words(shown: ShownPattern, request: FitRequest) -> str:
+    wanted = replace(request, dtype=shown.dtype)
+    met = shown.evidence.meets(wanted)
+    return "meets the request" if met else shortfall(shown.evidence, wanted)
+
+
+def warnings(head: Head, found: Sequence[FoundInputs]) -> Iterator[str]:
+    yield from head.warnings
+    far = [one.pattern for one in found if (reach(head, one.shown[0].x) or 0.0) > 1.0]
+    if far:
+        yield (
+            f"{', '.join(far)}: longer inputs than the norm before the head can put out (norm_reach > 1): "
+            "they reach the head only if given past that norm."
+        )
+    yield from dense_warnings({one.pattern: one.target for one in found})
+    if head.rotary is not None:
+        yield "rotary positions: x is solved for each position, so a token's input serves its own place alone."

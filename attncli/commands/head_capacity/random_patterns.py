@@ -1,0 +1,85 @@
+"""How many random patterns a trained head can show by its inputs alone, in the dtype of its weights."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from attncli.commands.head_capacity.one_head.found_inputs import show, wanted_fit
+from attncli.fits._search import Attempt
+from attncli.fits._types import FitRequest
+from attncli.head_weights.head import Head
+from attncli.head_weights.inputs_for_scores import inverse, wanted_projections
+from attncli.patterns import build
+from attncli.records import Definition
+
+CAPACITY_METRICS: Mapping[str, Definition] = {
+    "capacity": Definition("share", "Of random patterns with this many keys in every row, the share that the head's own weights show within the request by inputs alone; a failed search counts as not shown."),
+    "capacity_k": Definition("keys", "The largest such number of keys at which all of them are shown."),
+}  # fmt: skip
+
+STORED = {"F64": "float64", "BF16": "bfloat16"}
+"""Dtypes of weights in which the head is evaluated; all others in float32, which holds them."""
+
+
+@dataclass
+class RandomPatterns:
+    """Patterns of one length, and the queries and keys that make them: found once for all heads of one width."""
+
+    length: int
+    request: FitRequest
+    methods: Sequence[str]
+    seeds: Sequence[int]
+    found: dict[tuple[int, bool, int, int], tuple[csr_array, Attempt]] = field(default_factory=dict)
+
+    def per_row(self) -> Iterator[int]:
+        """1, 2, 4 … keys in a row, up to a quarter of the length."""
+        k = 1
+        while k <= max(1, self.length // 4):
+            yield k
+            k *= 2
+
+    def made(self, d: int, causal: bool, k: int, seed: int) -> tuple[csr_array, Attempt]:
+        """A pattern and its queries and keys at width d."""
+        place = d, causal, k, seed
+        if place not in self.found:
+            rng = np.random.default_rng([seed, k])
+            target = build(f"random:k={k}", self.length, rng, causal)
+            request = replace(self.request.at(d), causal=causal)
+            self.found[place] = target, wanted_fit(target, self.methods, request, [seed])
+        return self.found[place]
+
+    def shares(self, head: Head) -> dict[int, float]:
+        """Keys in a row → the share shown; the numbers after the first at which none is are left out."""
+        shares: dict[int, float] = {}
+        dtype = dtype_of(head)
+        pseudo = inverse(head, dtype)
+        for k in self.per_row():
+            shown = 0
+            for seed in self.seeds:
+                target, attempt = self.made(head.d, head.causal, k, seed)
+                if not attempt.met or attempt.fit is None:
+                    continue
+                queries, keys = np.split(attempt.fit.x.astype(np.float64), 2, axis=1)
+                wanted = wanted_projections(head, queries, keys)
+                evidence = show(head, wanted, target, dtype, pseudo).evidence
+                shown += evidence.meets(replace(self.request, dtype=dtype))
+            shares[k] = shown / len(self.seeds)
+            if not shown:
+                break
+        return shares
+
+
+def dtype_of(head: Head) -> str:
+    return STORED.get(str(head.described["dtype"]), "float32")
+
+
+def whole_up_to(shares: Mapping[int, float]) -> int:
+    """The largest number of keys up to which every pattern is shown; 0 where not even one key is."""
+    best = 0
+    for k, share in shares.items():
+        if share < 1.0:
+            break
+        best = k
+    return best

@@ -1,0 +1,6 @@
+"""Attention maps that the user has: measured like a model's own.
+
+command      maps that the caller has
+map_sources  a file of maps, whoever has saved it: `attn inspect-model FILE.npz`
+report       maps in a file
+"""

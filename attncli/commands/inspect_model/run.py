@@ -1,0 +1,293 @@
+"""From MODEL and the options to a study of its heads."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from attncli.analysis import Progress
+from attncli.analysis.heads.forward_passes.head_runs import Look, Wanted, look
+from attncli.analysis.heads.forward_passes.uniform_attention import UniformNull
+from attncli.analysis.heads.map_export.collected_maps import KeptMaps, announce
+from attncli.analysis.heads.map_export.map_metadata import Beyond
+from attncli.analysis.heads.map_export.thumbnails import SmallMaps, of_layers, side_of
+from attncli.analysis.heads.metric_selection import choose
+from attncli.analysis.heads.model_heads import HeadPlan, HeadSubject, inspect_model
+from attncli.analysis.heads.ordering import ranking
+from attncli.analysis.heads.prepare import heads_there, proved, refuse_absent, refuse_no_config
+from attncli.analysis.heads.rows.head_rows import site_keys
+from attncli.analysis.heads.rows.token_names import TokenNames
+from attncli.analysis.prepare import PROBE_TOKENS
+from attncli.capture import STRIP_MEMORY, Shape, Site, Strip
+from attncli.capture.linear.linear_layers import LinearLayer
+from attncli.declare.dry_run import before_the_work
+from attncli.errors import UsageError, said_of
+from attncli.io.tensor_files import write_tensors
+from attncli.io.whole_files import write_whole
+from attncli.models.inputs.texts import ModelInput, ahead, inputs_of
+from attncli.models.loading.body import body_of
+from attncli.models.loading.isolate_global_state import alone
+from attncli.models.loading.load import load
+from attncli.models.loading.memory_estimate import require_room_to_run
+from attncli.models.loading.random_init import random_twin
+from attncli.models.random.dummy_inputs import example_inputs
+from attncli.options.heads import HeadOptions
+from attncli.options.model import InputOptions, ModelOptions
+from attncli.sources import Source
+
+if TYPE_CHECKING:
+    from attncli.records import Report, Scalar
+
+LONG_TEXT, REHEARSED = 2048, 512
+"""Tokens from which on it is said how long linear layers take, and of the text that this is told from."""
+WORTH_SAYING = 60.0
+"""Seconds."""
+
+Study = Callable[..., "Report"]
+"""Called with the progress."""
+
+Say = Callable[[str], None]
+"""For what a person wants to know before the work."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line says beside the options of the model and its input."""
+
+    source: Source
+    metric: Sequence[str]
+    with_random_init: bool
+    with_shuffled_text: bool
+    tokens: int | None
+    seed: int
+    save_maps: Path | None
+    draws_maps: bool
+    """Whether the maps of chosen heads are to be drawn."""
+    for_page: bool
+    """Whether a page is to show maps."""
+    strip_memory: int | None
+    """MiB."""
+    pairs: int = 0
+    """How many of each head's strongest pairs of tokens are told."""
+    batch: int | None = None
+    """Which text of a file of maps that has several."""
+    labels: Path | None = None
+    """A file with the tokens of maps."""
+
+    def plan(self, heads: HeadOptions) -> HeadPlan:
+        metrics = choose(self.metric, self.pairs)
+        order = ranking(heads, metrics.heads)
+        return HeadPlan(
+            metrics,
+            heads.chosen_layers(),
+            heads.keeps(),
+            order,
+            self.with_shuffled_text,
+            self.seed,
+            self.strip_bytes,
+        )
+
+    @property
+    def strip_bytes(self) -> int:
+        if self.strip_memory is None:
+            return STRIP_MEMORY
+        if self.strip_memory < 1:
+            raise UsageError(f"`strip_memory={self.strip_memory!r}`: it must be at least 1 MiB.")
+        return self.strip_memory * 2**20
+
+
+def study_of(
+    asked: Asked, heads: HeadOptions, model: ModelOptions, inputs: InputOptions, say: Say
+) -> Study:
+    """Of a model, or of maps in a file."""
+    if asked.source.is_file:
+        return maps_study(asked, heads, [*model.given(), *inputs.given()], say)
+    given = {"labels": asked.labels is not None, "batch": asked.batch is not None}
+    idle = [name for name, there in given.items() if there]
+    if idle:
+        raise UsageError(
+            f"{said_of(idle, 'goes', 'go')} with a file of maps: {asked.source} is a model.",
+            idle=idle,
+        )
+    return model_study(asked, heads, model, inputs, say)
+
+
+def maps_study(asked: Asked, heads: HeadOptions, others: Sequence[str], say: Say) -> Study:
+    """What runs no model takes no options of models."""
+    from attncli.commands.inspect_maps.map_sources import map_file
+    from attncli.commands.inspect_maps.report import (
+        inspect_maps,
+        names_in,
+        refuse_states_alone,
+        small_maps_of,
+    )
+
+    given = {
+        "with_random_init": asked.with_random_init,
+        "with_shuffled_text": asked.with_shuffled_text,
+        "tokens": asked.tokens is not None,
+        "save_maps": asked.save_maps is not None,
+        "strip_memory": asked.strip_memory is not None,
+        **dict.fromkeys(others, True),
+    }
+    refused = [name for name, there in given.items() if there]
+    if refused:
+        raise UsageError(
+            f"{said_of(refused, 'goes', 'go')} with a model: {asked.source} is a file of maps.",
+            idle=refused,
+        )
+    plan = asked.plan(heads)
+    before_the_work()
+    alone()
+    file = map_file(asked.source, asked.batch, asked.labels)
+    heads_there = {saved.site: saved.heads for saved in file.maps}
+    refuse_absent(heads_there, plan)
+    refuse_states_alone(file, plan)
+    small = small_maps_of(file, plan) if asked.for_page else None
+    if not asked.draws_maps:
+        return partial(inspect_maps, file, plan, small=small)
+    kept = KeptMaps(plan.layers, plan.keeps, numbers=heads_there)
+    shapes = {saved.site: Shape(*saved.shape) for saved in file.maps}
+    announce(kept, shapes, None, say, 8 if file.double else 4)
+
+    def with_maps(progress: Progress) -> "Report":
+        report = inspect_maps(file, plan, progress, small, kept.take)
+        return replace(report, pictures=tuple(kept.pictures(names_in(file))))
+
+    return with_maps
+
+
+def model_study(
+    asked: Asked, heads: HeadOptions, model: ModelOptions, inputs: InputOptions, say: Say
+) -> Study:
+    """Everything is chosen, loaded and proved before the first text is read."""
+    plan = asked.plan(heads)
+    if asked.with_random_init:
+        model.refuse_tensor_parallel("with_random_init")
+    options, wanted = model.to_load(asked.seed), inputs.to_read(asked.tokens, asked.seed)
+    before_the_work()
+    checkpoint = load(asked.source, options, ahead(wanted))
+    texts = inputs_of(checkpoint, wanted)
+    subject = proved(checkpoint.body, texts[0])
+    refuse_absent(heads_there(subject), plan)
+    if subject.linear.found and not asked.metric:
+        plan = replace(plan, metrics=plan.metrics.and_of_linear())
+    say_how_long(subject, plan, max(text.tokens for text in texts), say)
+    advice = "cut it with `tokens`, or lower `strip_memory`"
+    for text in texts:
+        require_room_to_run(subject.body, text.tokens, plan.strip_memory, advice=advice)
+    twin = None
+    if asked.with_random_init:
+        refuse_no_config(checkpoint.body)
+        twin = proved(body_of(random_twin(checkpoint.model, asked.seed)), texts[0])
+    study: Study = partial(inspect_model, checkpoint, subject, twin, texts, plan)
+    if asked.for_page:
+        study = with_tiles(study, subject, plan, texts[0], bool(heads.given() or asked.save_maps))
+    if asked.save_maps is None and not asked.draws_maps:
+        return study
+    if not subject.shapes:
+        raise UsageError(
+            "`save_maps` and pictures are of softmax heads, and the model has none: maps of linear layers are not kept."
+        )
+    kept = KeptMaps(plan.layers, plan.keeps, for_file=asked.save_maps is not None)
+    lengths = at_length(subject.shapes, texts[0].tokens)
+    announce(kept, lengths, asked.save_maps, say, subject.itemsize)
+    metadata: dict[str, str] = {}
+    names = TokenNames.of_text(texts[0])
+
+    def beyond(found: Beyond, keys: Mapping[Site, Mapping[str, "Scalar"]]) -> None:
+        named = {name: keys[site] for site, name in kept.names().items()}
+        metadata.update(replace(found, keys=named).metadata)
+
+    def with_maps(progress: Progress) -> "Report":
+        given = beyond if asked.save_maps is not None else None
+        report = study(also=kept.take, progress=progress, beyond=given)
+        if asked.save_maps is not None:
+            metadata.update(kept.metadata(checkpoint.identity, names))
+            write_whole(asked.save_maps, lambda path: write_tensors(path, kept.tensors(), metadata))
+        pictures = kept.pictures(names) if asked.draws_maps else ()
+        return replace(report, pictures=tuple(pictures))
+
+    return with_maps
+
+
+def say_how_long(subject: HeadSubject, plan: HeadPlan, tokens: int, say: Say) -> None:
+    """What maps of linear layers will take, from one of each kind on a short text; nothing where that is little."""
+    linear = subject.chosen_linear(plan)
+    if tokens < LONG_TEXT or not linear.layers:
+        return
+    kinds: dict[str, list[LinearLayer]] = {}
+    for layer in linear.layers:
+        kinds.setdefault(layer.function, []).append(layer)
+    seconds = 0.0
+    for layers in kinds.values():
+        one = frozenset({layers[0].site.layer})
+        spent = seconds_of(subject, replace(plan, layers=one, metrics=choose(["entropy"])))
+        power = (
+            2 if layers[0].shortcuts.carried is not None else 3
+        )  # each row goes back over all tokens
+        seconds += len(layers) * spent * (tokens / REHEARSED) ** power
+    if seconds >= WORTH_SAYING:
+        say(
+            f"maps of {len(linear.layers)} linear layers over {tokens} tokens: about {seconds / 60:.2g} minutes; `layers` "
+            "chooses fewer"
+        )
+
+
+def seconds_of(subject: HeadSubject, plan: HeadPlan) -> float:
+    """Of one look at a short text."""
+    given = example_inputs(subject.body, REHEARSED)
+    wanted, linear = Wanted(plan.metrics.heads, layers=plan.layers), subject.chosen_linear(plan)
+    start = perf_counter()
+    look(
+        subject.body,
+        subject.stacks,
+        given,
+        wanted,
+        UniformNull(),
+        "a short text",
+        lambda share: None,
+        strip_memory=plan.strip_memory,
+        proved=subject.shapes,
+        linear=linear,
+        apart=subject.apart,
+    )
+    return perf_counter() - start
+
+
+def with_tiles(
+    study: Study, subject: HeadSubject, plan: HeadPlan, text: ModelInput, asked: bool
+) -> Study:
+    """The same study, whose report takes along small maps of its heads, where there is room for them."""
+    shapes = at_length(subject.shapes, text.tokens)
+    chosen = of_layers(plan.layers, plan.keeps, shapes)
+    side = side_of(shapes, chosen, asked, plan.ranking.top if plan.ranking else None)
+    if side is None:
+        return study
+    small, names = SmallMaps(side, chosen), TokenNames.of_text(text)
+
+    def with_small_maps(also: Look | None = None, **keywords: Any) -> "Report":
+        def take(site: Site, strip: Strip) -> None:
+            small.take(site, strip)
+            if also is not None:
+                also(site, strip)
+
+        report = study(also=take, **keywords)
+        keys = site_keys(small.sites, subject.stacks)
+        return replace(report, tiles=tuple(small.tiles(names, keys, {}, report.rows)))
+
+    return with_small_maps
+
+
+def at_length(shapes: Mapping[Site, Shape], tokens: int) -> dict[Site, Shape]:
+    """The same attentions on a text; images and sounds have as many patches as they had when they were proved."""
+
+    def side(length: int) -> int:
+        return tokens if length == PROBE_TOKENS else length
+
+    return {
+        site: Shape(shape.heads, side(shape.queries), side(shape.keys))
+        for site, shape in shapes.items()
+    }

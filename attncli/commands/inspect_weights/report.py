@@ -1,0 +1,175 @@
+"""`attn inspect-model MODEL --weights-only`: what every head compares and moves, from its weights alone.
+
+Nothing is run: tensors are read one head at a time, of a saved model from its safetensors files, without building it.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attncli.analysis import Progress, no_progress
+from attncli.analysis.heads.head_selection import part
+from attncli.analysis.statistics import summary_row
+from attncli.analysis.weight_sources import OpenedWeights, opened_weights
+from attncli.commands.inspect_weights.findings import findings, headline
+from attncli.errors import Unresolved, UsageError, unknown_name
+from attncli.head_weights.census import Census, census
+from attncli.head_weights.head_products import NORMALISED, HeadProducts, head_products
+from attncli.maths.matrices.factored import Factored
+from attncli.metrics.weights import SCALE_FREE, WEIGHTS, definition, product_of
+from attncli.models.files.local_folder import NOTHING_TRUSTED, Fetching
+from attncli.records import NOT_APPLICABLE, Definition, Report, Row, View
+from attncli.sources import Source
+
+NULL = "random weights"
+"""The variant of the rows that say what chance would give."""
+NULL_DRAWS = 8
+"""Draws of independent Gaussian weights behind the null."""
+AT_OFFSET_0 = "at offset 0: rotary positions turn queries against keys with their distance"
+
+CENSUS = {
+    "full_layers": Definition("layers", "Layers whose queries see all keys, or all keys before them."),
+    "sliding_layers": Definition("layers", "Layers whose queries see a window of keys."),
+    "linear_layers": Definition("layers", "Layers of linear attention or a state space: they have no map."),
+    "grouping": Definition("heads", "Query heads that share one key head; 1 without grouped queries."),
+    "qk_norm_layers": Definition("layers", "Layers that normalise queries and keys."),
+    "sink_logit_layers": Definition("layers", "Layers with learned sink logits in their softmax."),
+    "gated_layers": Definition("layers", "Layers with a gate in their attention."),
+}  # fmt: skip
+"""Numbers of the model, from its config and the names of its tensors."""
+
+
+def weights_only(
+    source: Source | str | Path,
+    metrics: Sequence[str] = (),
+    layers: Sequence[int] | None = None,
+    heads: Sequence[int] | None = None,
+    progress: Progress = no_progress,
+    how: Fetching = NOTHING_TRUSTED,
+    seed: int = 0,
+) -> Report:
+    """The report; without metrics all of them, without layers and heads all that there are."""
+    names = checked(metrics)
+    opened = opened_weights(source, how, seed)
+    config, tensors = opened.config, opened.tensors
+    counts = census(config.said, tensors.places)
+    chosen_layers = chosen("layer", layers, config.layers)
+    chosen_heads = chosen("head", heads, config.heads)
+    rows: list[Row] = []
+    total = len(chosen_layers) * len(chosen_heads)
+    for done, products in enumerate(head_products(tensors, config, chosen_layers, chosen_heads)):
+        progress(done, total, "heads")
+        rows += head_rows(products, names, rotary=bool(config.family.rotary))
+    progress(total, total, "heads")
+    nulls = list(null_rows(names, config.hidden, config.key_width))
+    return Report(
+        study="inspect-model weights",
+        headline=headline(config.kind, part(total, config.layers * config.heads), rows, nulls),
+        rows=(*rows, *nulls, *census_rows(counts)),
+        metrics={name: definition(name) for name in names} | CENSUS,
+        source=described(opened, counts),
+        input={"layers": chosen_layers, "heads": chosen_heads},
+        views=tuple(views(names)),
+        findings=tuple(findings(rows, nulls, counts)),
+        warnings=tuple(warnings(opened)),
+    )
+
+
+def checked(metrics: Sequence[str]) -> list[str]:
+    """Known names, once each."""
+    for name in metrics:
+        if name not in WEIGHTS.names():
+            raise unknown_name(WEIGHTS.kind, name, WEIGHTS.names())
+    return list(dict.fromkeys(metrics)) or WEIGHTS.names()
+
+
+def chosen(what: str, wanted: Sequence[int] | None, count: int) -> list[int]:
+    """The layers or heads asked for, in their order and once each; all if none are named."""
+    if wanted is None:
+        return list(range(count))
+    for index in wanted:
+        if not 0 <= index < count:
+            raise UsageError(f"there is no {what} {index}: the model has {what}s 0 … {count - 1}.")
+    return list(dict.fromkeys(wanted))
+
+
+def head_rows(products: HeadProducts, names: Sequence[str], rotary: bool) -> Iterator[Row]:
+    for name in names:
+        unit, layer, head = WEIGHTS[name].unit, products.layer, products.head  # type: ignore[attr-defined]
+        of_logits = product_of(name) == "qk"
+        product = products.qk if of_logits else products.ov
+        value, note = measured(name, product)
+        if value is not None and of_logits and rotary:
+            note = AT_OFFSET_0
+        yield Row(name, value, unit, layer=layer, head=head, note=note)
+
+
+def measured(name: str, product: Factored | None) -> tuple[float | None, str | None]:
+    """The number, or why there is none."""
+    if product is None:
+        return None, NOT_APPLICABLE + NORMALISED
+    try:
+        return WEIGHTS[name](product), None
+    except Unresolved as error:
+        return None, NOT_APPLICABLE + str(error)
+
+
+def null_rows(names: Sequence[str], hidden: int, width: int) -> Iterator[Row]:
+    """What independent Gaussian weights of the same sizes have, for metrics that do not depend on their scale."""
+    draws = [gaussian(seed, hidden, width) for seed in range(NULL_DRAWS)]
+    for name in names:
+        found = definition(name)
+        if found.unit in SCALE_FREE:
+            values = [float(WEIGHTS[name](product)) for product in draws]
+            yield summary_row(name, found.unit, values, "", variant=NULL)
+
+
+def gaussian(seed: int, hidden: int, width: int) -> Factored:
+    left, right = np.random.default_rng(seed).normal(size=(2, hidden, width))
+    return Factored(left, right)
+
+
+def census_rows(counts: Census) -> Iterator[Row]:
+    kinds = {f"{kind}_layers": counts.kinds.get(kind, 0) for kind in ("full", "sliding", "linear")}
+    values: dict[str, float | None] = {
+        **(kinds if counts.kinds else dict.fromkeys(kinds)),
+        "grouping": counts.grouping,
+        "qk_norm_layers": counts.qk_norm,
+        "sink_logit_layers": counts.sinks,
+        "gated_layers": counts.gates,
+    }
+    for name, value in values.items():
+        note = None if value is not None else "the config does not say"
+        yield Row(name, value, CENSUS[name].unit, note=note, keys={"of": "model"})
+
+
+def described(opened: OpenedWeights, counts: Census) -> dict[str, Any]:
+    """Which model, and the hash of the tensors that were read."""
+    config, tensors = opened.config, opened.tensors
+    return {
+        **opened.identity,
+        "model_type": config.kind,
+        "dtype_of_file": sorted({tensors.dtype(name) for name in tensors.read_from}),
+        "weight_sha256_of_tensors_read": tensors.sha256(),
+        "tensors_read": len(tensors.read_from),
+        "norm_gain_folded": config.family.pre_norm,
+        "census": counts.words(),
+    }
+
+
+def views(names: Sequence[str]) -> Iterator[View]:
+    for name in names:
+        yield View(f"{name} of every head", down="layer", across="head", metrics=(name,))
+    scale_free = tuple(name for name in names if definition(name).unit in SCALE_FREE)
+    yield View("What chance would give", down="variant", metrics=scale_free)
+    yield View("Census", down="of", metrics=tuple(CENSUS))
+    yield View("Findings", "about", (), findings="what the weights say")
+
+
+def warnings(opened: OpenedWeights) -> Iterator[str]:
+    config = opened.config
+    yield from opened.warnings
+    if config.family.rotary and not config.family.qk_norm:
+        yield f"qk metrics are {AT_OFFSET_0}."

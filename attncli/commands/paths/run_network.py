@@ -1,0 +1,82 @@
+"""From SOURCE and the options of `attn paths` to a study of synthetic networks."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from attncli.analysis import network_sources as sources
+from attncli.analysis.paths.path_choices import parse_path
+from attncli.analysis.paths.path_metrics import OWN_METRICS
+from attncli.commands.paths.options import STEPS, PathOptions
+from attncli.commands.paths.synthetic.network_paths import paths
+from attncli.commands.paths.synthetic.path_heads import through_heads
+from attncli.commands.paths.synthetic.path_samples import named_paths, sampled_paths
+from attncli.errors import UsageError, unknown_name
+from attncli.gates import Condition
+from attncli.metrics import METRICS
+from attncli.networks.weights import Network
+from attncli.options.shared import NetworkOptions, RunOptions, separated
+from attncli.records import Report
+from attncli.sources import Source
+
+Study = Callable[..., Report]
+
+MODEL_METRICS = ("loss", "full_loss")
+"""Of next-token models alone."""
+
+DEFAULT_METRICS = ("log10_residual", "stable_rank")
+
+
+def length_study(
+    source: Source,
+    asked: PathOptions,
+    network: NetworkOptions,
+    run: RunOptions,
+    conditions: Sequence[Condition],
+) -> Study:
+    """The terms of synthetic networks by path length."""
+    networks, identity = networks_of(source, network, run)
+    metrics = wanted_metrics(asked.metric or DEFAULT_METRICS, conditions)
+    return partial(paths, networks, asked.skip, metrics, identity)
+
+
+def networks_of(
+    source: Source, network: NetworkOptions, run: RunOptions
+) -> tuple[Sequence[Network], dict[str, object]]:
+    if source.kind == "synthetic":
+        return sources.generated(sources.spec_from(network), run), dict(sources.SYNTHETIC)
+    saved = sources.from_file(source, network.given() | run.given())
+    return [saved], sources.identity(source)
+
+
+def wanted_metrics(
+    given: Sequence[str], conditions: Sequence[Condition], of_model: bool = False
+) -> list[str]:
+    """The columns asked for, and whatever the gates need; unknown names are refused before the work."""
+    known = METRICS.names()
+    own = [*OWN_METRICS, *(MODEL_METRICS if of_model else ())]
+    names = separated(given)
+    gated = [one.metric for one in conditions if one.metric not in own]
+    for name in names:
+        if name not in known:
+            raise unknown_name("metric", name, known)
+    for name in gated:
+        if name not in known:
+            raise unknown_name("metric in the gate", name, [*known, *own])
+    return list(dict.fromkeys([*names, *gated]))
+
+
+def single_study(
+    source: Source, asked: PathOptions, network: NetworkOptions, run: RunOptions
+) -> Study:
+    """Paths one by one, or by the head that they go through."""
+    if asked.by == STEPS:
+        raise UsageError("`by='steps'` is about MLPs: name a model as `source`.", idle=["by"])
+    networks, identity = networks_of(source, network, run)
+    if asked.by is not None:
+        return partial(through_heads, networks, asked.skip, identity)
+    if asked.sample is not None:
+        return partial(sampled_paths, networks, asked.skip, asked.sample, identity)
+    spec = networks[0].spec
+    heads = [spec.heads] * spec.layers
+    named = [parse_path(text, heads, asked.skip) for text in asked.path or ()]
+    return partial(named_paths, networks, asked.skip, list(dict.fromkeys(named)), identity)

@@ -1,0 +1,119 @@
+"""What is measured of each length's term, and of the terms together."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from attncli.commands.paths.synthetic.path_terms import (
+    Decomposition,
+    Terms,
+    difference,
+    inner_share,
+    total,
+)
+from attncli.errors import Imprecise
+from attncli.maths.matrices.norms import frobenius_norm, log10_norm
+from attncli.maths.residuals.scaled import Scaled
+from attncli.maths.residuals.split import Split
+from attncli.metrics import METRICS
+
+NORM_SHARE, OUTPUT_SHARE = "path_norm_share", "path_output_share"
+CUMULATIVE, ERROR = "path_norm_share_up_to", "reconstruction_error"
+OF_TERMS = (NORM_SHARE, CUMULATIVE, OUTPUT_SHARE, ERROR)
+SKIP_RESIDUAL, REST_RESIDUAL = "skip_residual", "rest_residual"
+LOWER_BOUND, OUTPUT_RESIDUAL = "residual_lower_bound", "output_residual"
+OF_THE_SKIP = (SKIP_RESIDUAL, REST_RESIDUAL, LOWER_BOUND, OUTPUT_RESIDUAL)
+
+
+@dataclass(frozen=True)
+class MeasuredTerms:
+    """One decomposition: metric → length → number, and how far the terms are from adding up to the output."""
+
+    by_length: dict[str, dict[int, float]]
+    completeness: float
+    completeness_of_residual: float
+    """The same of the residual alone, which may be far below the output; nan where there is none."""
+    cancellation: float
+    """Σ_k ‖T_k‖_F / ‖Y‖_F."""
+    of_skip: dict[str, float]
+    """What keeps tokens apart: paths of length 0, all others, and both together; empty where there are no skips."""
+
+
+def measured(
+    found: Decomposition, metrics: Sequence[str], where: str, tolerance: float, advice: str = ""
+) -> MeasuredTerms:
+    """All numbers of one decomposition, refused where its terms do not add up to the output."""
+    rest = difference(found.output, total(found.terms))
+    error = ratio(rest, found.output)
+    if not error <= tolerance:
+        raise Imprecise(
+            f"{where}: the terms add up to the output within {error:.1g} only, above {tolerance:.1g}: "
+            f"the decomposition cannot be trusted and is not reported{advice}."
+        )
+    shares = norm_shares(found.terms)
+    by_length = {
+        NORM_SHARE: shares,
+        CUMULATIVE: running_sums(shares),
+        OUTPUT_SHARE: {k: inner_share(term, found.output) for k, term in found.terms.items()},
+        ERROR: reconstruction_errors(found, error),
+    }
+    for name in metrics:
+        by_length[name] = {length: of_term(name, term) for length, term in found.terms.items()}
+    of_residual = log10_size(rest.residual) - log10_size(found.output.residual)
+    cancellation = math.fsum(ratio(term, found.output) for term in found.terms.values())
+    return MeasuredTerms(by_length, error, ten_to(of_residual), cancellation, kept_apart(found))
+
+
+def of_term(name: str, term: Split) -> float:
+    """Paths that carry nothing, past a block of zeros, end in a state without directions."""
+    value: float = math.nan if term.states.is_zero() else METRICS[name](term)
+    return value
+
+
+def kept_apart(found: Decomposition) -> dict[str, float]:
+    """‖res(·)‖_F of paths of length 0, of all others, and of the output, over ‖Y‖_F; the first two differ by no more than the last."""
+    if 0 not in found.terms or len(found.terms) == 1:
+        return {}
+    whole = log10_size(found.output.states)
+    rest = total({length: term for length, term in found.terms.items() if length})
+    parts = (found.terms[0], rest, found.output)
+    skip, others, output = (ten_to(log10_size(part.residual) - whole) for part in parts)
+    return dict(zip(OF_THE_SKIP, (skip, others, skip - others, output), strict=True))
+
+
+def norm_shares(terms: Terms) -> dict[int, float]:
+    """‖T_k‖_F / Σ_j ‖T_j‖_F, from logarithms: a term may leave float range."""
+    logs = {length: log10_size(term.states) for length, term in terms.items()}
+    top = max(logs.values())
+    sizes = {length: ten_to(log - top) for length, log in logs.items()}
+    whole = math.fsum(sizes.values())
+    return {length: size / whole for length, size in sorted(sizes.items())}
+
+
+def running_sums(shares: dict[int, float]) -> dict[int, float]:
+    lengths = sorted(shares)
+    return {k: math.fsum(shares[j] for j in lengths if j <= k) for k in lengths}
+
+
+def reconstruction_errors(found: Decomposition, completeness: float) -> dict[int, float]:
+    """‖Y - Σ_(j≤k) T_j‖_F / ‖Y‖_F from the terms left out, which loses no digits where they are small."""
+    lengths = sorted(found.terms)
+    errors = {lengths[-1]: completeness}
+    for place, length in enumerate(lengths[:-1]):
+        left_out = {k: found.terms[k] for k in lengths[place + 1 :]}
+        errors[length] = ratio(total(left_out), found.output)
+    return dict(sorted(errors.items()))
+
+
+def ratio(part: Split, whole: Split) -> float:
+    """‖part‖_F / ‖whole‖_F."""
+    return ten_to(log10_size(part.states) - log10_size(whole.states))
+
+
+def log10_size(array: Scaled) -> float:
+    return log10_norm(array, frobenius_norm)
+
+
+def ten_to(exponent: float) -> float:
+    """10^exponent; 0 for -inf, and nan where neither number exists."""
+    return math.nan if math.isnan(exponent) else float(10.0 ** min(exponent, 308.0))

@@ -1,0 +1,263 @@
+"""Single paths: how large each one's part of the output is, and how close its attention product is to rank 1."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from attncli.analysis import Progress, no_progress
+from attncli.analysis.paths.path_choices import Path, length_of, random_path
+from attncli.analysis.quantiles import quantile_errors
+from attncli.analysis.statistics import summary_row
+from attncli.commands.paths.synthetic.path_measures import log10_size
+from attncli.commands.paths.synthetic.path_terms import frozen_layers, require_room
+from attncli.maths.curves.regime import one_rate
+from attncli.maths.digits import ten_to
+from attncli.maths.residuals.split import Split
+from attncli.metrics.log10_residual import log10_residual
+from attncli.networks.frozen import FrozenLayer
+from attncli.networks.variants import VARIANTS
+from attncli.networks.weights import Network
+from attncli.records import Definition, Finding, Report, Row, Scalar, View
+
+RESIDUAL, NORM = "log10_path_residual", "log10_path_norm"
+
+OWN_METRICS: Mapping[str, Definition] = {
+    RESIDUAL: Definition(
+        "log10",
+        "log10 ‖P - 1p̄^T‖ / ‖P‖ in the norm √(‖·‖_1 ‖·‖_∞), P the product of the path's attention matrices.",
+    ),
+    NORM: Definition("log10", "log10 ‖P X W‖_F / ‖Y‖_F: the path's term beside the whole output."),
+}
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+SURE = 1.96
+"""Standard errors."""
+
+LOST = "zero, or beyond float range"
+
+
+class Single(NamedTuple):
+    """The two numbers of one path."""
+
+    residual: float
+    norm: float | None
+    """None where only the attention product is known."""
+
+
+class FrozenNetwork(NamedTuple):
+    """A network after its full pass."""
+
+    start: Split
+    layers: Sequence[FrozenLayer]
+    output: Split
+
+
+def frozen(network: Network, variant: str) -> FrozenNetwork:
+    spec = network.spec
+    require_room(spec, streams=2 + spec.tokens // spec.width, layers_held=spec.layers)
+    where = f"{variant}, seed {network.seed}"
+    passed = list(frozen_layers(network, VARIANTS[variant], where))
+    start = Split.of(network.embeddings()).split()
+    return FrozenNetwork(start, [layer for _, layer in passed], passed[-1][0])
+
+
+def follow(path: Path, network: FrozenNetwork) -> Single:
+    """One path from the embeddings to the output."""
+    term, product = network.start, Split.of(np.eye(network.start.tokens)).split()
+    for choice, layer in zip(path, network.layers, strict=True):
+        if choice == 0:
+            term = layer.past_attention(term)
+        else:
+            term = layer.through_attention(term, head=choice - 1)
+            product = layer.one_head[choice - 1].mixed(product)
+    size = log10_size(term.states) - log10_size(network.output.states)
+    return Single(log10_residual(product), size)
+
+
+def named_paths(
+    networks: Sequence[Network],
+    skip: bool,
+    paths: Sequence[Path],
+    source: Mapping[str, Any],
+    progress: Progress = no_progress,
+) -> Report:
+    """Some paths, by name."""
+    variant = "SAN+skip" if skip else "SAN"
+    found: dict[Path, list[Single]] = {path: [] for path in paths}
+    for done, network in enumerate(networks):
+        passed = frozen(network, variant)
+        for path in found:
+            found[path].append(follow(path, passed))
+        progress(done + 1, len(networks), "networks")
+    rows = tuple(
+        row for path, singles in found.items() for row in path_rows(path, singles, variant)
+    )
+    title = f"{variant}: single paths"
+    return named_report(rows, OWN_METRICS, title, about(networks, variant, source))
+
+
+def named_report(
+    rows: tuple[Row, ...], metrics: Mapping[str, Definition], title: str, about: Mapping[str, Any]
+) -> Report:
+    """On single paths of networks or of a model, which `about` describes; the first of them in words."""
+    first = rows[0]
+    normed = any(row.metric == NORM for row in rows)
+    size = f", log10 of its part of the output's norm {said(rows, NORM)}" if normed else ""
+    return Report(
+        study="paths",
+        headline=f"Path {first.keys['path']} (length {first.keys['length']}): "
+        f"log10 distance of its attention product to rank 1 {said(rows, RESIDUAL)}{size}.",
+        rows=rows,
+        metrics=metrics,
+        views=(View(title, "path", (RESIDUAL, NORM)),),
+        **about,
+    )
+
+
+def said(rows: Sequence[Row], metric: str) -> str:
+    value = next(row.value for row in rows if row.metric == metric)
+    return "not to be had" if value is None else f"{value:.3g}"
+
+
+def path_rows(path: Path, singles: Sequence[Single], variant: str) -> Iterator[Row]:
+    keys: dict[str, Scalar] = {"path": ",".join(map(str, path)), "length": length_of(path)}
+    for metric, values in both(singles):
+        yield summary_row(metric, "log10", values, LOST, keys, variant=variant)
+
+
+def both(singles: Sequence[Single]) -> Iterator[tuple[str, list[float]]]:
+    yield RESIDUAL, [one.residual for one in singles]
+    norms = [one.norm for one in singles if one.norm is not None]
+    if norms:
+        yield NORM, norms
+
+
+def about(networks: Sequence[Network], variant: str, source: Mapping[str, Any]) -> dict[str, Any]:
+    """What every report on synthetic networks says of them."""
+    spec = networks[0].spec
+    return {
+        "source": {**source, "network": asdict(spec) | {"key_width": spec.d}, "variant": variant},
+        "input": {"tokens": spec.tokens},
+        "seeds": tuple(network.seed for network in networks),
+    }
+
+
+def sampled_paths(
+    networks: Sequence[Network],
+    skip: bool,
+    samples: int,
+    source: Mapping[str, Any],
+    progress: Progress = no_progress,
+) -> Report:
+    """Random paths of every length: layers without replacement, heads uniformly."""
+    spec, variant = networks[0].spec, "SAN+skip" if skip else "SAN"
+    lengths = range(1, spec.layers + 1) if skip else [spec.layers]
+    found: dict[int, list[Single]] = {length: [] for length in lengths}
+    done, steps = 0, len(networks) * len(found) * samples
+    for network in networks:
+        passed = frozen(network, variant)
+        stream = np.random.default_rng([network.seed, spec.layers, spec.heads])
+        heads = [spec.heads] * spec.layers
+        for length, singles in found.items():
+            for _ in range(samples):
+                singles.append(follow(random_path(stream, heads, length), passed))
+                done += 1
+                progress(done, steps, "paths")
+    rows = tuple(
+        row for length, singles in found.items() for row in quantile_rows(length, singles, variant)
+    )
+    paths = samples * len(networks)
+    return sampled_report(rows, OWN_METRICS, variant, paths, about(networks, variant, source))
+
+
+def sampled_report(
+    rows: tuple[Row, ...],
+    metrics: Mapping[str, Definition],
+    variant: str,
+    paths: int,
+    about: Mapping[str, Any],
+) -> Report:
+    """On so many random paths of each length, of networks or of a model, which `about` describes."""
+    finding = Finding(variant, decay(rows))
+    title = f"{variant}: quantiles of {{}} over {paths} random paths of each length"
+    return Report(
+        study="paths",
+        headline=finding.text,
+        rows=rows,
+        metrics=metrics,
+        views=tuple(
+            View(title.format(name), "length", (name,), across="quantile") for name in metrics
+        ),
+        findings=(finding,),
+        **about,
+    )
+
+
+def quantile_rows(length: int, singles: Sequence[Single], variant: str) -> Iterator[Row]:
+    for metric, values in both(singles):
+        finite = bool(np.isfinite(values).all())
+        errors = quantile_errors(values, QUANTILES)
+        for quantile in QUANTILES:
+            value = float(np.quantile(values, quantile)) if finite else None
+            error = {"error": errors[quantile]} if quantile in errors else {}
+            yield Row(
+                metric, value, "log10", variant, n=len(values),
+                note=None if finite else LOST, keys={"length": length, "quantile": quantile, **error},
+            )  # fmt: skip
+
+
+class Median(NamedTuple):
+    """Of log10_path_residual, with its standard error."""
+
+    value: float
+    error: float
+
+    def above(self, other: "Median") -> bool:
+        return self.value - other.value > SURE * math.hypot(self.error, other.error)
+
+    def in_words(self) -> str:
+        reach = SURE * self.error
+        around = f" ({ten_to(self.value - reach)} to {ten_to(self.value + reach)})" if reach else ""
+        return f"{ten_to(self.value)}{around}"
+
+
+def decay(rows: Sequence[Row]) -> str:
+    """How the median falls with length, in words."""
+    medians = {
+        int(row.keys["length"]): Median(row.value, float(row.keys.get("error", 0.0)))
+        for row in rows
+        if row.metric == RESIDUAL and row.keys["quantile"] == 0.5 and row.value is not None
+    }
+    if not medians:
+        return "Attention products of the sampled paths have exactly rank 1."
+    first, last = min(medians), max(medians)
+    if first == last:
+        return (
+            f"Every path has length {last}: median distance to rank 1 {medians[last].in_words()}."
+        )
+    values = {length: median.value for length, median in medians.items()}
+    return (
+        f"{how_it_goes(list(medians.values()))}: median distance {medians[first].in_words()} at length {first}; "
+        f"{medians[last].in_words()} at length {last}{with_every_head(values)}."
+    )
+
+
+def how_it_goes(medians: Sequence[Median]) -> str:
+    """From the order of all pairs of lengths, of which two thirds must agree, each by more than its error."""
+    pairs = list(combinations(medians, 2))
+    if 3 * sum(before.above(after) for before, after in pairs) > 2 * len(pairs):
+        return "Longer paths are closer to rank 1"
+    if 3 * sum(after.above(before) for before, after in pairs) > 2 * len(pairs):
+        return "Longer paths are farther from rank 1"
+    return "The distance to rank 1 has no clear trend with the length"
+
+
+def with_every_head(medians: Mapping[int, float]) -> str:
+    """The factor, where one explains all lengths."""
+    curve = [medians.get(length, math.nan) for length in range(min(medians), max(medians) + 1)]
+    factor = one_rate(curve)
+    return "" if factor is None else f", × {ten_to(factor)} with every head"

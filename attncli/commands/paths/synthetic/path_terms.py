@@ -1,0 +1,102 @@
+"""The output of a network as a sum of terms, one for each path length."""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from attncli.analysis.states.trajectories import memory_needed
+from attncli.errors import InputError
+from attncli.limits import require_memory
+from attncli.maths.residuals.scaled import scaled
+from attncli.maths.residuals.split import Split
+from attncli.networks.frozen import FrozenLayer, frozen_step, sum_of
+from attncli.networks.spec import NetworkSpec
+from attncli.networks.variants import Switches
+from attncli.networks.weights import Network
+
+Terms = dict[int, Split]
+"""Length → the sum of all paths of that length; lengths without any are left out."""
+
+
+class Decomposition(NamedTuple):
+    output: Split
+    terms: Terms
+
+
+def require_room(spec: NetworkSpec, streams: int, layers_held: int = 1) -> None:
+    """Refuse what cannot fit: streams of states, old and new, and the frozen layers that are kept."""
+    states = 2 * 8 * streams * spec.tokens * spec.width
+    held = layers_held * (spec.layer_bytes + 2 * 8 * spec.tokens * spec.heads * spec.d)
+    needed = memory_needed(spec, variants=1) + states + held
+    require_memory(needed, "This decomposition", "lower `tokens`, `width` or `layers`")
+
+
+def frozen_layers(
+    network: Network, switches: Switches, where: str
+) -> Iterator[tuple[Split, FrozenLayer]]:
+    """Every layer as the full pass leaves it frozen, with the state that comes out of it."""
+    state = Split.of(network.embeddings())
+    for index in range(network.spec.layers):
+        try:
+            state, frozen = frozen_step(state, network.layer(index), network.spec, switches)
+        except InputError as error:
+            raise type(error)(f"{where}, layer {index}: {error}") from None
+        yield state, frozen
+
+
+def decomposed(
+    network: Network, switches: Switches, where: str, tick: Callable[[], None]
+) -> Decomposition:
+    """T_k ← T_k + Σ_h P_h T_(k-1) W_h, layer by layer: as many partial streams as lengths, whatever the number of paths."""
+    require_room(network.spec, streams=network.spec.layers + 1)
+    output = Split.of(network.embeddings())
+    terms: Terms = {0: output.split()}
+    for state, frozen in frozen_layers(network, switches, where):
+        terms, output = lengthened(terms, frozen), state
+        tick()
+    return Decomposition(output, terms)
+
+
+def lengthened(terms: Terms, frozen: FrozenLayer) -> Terms:
+    """The terms after one more layer; a bias begins a path where it stands, so the values' biases go through one head."""
+    result: Terms = {}
+
+    def add(length: int, x: Split | None) -> None:
+        if x is not None:
+            result[length] = sum_of(result[length], x) if length in result else x
+
+    for length, term in terms.items():
+        if frozen.skip:
+            add(length, frozen.past_attention(term))
+        add(length + 1, frozen.through_attention(term))
+    add(0, frozen.output_bias())
+    add(1, frozen.value_bias())
+    return result
+
+
+def total(terms: Terms) -> Split:
+    """Σ over lengths, the longest first: mostly the smallest."""
+    lengths = sorted(terms, reverse=True)
+    result = terms[lengths[0]]
+    for length in lengths[1:]:
+        result = sum_of(result, terms[length])
+    return result
+
+
+def difference(first: Split, second: Split) -> Split:
+    """first - second, common and varying parts each by themselves."""
+    return sum_of(first.split(), negative(second.split()))
+
+
+def negative(state: Split) -> Split:
+    common, varying = (scaled(-part.mantissa, part.exponent) for part in state.parts)
+    return Split(common, varying, plain=False)
+
+
+def inner_share(part: Split, whole: Split) -> float:
+    """⟨part, whole⟩ / ‖whole‖²: shares of parts that add up to the whole add up to 1."""
+    own, other = part.states, whole.states
+    cross = float(np.vdot(own.mantissa, other.mantissa))
+    square = float(np.vdot(other.mantissa, other.mantissa))
+    return float(scaled(np.full(1, cross / square), own.exponent - other.exponent).value()[0])

@@ -1,0 +1,71 @@
+"""The attention maps of a trained model, and how close the product along a path is to rank 1."""
+
+import numpy as np
+import torch
+
+from attncli.analysis.paths.path_choices import Path
+from attncli.analysis.paths.path_subject import PathSubject
+from attncli.analysis.states.model_runs import own_precision
+from attncli.capture import Site, Strip, streaming
+from attncli.capture.strips.attention_sites import blocks_around
+from attncli.errors import InputError
+from attncli.maths.residuals.scaled import Array, Scaled, scaled
+from attncli.maths.residuals.split import Split
+from attncli.metrics.log10_residual import log10_residual
+from attncli.models.inputs.texts import ModelInput
+
+UNEVEN = 1e-4
+"""How far the rows of a map may be from summing to one: beyond, 1c^T does not pass through it unchanged."""
+
+
+class Maps:
+    """The attention maps of one stack on one text, [head, query, key] for each layer in order."""
+
+    def __init__(self, subject: PathSubject, text: ModelInput) -> None:
+        self.found: dict[Site, Array] = {}
+        self.subject = subject
+        body, stack = subject.body, subject.stack.name
+        with torch.no_grad(), own_precision(body), streaming(body, self.observe):
+            body(**text.kwargs)
+        self.layers = list(self.found.values())
+        if not self.layers:
+            raise InputError(f"stack {stack} has no attention whose paths could be followed.")
+        for layer, maps in enumerate(self.layers):
+            off = float(np.abs(maps.sum(axis=-1) - 1.0).max())
+            if off > UNEVEN or maps.shape[1] != maps.shape[2]:
+                raise InputError(
+                    f"layer {layer} of {stack}: attention rows that miss the sum of one by {off:.1g}, or maps "
+                    "that are not square, have no product that is understood here."
+                )
+        lengths = {maps.shape[1]: None for maps in self.layers}
+        if len(lengths) > 1:
+            raise InputError(
+                f"stack {stack}: its layers attend over {' and '.join(map(str, lengths))} tokens, and maps of several sizes "
+                "have no product along a path."
+            )
+
+    def observe(self, site: Site, strip: Strip) -> None:
+        """Strips of the stack's own attentions put together; keys left out have weight 0."""
+        other = blocks_around(site, self.subject.stacks) != self.subject.stack.name
+        if other or site.kind != "self":
+            return
+        weights = strip.weights[0].to("cpu", torch.float64).numpy()
+        heads, rows, keys = weights.shape
+        whole = self.found.setdefault(site, np.zeros((heads, strip.queries, strip.keys)))
+        place = slice(strip.first_query, strip.first_query + rows)
+        whole[:, place, strip.first_key : strip.first_key + keys] = weights
+
+    @property
+    def heads(self) -> list[int]:
+        return [len(maps) for maps in self.layers]
+
+    def log10_residual(self, path: Path) -> float:
+        """P(1c^T + V) = 1c^T + P V: the product's residual is carried apart and has no floor."""
+        product = Split.of(np.eye(self.layers[0].shape[1])).split()
+        for choice, maps in zip(path, self.layers, strict=True):
+            if choice:
+                varying = scaled(
+                    maps[choice - 1] @ product.varying.mantissa, product.varying.exponent
+                )
+                product = Split(product.common, Scaled(*varying), plain=False)
+        return log10_residual(product)

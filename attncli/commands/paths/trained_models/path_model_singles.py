@@ -1,0 +1,165 @@
+"""Single paths of a trained model: how large each one's part of the output is, and how close to rank 1 its product."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from attncli.analysis import Progress, no_progress
+from attncli.analysis.paths.path_choices import Path, random_path
+from attncli.analysis.paths.path_subject import PathSubject, plain_pass
+from attncli.analysis.states.model_runs import own_precision
+from attncli.analysis.texts import over_texts
+from attncli.commands.paths.synthetic.path_samples import (
+    NORM,
+    OWN_METRICS,
+    RESIDUAL,
+    Single,
+    named_report,
+    path_rows,
+    quantile_rows,
+    sampled_report,
+)
+from attncli.commands.paths.trained_models.path_maps import Maps
+from attncli.errors import Imprecise, InputError
+from attncli.models.inputs.texts import ModelInput
+from attncli.processes.work_sharing import own_share
+from attncli.records import Definition, Report
+from attncli.tensor_subclasses.path_streams.path_run import run_along
+
+STEP = "attention"
+"""The variant of the rows: paths of attention alone, whatever MLPs stand between."""
+
+TOGETHER = 16
+"""Paths that go through the model in one pass."""
+
+STREAMS = 1 + TOGETHER
+"""That the pass carries."""
+
+METRICS: Mapping[str, Definition] = {
+    RESIDUAL: OWN_METRICS[RESIDUAL],
+    NORM: Definition(
+        "log10",
+        "log10 ‖T‖_F / ‖Y‖_F, T what the path makes of the first block's input, with the norms and MLPs on its way frozen.",
+    ),
+}
+
+Followed = tuple[list[Single], str]
+"""The paths' numbers, and why they have no norms; empty where they have."""
+
+
+def sampled_in_model(
+    subject: PathSubject,
+    texts: Sequence[ModelInput],
+    heads: Sequence[int],
+    samples: int,
+    seed: int,
+    progress: Progress = no_progress,
+) -> Report:
+    """Random paths of every length, over all texts; `heads`: of each attention."""
+
+    def drawn(place: int) -> list[Path]:
+        """Whoever reads the text draws the same."""
+        stream = np.random.default_rng([seed, place])
+        lengths = range(1, len(heads) + 1)
+        return [random_path(stream, heads, length) for length in lengths for _ in range(samples)]
+
+    read, about = followed(subject, texts, drawn, "sampled", progress)
+    rows = tuple(
+        row
+        for length in range(len(heads))
+        for singles in [
+            [one for found in read for one in found[length * samples : (length + 1) * samples]]
+        ]
+        for row in quantile_rows(length + 1, singles, STEP)
+    )
+    return sampled_report(rows, METRICS, STEP, samples * len(texts), {**about, "seeds": (seed,)})
+
+
+def named_in_model(
+    subject: PathSubject,
+    texts: Sequence[ModelInput],
+    paths: Sequence[Path],
+    progress: Progress = no_progress,
+) -> Report:
+    """Some paths, by name, over all texts."""
+    read, about = followed(subject, texts, lambda place: paths, "named", progress)
+    rows = tuple(
+        row
+        for path, singles in zip(paths, zip(*read, strict=True), strict=True)
+        for row in path_rows(path, singles, STEP)
+    )
+    return named_report(rows, METRICS, "Single paths", about)
+
+
+def followed(
+    subject: PathSubject,
+    texts: Sequence[ModelInput],
+    paths_of: Callable[[int], Sequence[Path]],
+    what: str,
+    progress: Progress,
+) -> tuple[list[list[Single]], dict[str, Any]]:
+    """The paths of every text, by its place, and what the report says of the model."""
+    done, steps = 0, 2 * sum(len(paths_of(place)) for place in own_share(texts))
+
+    def tick(numbers: int) -> None:
+        """A residual or a norm of so many paths."""
+        nonlocal done
+        done += numbers
+        progress(done, steps, "numbers of paths")
+
+    def work(place: int, text: ModelInput) -> tuple[Followed, bool]:
+        return subject.read(text, lambda model, given: follow(model, given, paths_of(place), tick))
+
+    read = over_texts(subject.body, texts, work, subject.checkpoint.identity, what, (Single,))
+    about = subject.about(texts, [again for _, again in read])
+    without = {why for (_, why), _ in read if why}
+    about["warnings"] += tuple(f"no norms of paths: {why}" for why in sorted(without))
+    return [singles for (singles, _), _ in read], about
+
+
+def follow(
+    subject: PathSubject, text: ModelInput, paths: Sequence[Path], tick: Callable[[int], None]
+) -> Followed:
+    """The products by themselves; the norms where the architecture can be decomposed."""
+    maps = Maps(subject, text)
+    residuals = []
+    for path in paths:
+        residuals.append(maps.log10_residual(path))
+        tick(1)
+    try:
+        norms = log10_norms(subject, text, maps.heads, paths, tick)
+    except Imprecise:
+        raise
+    except InputError as refused:
+        return [Single(residual, None) for residual in residuals], str(refused)
+    return list(map(Single, residuals, norms)), ""
+
+
+def log10_norms(
+    subject: PathSubject,
+    text: ModelInput,
+    heads: Sequence[int],
+    paths: Sequence[Path],
+    tick: Callable[[int], None],
+) -> list[float]:
+    """Beside the norm of the whole output, some paths in one pass."""
+    norms: list[float] = []
+    with own_precision(subject.body):
+        whole, _ = plain_pass(subject.body, subject, text)
+        for start in range(0, len(paths), TOGETHER):
+            some = paths[start : start + TOGETHER]
+            output, terms, seen = run_along(subject.body, subject.stack, text.kwargs, some)
+            if list(seen) != list(heads):
+                raise InputError("the attentions of its paths are not those of its maps.")
+            subject.miss(output, whole, text)
+            norms += [log10_ratio(term, whole) for term in terms]
+            tick(len(some))
+    return norms
+
+
+def log10_ratio(term: torch.Tensor, whole: torch.Tensor) -> float:
+    size = float(torch.linalg.norm(term.double()) / torch.linalg.norm(whole.double()))
+    return math.log10(size) if size > 0.0 else -math.inf

@@ -1,0 +1,124 @@
+"""A trained model's output by how many attentions and how many MLPs a path went through, the two counted apart."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from attncli.analysis import Progress, no_progress
+from attncli.analysis.paths.path_metrics import percent
+from attncli.analysis.paths.path_subject import PathSubject, plain_pass
+from attncli.analysis.states.model_runs import own_precision
+from attncli.analysis.statistics import averaged, summary_row
+from attncli.analysis.texts import counted, over_texts
+from attncli.commands.paths.synthetic.path_measures import NORM_SHARE, OUTPUT_SHARE
+from attncli.errors import Imprecise
+from attncli.models.inputs.texts import ModelInput
+from attncli.records import Definition, Finding, Report, Row, Scalar, View
+from attncli.tensor_subclasses.path_streams.path_run import run_by_both_lengths
+
+STEP = "attention and MLP"
+"""The variant of the rows."""
+
+COMPLETENESS = "completeness_error"
+
+METRICS: Mapping[str, Definition] = {
+    NORM_SHARE: Definition(
+        "1", "‖T‖_F / Σ ‖T‖_F of the sum T of all paths with so many attentions and so many MLPs."
+    ),
+    OUTPUT_SHARE: Definition("1", "⟨T, Y⟩ / ‖Y‖_F²: signed, adds up to 1 over all places."),
+    COMPLETENESS: Definition("1", "‖Y - Σ T‖_F / ‖Y‖_F: rounding, or the decomposition is wrong."),
+}
+
+
+class StepShares(NamedTuple):
+    """Of one text, [attentions][MLPs]."""
+
+    norm: list[list[float]]
+    output: list[list[float]]
+    completeness: float
+
+
+def model_steps(
+    subject: PathSubject, texts: Sequence[ModelInput], progress: Progress = no_progress
+) -> Report:
+    """The shares of every pair of lengths, over texts."""
+
+    def work(place: int, text: ModelInput) -> tuple[StepShares, bool]:
+        return subject.read(text, shares_of)
+
+    identity = subject.checkpoint.identity
+    read = over_texts(
+        subject.body, texts, counted(work, texts, progress), identity, "steps", (StepShares,)
+    )
+    rows = tuple(all_rows([shares for shares, _ in read]))
+    finding = Finding(STEP, largest(rows))
+    over = averaged(len(texts), "texts")
+    return Report(
+        study="paths",
+        headline=finding.text,
+        rows=rows,
+        metrics=METRICS,
+        views=(
+            *(
+                View(
+                    f"{name} by attentions down and MLPs across{over}",
+                    "attentions",
+                    (name,),
+                    "mlps",
+                )
+                for name in (NORM_SHARE, OUTPUT_SHARE)
+            ),
+            View("Do the terms add up to the output?", "variant", (COMPLETENESS,)),
+        ),
+        findings=(finding,),
+        **subject.about(texts, [again for _, again in read]),
+    )
+
+
+def shares_of(subject: PathSubject, text: ModelInput) -> StepShares:
+    """Held against the model's own output."""
+    with own_precision(subject.body):
+        plain, _ = plain_pass(subject.body, subject, text)
+        terms = run_by_both_lengths(subject.body, subject.stack, text.kwargs).terms
+    whole = torch.linalg.norm(plain.double())
+    total = terms.flatten(0, 1).double().sum(dim=0)
+    error = float(torch.linalg.norm(total - plain.double()) / whole)
+    if not error <= subject.tolerance:
+        raise Imprecise(
+            f"{text.name}: the terms add up to the output within {error:.1g} only{subject.advice}."
+        )
+    sizes = torch.linalg.norm(terms.double(), dim=(2, 3))
+    along = (terms.double() * plain.double()).sum(dim=(2, 3)) / whole.square()
+    return StepShares(numbers(sizes / sizes.sum()), numbers(along), error)
+
+
+def numbers(grid: Tensor) -> list[list[float]]:
+    found: list[list[float]] = grid.tolist()
+    return found
+
+
+def all_rows(found: Sequence[StepShares]) -> Iterator[Row]:
+    for metric, grids in (
+        (NORM_SHARE, [one.norm for one in found]),
+        (OUTPUT_SHARE, [one.output for one in found]),
+    ):
+        for attentions in range(len(grids[0])):
+            for mlps in range(len(grids[0][0])):
+                keys: dict[str, Scalar] = {"attentions": attentions, "mlps": mlps}
+                values = [grid[attentions][mlps] for grid in grids]
+                yield summary_row(metric, "1", values, "", keys, variant=STEP)
+    errors = [one.completeness for one in found]
+    yield summary_row(COMPLETENESS, "1", errors, "", variant=STEP)
+
+
+def largest(rows: Sequence[Row]) -> str:
+    """Where most of the output travels, and what goes through no attention at all."""
+    shares = [row for row in rows if row.metric == NORM_SHARE]
+    top = max(shares, key=lambda row: row.value or 0.0)
+    straight = sum(row.value or 0.0 for row in shares if row.keys["attentions"] == 0)
+    return (
+        f"Most of the output travels through {top.keys['attentions']} attentions and {top.keys['mlps']} MLPs: "
+        f"{percent(top.value or 0.0)} of the summed norms; through no attention at all {percent(straight)}."
+    )

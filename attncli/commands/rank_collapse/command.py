@@ -1,0 +1,388 @@
+"""The question of `attn rank-collapse`."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+from attncli.commands.reproduce.circle.run import (
+    CollapseTaskOptions,
+    circle_study,
+    refuse_with_the_task,
+    refuse_without_a_task,
+)
+from attncli.commands.reproduce.options import TrainingOptions
+from attncli.declare.dry_run import before_the_work
+from attncli.declare.options import Option
+from attncli.errors import UsageError, unknown_name
+from attncli.gates import Condition
+from attncli.networks.variants import Switches
+from attncli.options.completion import complete_depth_metric
+from attncli.options.model import (
+    ARITHMETICS,
+    AUTO,
+    EXACTLY,
+    InputOptions,
+    ModelOptions,
+    ModelSwitchOptions,
+    Source,
+    refuse_for_a_model,
+    refuse_without_a_model,
+)
+from attncli.options.shared import (
+    NetworkOptions,
+    RunOptions,
+    SwitchOptions,
+    VariantOptions,
+    separated,
+)
+from attncli.python.question import MEASURING, How, question
+from attncli.records import Report
+
+if TYPE_CHECKING:
+    from attncli.networks.weights import Network
+    from attncli.sources import Source as Named
+
+Choose = Callable[..., dict[str, Switches]]
+"""The variants, given the default of the network's source."""
+
+
+DEFAULT_METRICS = ("log10_residual",)
+DEFAULT_SWEEP_METRICS = ("stable_rank", "log10_residual")
+
+
+@question(own=("tokenizer", "inputs"))
+def rank_collapse(
+    *,
+    source: Source = None,
+    metric: Annotated[
+        list[str] | None,
+        Option(
+            metavar="NAME,…",
+            complete=complete_depth_metric,
+            usual=True,
+            help=(
+                "Metrics to report (see `attn list metrics`), or a group: depth (what each further block "
+                "contributes), spike (the token with massive activations). [default: log10_residual]"
+            ),
+        ),
+    ] = None,
+    sweep: Annotated[
+        str | None,
+        Option(
+            metavar="NAME=FROM:TO",
+            help=(
+                "Repeat over a range of tokens, heads, width, layers or init-scale: FROM:TO (doubling), "
+                "FROM:TO:STEPS, or a list 1,2,4."
+            ),
+        ),
+    ] = None,
+    arithmetic: Annotated[
+        str | None,
+        Option(
+            metavar="|".join(ARITHMETICS),
+            help=(
+                "How a model's residual is computed: exactly, with common vector and residual tracked separately, or "
+                "in plain numbers, with the lost digits measured. [default: auto, exact wherever there are rules]"
+            ),
+        ),
+    ] = None,
+    exact: Annotated[bool, Option("--exact", help="Short for --arithmetic exact.")] = False,
+    with_random_init: Annotated[
+        bool,
+        Option(
+            "--with-random-init",
+            usual=True,
+            help="Also run the same architecture with random weights.",
+        ),
+    ] = False,
+    sub_blocks: Annotated[
+        bool,
+        Option(
+            "--sub-blocks",
+            help="Also report the state after the attention of each block of a model.",
+        ),
+    ] = False,
+    theorem: Annotated[
+        bool,
+        Option(
+            "--theorem",
+            help="The theorem layer by layer: β, whether its one-layer bound is proved there, and that bound against what attention does.",
+        ),
+    ] = False,
+    gates: Annotated[
+        bool,
+        Option(
+            "--gates",
+            help=(
+                "What each head's gate does in networks with --attention gated; for models, `inspect-model --metric "
+                "gates`."
+            ),
+        ),
+    ] = False,
+    gradients: Annotated[
+        bool,
+        Option(
+            "--gradients",
+            help=(
+                "With --sweep: size of the gradient of the last state with respect to the value weights, for one head "
+                "without skips."
+            ),
+        ),
+    ] = False,
+    blocks: Annotated[
+        int | None,
+        Option(
+            metavar="N",
+            help="Distance in blocks for metrics that compare two states, such as angular_distance. [default: 1]",
+        ),
+    ] = None,
+    variants: VariantOptions,
+    switches: SwitchOptions,
+    model_switches: ModelSwitchOptions,
+    model: ModelOptions,
+    inputs: InputOptions,
+    network: NetworkOptions,
+    asked: CollapseTaskOptions,
+    training: TrainingOptions,
+    run: RunOptions,
+    how: How,
+) -> Report:
+    """How fast does the residual to rank 1 decay over layers, what holds it up, and at which order?
+
+    After "Attention is not all you need: pure attention loses rank doubly exponentially with depth": self-attention
+    without skips drives all tokens to one vector, cubing the distance in every layer. The common vector and the residual
+    are tracked separately, so the curve continues far below the smallest float.
+
+    With --task circle, attn trains one layer, for every width and seed, to move two points along a circle, and then
+    applies it to its own output: in which runs do the points become one, and at which step?
+    """
+
+    conditions = how.conditions
+    over_sizes = sweep is not None and asked.task is None
+    default = DEFAULT_SWEEP_METRICS if over_sizes else DEFAULT_METRICS
+    metrics = wanted_metrics(metric or default, conditions, of_task=asked.task is not None)
+    refuse_without_a_task(asked, training)
+    over = blocks_between(blocks, metrics, sweep, asked.task)
+    choose = partial(variants.chosen, switches)
+    chosen = chosen_arithmetic(arithmetic, exact)
+    flags = {
+        "arithmetic": arithmetic is not None,
+        "exact": exact,
+        "with_random_init": with_random_init,
+        "sub_blocks": sub_blocks,
+    }
+    for_models = [*(name for name, on in flags.items() if on), *model_switches.given()]
+    for_models += [*model.given(), *inputs.given()]
+    from attncli.analysis import network_sources as sources
+
+    subject = sources.named(source, "rank_collapse", how.output)
+    if asked.task is not None:
+        others = [*for_models, *["remove_outlier"] * variants.remove_outlier]
+        others += [*["theorem"] * theorem, *["gates"] * gates, *["gradients"] * gradients]
+        refuse_with_the_task(asked.task, source, network, others)
+        study = circle_study(asked, training, list(choose()), network.width, sweep, run)
+    elif subject.is_model:
+        applied = model_switches.applied(choose())
+        refuse_other_variants(conditions, applied, with_random_init)
+        fixed = ["sweep"] * (sweep is not None)
+        fixed += [
+            *["remove_outlier"] * variants.remove_outlier,
+            *["gates"] * gates,
+            *["gradients"] * gradients,
+        ]
+        refuse_for_a_model(subject, network, run, *fixed)
+        from attncli.commands.rank_collapse.run import collapse_study
+
+        study = collapse_study(
+            subject,
+            applied,
+            model,
+            inputs,
+            network.tokens,
+            run.seed or 0,
+            chosen,
+            with_random_init,
+            sub_blocks,
+            over,
+            theorem,
+        )
+    else:
+        refuse_without_a_model(subject, for_models)
+        refuse_layers({"theorem": theorem, "gates": gates}, sweep)
+        if gradients:
+            study = gradient_study(subject, sweep, choose, network, run, conditions)
+        else:
+            study = network_study(
+                subject, sweep, choose, network, run, conditions, over, theorem, gates
+            )
+    before_the_work()
+    if asked.task is not None:
+        from attncli.models.loading.isolate_global_state import alone
+
+        alone()
+    how.doing(MEASURING)
+    report: Report = study(metrics=metrics, progress=how.progress)
+    return report
+
+
+def blocks_between(
+    blocks: int | None, metrics: Sequence[str], sweep: str | None, task: str | None
+) -> int:
+    """How many blocks lie between two states that a metric compares; refused where none compares any."""
+    if blocks is None:
+        return 1
+    from attncli.analysis.states.state_metrics import step_names
+
+    if blocks < 1:
+        raise UsageError(f"`blocks={blocks}`: it must be at least 1.")
+    if sweep is not None or task is not None or not step_names(metrics):
+        raise UsageError(
+            "`blocks` goes with metrics that compare two states of one run: add `metric='angular_distance'`, block_influence "
+            "or update_ratio, and leave `sweep` and `task` out.",
+            idle=["blocks"],
+        )
+    return blocks
+
+
+def refuse_layers(asked: Mapping[str, bool], sweep: str | None) -> None:
+    for name, wanted in asked.items():
+        if wanted and sweep is not None:
+            raise UsageError(
+                f"`{name}` is about the layers of one network: leave `sweep` out.",
+                rivals=[name, "sweep"],
+            )
+
+
+def refuse_other_variants(
+    conditions: Sequence[Condition], variants: Iterable[str], with_random_init: bool
+) -> None:
+    """A gate on a variant that is not run, said before a model is."""
+    from attncli.gates import refuse_unmatched
+
+    twins = [f"{name}@random" for name in variants] if with_random_init else []
+    refuse_unmatched(conditions, {"variant": [*variants, *twins]})
+
+
+def chosen_arithmetic(arithmetic: str | None, exact: bool) -> str:
+    """By either of the two options."""
+    if arithmetic is not None and arithmetic not in ARITHMETICS:
+        raise unknown_name("arithmetic", arithmetic, ARITHMETICS)
+    if exact and arithmetic not in (None, EXACTLY):
+        raise UsageError(
+            f"`exact` and `arithmetic={arithmetic!r}` exclude each other: drop one.",
+            rivals=["exact", "arithmetic"],
+        )
+    return EXACTLY if exact else arithmetic or AUTO
+
+
+def wanted_metrics(
+    given: Sequence[str], conditions: Sequence[Condition], of_task: bool
+) -> list[str]:
+    """The columns asked for, and whatever the gates need; unknown names are refused before the work."""
+    if of_task:
+        from attncli.commands.reproduce.circle.report import OWN_METRICS
+        from attncli.metrics import METRICS
+
+        known, own = METRICS.names(), list(OWN_METRICS)
+    else:
+        from attncli.analysis.states.network_collapse import OWN_METRICS as OF_NETWORKS
+        from attncli.analysis.states.state_metrics import GROUPS
+        from attncli.analysis.states.state_metrics import names as all_names
+        from attncli.analysis.states.theorem_rows import THEOREM_METRICS
+
+        known, own = [*all_names(), *GROUPS], [*OF_NETWORKS, *THEOREM_METRICS]
+        given = [each for name in separated(given) for each in GROUPS.get(name, (name,))]
+    names = separated(given)
+    for name in names:
+        if name not in known:
+            raise unknown_name("metric", name, known)
+    gated = [condition.metric for condition in conditions]
+    for name in gated:
+        if name not in (*known, *own):
+            raise unknown_name("metric in the gate", name, [*known, *own])
+    return list(dict.fromkeys([*names, *(name for name in gated if name not in own)]))
+
+
+def network_study(
+    source: "Named",
+    sweep: str | None,
+    choose: Choose,
+    network: NetworkOptions,
+    run: RunOptions,
+    conditions: Sequence[Condition],
+    over: int,
+    theorem: bool,
+    gates: bool,
+) -> Callable[..., Report]:
+    if sweep is None:
+        return curve_study(source, choose, network, run, conditions, over, theorem, gates)
+    return sweep_study(source, sweep, choose, network, run, conditions)
+
+
+def gradient_study(
+    source: "Named",
+    sweep: str | None,
+    choose: Choose,
+    network: NetworkOptions,
+    run: RunOptions,
+    conditions: Sequence[Condition],
+) -> Callable[..., Report]:
+    """A sweep with gradients beside its numbers."""
+    if sweep is None:
+        raise UsageError("`gradients` stands beside a range of sizes: add `sweep`.", idle=["gradients"])  # fmt: skip
+    return partial(sweep_study(source, sweep, choose, network, run, conditions), gradients=True)
+
+
+def curve_study(
+    source: "Named",
+    choose: Choose,
+    network: NetworkOptions,
+    run: RunOptions,
+    conditions: Sequence[Condition],
+    over: int,
+    theorem: bool,
+    gates: bool,
+) -> Callable[..., Report]:
+    """The study of one network over its layers, generated or from a file."""
+    from attncli.analysis import network_sources as sources
+    from attncli.analysis.states.network_collapse import rank_collapse as curves
+    from attncli.commands.rank_collapse.network_gates import with_gates
+    from attncli.gates import refuse_unmatched
+
+    if source.kind == "synthetic":
+        networks: Sequence[Network] = sources.generated(sources.spec_from(network), run)
+        identity, chosen = sources.SYNTHETIC, choose()
+    else:
+        saved = sources.from_file(source, network.given() | run.given())
+        networks, identity, chosen = [saved], sources.identity(source), choose(default=saved.variant)  # fmt: skip
+    spec = networks[0].spec
+    refuse_unmatched(conditions, {"variant": list(chosen), "layer": range(spec.layers + 1)})
+    study = partial(curves, networks, chosen, source=identity, over=over, theorem=theorem)
+    if not gates:
+        return study
+    if spec.attention != "gated":
+        raise UsageError(f"`gates` goes with `attention='gated'`, not {spec.attention!r}.", rivals=["gates", "attention"])  # fmt: skip
+    return lambda **asked: with_gates(study(**asked), networks, chosen)
+
+
+def sweep_study(
+    source: "Named",
+    text: str,
+    choose: Choose,
+    network: NetworkOptions,
+    run: RunOptions,
+    conditions: Sequence[Condition],
+) -> Callable[..., Report]:
+    """The study over a range of one size; every point is checked before the first one runs."""
+    from attncli.analysis import network_sources as sources
+    from attncli.analysis.states.size_sweep import SWEPT, at, sweep
+    from attncli.gates import refuse_unmatched
+    from attncli.options.size_ranges import parse_sweep
+
+    if source.kind != "synthetic":
+        raise UsageError(f"`sweep` makes its own networks: leave {source} out.", idle=["sweep"])
+    parameter, points = parse_sweep(text, SWEPT)
+    spec = sources.spec_from(network, without=parameter)
+    specs = {point: at(spec, parameter, point) for point in points}
+    refuse_unmatched(conditions, {"variant": list(choose()), parameter: points})
+    return partial(sweep, specs, parameter, run.all_seeds(), choose())

@@ -1,0 +1,76 @@
+"""Which variants of a model are run with common row and residual apart: those that are seen to be right so.
+
+A rule that is missing says so. A rule that is wrong would not, so before any is believed the variants with the most and
+the fewest parts are run both ways on a short input: where plain numbers have their digits, the two must agree. The others
+run the same functions; what only they or a longer text would refuse is refused where it happens.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import astuple, replace
+from typing import Any
+
+from attncli.analysis.states.model_runs import CollapseSubject, Curves, Run, without_advice
+from attncli.analysis.states.trajectories import RESIDUAL, Trajectory
+from attncli.errors import InputError
+from attncli.models.inputs.texts import ModelInput
+from attncli.networks.variants import Switches
+
+AGREEMENT = 1e-6
+"""Decades by which the two ways may differ beside what rounding takes."""
+
+
+def reasons_for_plain(
+    subject: CollapseSubject,
+    inputs: Mapping[str, Any],
+    variants: Mapping[str, Switches],
+    cheap: bool,
+) -> dict[str, str]:
+    """The variants that are not to be run exactly, and why; `cheap`: the inputs are short.
+
+    What holds of one that was tried holds of all that were not.
+    """
+    text = ModelInput("a short input", "random", dict(inputs), 0)
+    tried = {name: reason(subject, text, variants[name]) for name in to_try(variants, cheap)}
+    of_others = next(filter(None, tried.values()), "")
+    found = {name: tried.get(name, of_others) for name in variants}
+    return {name: why for name, why in found.items() if why}
+
+
+def to_try(variants: Mapping[str, Switches], cheap: bool) -> list[str]:
+    """Those with the most parts and, where that is cheap, the fewest."""
+    by_parts = sorted(variants, key=lambda name: sum(astuple(variants[name])))
+    return list(dict.fromkeys([by_parts[-1], by_parts[0]] if cheap else by_parts[-1:]))
+
+
+def reason(subject: CollapseSubject, text: ModelInput, switches: Switches) -> str:
+    """Why a variant is not exact; empty where it is."""
+    asked = replace(subject, exact=True, why_plain=None)
+    run = Run(asked, text, switches, [RESIDUAL], sub_blocks=False, where=text.name)
+    try:
+        exact = run.exactly()
+    except InputError as error:
+        return without_advice(error)
+    plain = replace(run, subject=replace(subject, exact=False)).in_plain_numbers("")
+    return disagreement(exact, plain)
+
+
+def disagreement(exact: Curves, plain: Curves) -> str:
+    """Where the two ways differ by more than rounding; empty where they agree."""
+    for place, trajectory in plain.items():
+        ours = exact[place].measured[RESIDUAL]
+        whys = exact[place].unknown.get(RESIDUAL, [""] * len(ours))
+        for layer, (known, by) in enumerate(numbers_of(trajectory)):
+            if math.isnan(known) or whys[layer]:  # rounding has taken it
+                continue
+            if not abs(ours[layer] - known) <= by + AGREEMENT:  # not a number is not near either
+                return (
+                    f"log10 r after layer {layer} of {place.stack} is {ours[layer]:.4g} exactly and "
+                    f"{known:.4g} in {trajectory.arithmetic}: its code is not understood"
+                )
+    return ""
+
+
+def numbers_of(trajectory: Trajectory) -> list[tuple[float, float]]:
+    """What is known of a plain curve, each with its uncertainty."""
+    return list(zip(trajectory.measured[RESIDUAL], trajectory.uncertain[RESIDUAL], strict=True))

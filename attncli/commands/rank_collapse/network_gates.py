@@ -1,0 +1,85 @@
+"""The gates of synthetic networks, measured as those of trained heads are."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from attncli.analysis.states.trajectories import step
+from attncli.analysis.statistics import summary_row
+from attncli.maths.digits import number
+from attncli.maths.residuals.split import Split
+from attncli.metrics.attention import ATTENTION, definition, nature
+from attncli.metrics.attention._gates import Gates
+from attncli.networks.gated_heads import gated_heads
+from attncli.networks.variants import Switches
+from attncli.networks.weights import Network
+from attncli.records import Finding, Report, Row, View
+
+OF_GATES = "gates"
+NO_NUMBER = "the head writes nothing, or its gate or its weight on token 0 does not vary"
+
+Measured = dict[tuple[str, int, int], list[float]]
+"""By metric, layer and head, one number of each seed."""
+
+
+def gate_metrics() -> list[str]:
+    return [name for name in ATTENTION.names() if nature(name).of == OF_GATES]
+
+
+def with_gates(
+    report: Report, networks: Sequence[Network], variants: Mapping[str, Switches]
+) -> Report:
+    """The report with the gates of all heads, in plain float64."""
+    rows, findings = [], []
+    for variant, switches in variants.items():
+        found: Measured = {}
+        for network in networks:
+            measure(found, network, switches, variant)
+        own = list(rows_of(found, variant))
+        rows += own
+        findings.append(Finding(variant, in_words(own)))
+    return replace(
+        report,
+        rows=(*report.rows, *rows),
+        metrics={**report.metrics, **{name: definition(name) for name in gate_metrics()}},
+        views=(*report.views, *(view(variant) for variant in variants)),
+        findings=(*report.findings, *findings),
+    )
+
+
+def measure(found: Measured, network: Network, switches: Switches, variant: str) -> None:
+    """Adds one network's numbers; nan from the layer on where there is no state."""
+    spec = network.spec
+    state: Split | None = Split.of(network.embeddings())
+    for index in range(spec.layers):
+        layer = network.layer(index)
+        gates = None
+        if state is not None:
+            seen = gated_heads(state, layer, spec)
+            gates = Gates(seen.gate, seen.context, layer.w_o, seen.sink)
+        for name in gate_metrics():
+            values = np.full(spec.heads, np.nan) if gates is None else ATTENTION[name](gates)
+            for head, value in enumerate(values):
+                found.setdefault((name, index, head), []).append(float(value))
+        state = step(state, layer, spec, switches, f"{variant}, layer {index}")
+
+
+def rows_of(found: Measured, variant: str) -> Iterator[Row]:
+    for (name, layer, head), values in found.items():
+        row = summary_row(name, nature(name).unit, values, "", variant=variant, layer=layer, head=head)  # fmt: skip
+        yield row if row.value is not None else replace(row, note=NO_NUMBER)
+
+
+def in_words(rows: Sequence[Row]) -> str:
+    """The span of three of the numbers over all heads."""
+    parts = []
+    for name in ("gate_mean", "gate_closed", "gate_effect"):
+        values = [row.value for row in rows if row.metric == name and row.value is not None]
+        if values:
+            parts.append(f"{name} {number(min(values))} … {number(max(values))}")
+    return "gates: " + (", ".join(parts) or NO_NUMBER)
+
+
+def view(variant: str) -> View:
+    return View(f"Gates of {variant}", "layer.head", tuple(gate_metrics()), where={"variant": variant})  # fmt: skip

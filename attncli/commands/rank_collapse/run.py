@@ -1,0 +1,174 @@
+"""From MODEL and the options of `attn rank-collapse` to its report."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from attncli.analysis.prepare import Examined, examined, refuse_at_once
+from attncli.declare.dry_run import before_the_work
+from attncli.errors import InputError, LimitError, UsageError
+from attncli.networks.variants import Switches
+from attncli.options.model import AUTO, EXACTLY, PLAIN, InputOptions, ModelOptions
+from attncli.sources import Source
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from attncli.analysis import Progress
+    from attncli.analysis.states.model_runs import CollapseSubject
+    from attncli.models.inputs.texts import ModelInput
+    from attncli.models.loading.load import Ahead, Checkpoint
+    from attncli.records import Report
+
+
+def collapse_study(
+    source: Source,
+    variants: Mapping[str, Switches],
+    model: ModelOptions,
+    inputs: InputOptions,
+    tokens: int | None,
+    seed: int,
+    arithmetic: str,
+    with_random_init: bool,
+    sub_blocks: bool,
+    over: int = 1,
+    theorem: bool = False,
+) -> "Callable[..., Report]":
+    """Everything is loaded, proved and examined before the first curve is measured."""
+    refuse_at_once(source, model, inputs, tokens, seed)
+    if with_random_init:
+        model.refuse_tensor_parallel("with_random_init")
+    refuse_two_arithmetics(model, arithmetic)
+    wanted = inputs.to_read(tokens, seed)
+    before_the_work()
+    from attncli.commands.rank_collapse.model_collapse import RANDOM_SUFFIX, model_collapse
+    from attncli.commands.rank_collapse.model_theorem import with_theorem
+    from attncli.models.inputs.texts import ahead, inputs_of
+    from attncli.models.loading.random_init import random_twin
+
+    checkpoint = loaded_for_ablation(source, model, seed, ahead(wanted))
+    texts = inputs_of(checkpoint, wanted)
+    refuse_single_tokens(texts)
+    why_plain = why_not_exact(checkpoint.model, model, arithmetic)
+    first = examined(checkpoint.model)
+    cheap = is_shorter(first.short, texts)
+    subjects = {"": in_arithmetic(first, variants, cheap, arithmetic, why_plain)}
+    require_room(first, texts, subjects[""].in_plain_numbers(variants))
+    if with_random_init:
+        twin = examined(random_twin(checkpoint.model, seed))
+        subjects[RANDOM_SUFFIX] = in_arithmetic(twin, variants, cheap, arithmetic, why_plain)
+    study = partial(
+        model_collapse,
+        checkpoint,
+        subjects,
+        first.traits,
+        texts,
+        variants,
+        sub_blocks=sub_blocks,
+        over=over,
+    )
+
+    def beside_the_theorem(metrics: Sequence[str], progress: "Progress") -> "Report":
+        return with_theorem(study(metrics=metrics, progress=progress), checkpoint, texts, progress)
+
+    return beside_the_theorem if theorem else study
+
+
+def refuse_two_arithmetics(model: ModelOptions, arithmetic: str) -> None:
+    """Options that contradict each other."""
+    if arithmetic == EXACTLY:
+        model.refuse_tensor_parallel("exact")
+    if arithmetic == PLAIN and model.dtype not in (None, PLAIN):
+        raise UsageError(
+            f"`arithmetic={PLAIN!r}` and `dtype={model.dtype!r}` exclude each other: "
+            f"`dtype={model.dtype!r}` alone runs in that type."
+        )
+
+
+def why_not_exact(loaded: "PreTrainedModel", model: ModelOptions, arithmetic: str) -> str | None:
+    """Why no variant can be exact, whatever its functions; None where nothing speaks against it."""
+    from attncli.models.loading.placing import require_one_device
+
+    if arithmetic == EXACTLY:
+        require_one_device(loaded, "`exact`")
+        return None
+    if arithmetic == PLAIN:
+        return ""
+    if model.dtype not in (None, PLAIN):
+        return f"{model.dtype} was asked for"
+    if model.tensor_parallel or model.device_map is not None or loaded.device.type != "cpu":
+        return "exact arithmetic needs the whole model on the CPU"
+    return None
+
+
+def is_shorter(short: "Mapping[str, Any]", texts: "Sequence[ModelInput]") -> bool:
+    """Whether the short input is; some images and sounds have one size."""
+    return all(numbers_in(short) < numbers_in(text.kwargs) for text in texts)
+
+
+def numbers_in(inputs: "Mapping[str, Any]") -> int:
+    return sum(value.numel() for value in inputs.values() if hasattr(value, "numel"))
+
+
+def in_arithmetic(
+    examined: "Examined",
+    variants: Mapping[str, Switches],
+    cheap: bool,
+    arithmetic: str,
+    why_plain: str | None,
+) -> "CollapseSubject":
+    """The subject as its variants are to be run; `cheap`: its short input is."""
+    from attncli.analysis.states.model_runs import own_precision
+    from attncli.commands.rank_collapse.model_arithmetic import reasons_for_plain
+
+    subject = examined.subject
+    if why_plain is not None:
+        return replace(subject, exact=True, why_plain=dict.fromkeys(variants, why_plain))
+    if arithmetic != AUTO:
+        return replace(subject, exact=True)
+    with own_precision(subject.body), examined.cut.streams():
+        return replace(
+            subject,
+            exact=True,
+            why_plain=reasons_for_plain(
+                subject, examined.short, variants, cheap or bool(examined.cut.blocks)
+            ),
+        )
+
+
+def loaded_for_ablation(
+    source: Source, model: ModelOptions, seed: int, ahead: "Ahead | None" = None
+) -> "Checkpoint":
+    """In float64 unless the user says otherwise or it does not fit: what is left of a collapsed state is small."""
+    from attncli.models.loading.load import load
+
+    options = model.to_load(seed)
+    if options.dtype is not None or options.device == "mps":
+        return load(source, options, ahead)
+    try:
+        return load(source, replace(options, dtype="float64"), ahead)
+    except LimitError as error:
+        checkpoint = load(source, options, ahead)
+        warning = f"run in {checkpoint.identity['dtype']}, for {error}"
+        return replace(checkpoint, warnings=(*checkpoint.warnings, warning))
+
+
+def refuse_single_tokens(texts: "Sequence[ModelInput]") -> None:
+    """One token is of rank 1 from the start."""
+    for text in texts:
+        if text.tokens < 2:
+            raise InputError(f"{text.name} has one token: a distance between tokens needs two.")
+
+
+def require_room(examined: Examined, texts: "Sequence[ModelInput]", states_are_kept: bool) -> None:
+    """Before the first long forward pass: whether the longest text fits."""
+    from attncli.models.loading.memory_estimate import most_heads, require_room_to_run
+
+    body, proof = examined.subject.body, examined.proof
+    heads = most_heads(body) if proof.whole_maps else 0
+    longest = max(text.tokens for text in texts)
+    states = sum(len(stack.calls) + 1 for stack in examined.subject.stacks)
+    require_room_to_run(
+        body, longest, strip_memory=0, heads_at_once=heads, kept=states * states_are_kept
+    )

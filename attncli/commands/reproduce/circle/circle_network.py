@@ -1,0 +1,157 @@
+"""The network with the weights of several seeds at once, as they differ in nothing else, and its training.
+
+Axes: s seed, b pair, t point (token), h head, f g features, k key width.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from attncli.commands.reproduce.circle.arcs import PAIRS, places
+from attncli.commands.reproduce.circle.design import HEADS, NORM_EPSILON, Design
+from attncli.maths.residuals.scaled import Array
+
+BATCH = 30
+"""Pairs of a step, in their order along the arcs, as released; the last batch is shorter."""
+BATCHES = -(-PAIRS // BATCH)
+INIT = 0.02
+"""Standard deviation of BERT's weights."""
+
+Drop = Callable[[Tensor], Tensor]
+
+
+class CircleNetworks(nn.Module):
+    """One network for each seed, side by side."""
+
+    def __init__(self, design: Design, seeds: Sequence[int]) -> None:
+        super().__init__()
+        self.design = design
+        drawn = [random_weights(design, seed) for seed in seeds]
+        for name in drawn[0]:
+            stacked = np.stack([weights[name] for weights in drawn])
+            self.register_parameter(name, nn.Parameter(torch.from_numpy(stacked).float()))
+
+    def weights(self, index: int) -> dict[str, Array]:
+        """Of one of the seeds, in float64."""
+        named = self.named_parameters()
+        return {name: values[index].detach().double().numpy() for name, values in named}
+
+    def forward(self, points: Tensor, drop: Drop) -> Tensor:
+        """The next points [s, b, t, 2] from points [s, b, t, 2]."""
+        switches = self.design.switches
+        hidden = drop(self.norm("embedding", self.linear("embed", points)))
+        update = drop(self.attention(hidden, drop))
+        hidden = self.norm("attention", hidden + update if switches.skip else update)
+        if switches.mlp:
+            inner = nn.functional.gelu(self.linear("in", hidden), approximate="tanh")
+            update = drop(self.linear("out", inner))
+            hidden = self.norm("mlp", hidden + update if switches.mlp_skip else update)
+        return self.linear("readout", drop(hidden))
+
+    def attention(self, hidden: Tensor, drop: Drop) -> Tensor:
+        queries, keys, values = (self.per_head(name, hidden) for name in "qkv")
+        logits = queries @ keys.transpose(-1, -2) / math.sqrt(queries.shape[-1])
+        mixed = self.mix(logits, values, drop)
+        output = torch.einsum("shbtk,shkf->sbtf", mixed, self.get_parameter("w_o"))
+        return output + self.get_parameter("b_o")[:, None, None]
+
+    def mix(self, logits: Tensor, values: Tensor, drop: Drop) -> Tensor:
+        """The values [s h b t k], weighed."""
+        mixed: Tensor = drop(torch.softmax(logits, dim=-1)) @ values
+        return mixed
+
+    def per_head(self, name: str, hidden: Tensor) -> Tensor:
+        projected = torch.einsum("sbtf,shfk->shbtk", hidden, self.get_parameter(f"w_{name}"))
+        return projected + self.get_parameter(f"b_{name}")[:, :, None, None]
+
+    def linear(self, name: str, states: Tensor) -> Tensor:
+        product = torch.einsum("sbtf,sfg->sbtg", states, self.get_parameter(f"w_{name}"))
+        return product + self.get_parameter(f"b_{name}")[:, None, None]
+
+    def norm(self, name: str, states: Tensor) -> Tensor:
+        normed = nn.functional.layer_norm(states, states.shape[-1:], eps=NORM_EPSILON)
+        gain, shift = (self.get_parameter(f"{name}_{part}") for part in ("gain", "shift"))
+        return normed * gain[:, None, None] + shift[:, None, None]
+
+
+def random_weights(design: Design, seed: int) -> dict[str, Array]:
+    """As released: values and outputs uniform to ±1/√fan-in, all other weights Gaussian and small, biases zero."""
+    width, stream = design.width, np.random.default_rng(seed)
+    key = width // HEADS
+
+    def gaussian(*shape: int) -> Array:
+        return stream.normal(scale=INIT, size=shape)
+
+    def uniform(*shape: int) -> Array:
+        return stream.uniform(-1.0, 1.0, size=shape) / math.sqrt(width)
+
+    weights = {"w_embed": gaussian(2, width), "w_readout": gaussian(width, 2)}
+    weights |= {"w_q": gaussian(HEADS, width, key), "w_k": gaussian(HEADS, width, key)}
+    weights |= {"w_v": uniform(HEADS, width, key), "w_o": uniform(HEADS, key, width)}
+    if design.switches.mlp:
+        weights |= {"w_in": gaussian(width, width), "w_out": gaussian(width, width)}
+    sizes: dict[str, tuple[int, ...]] = {"b_embed": (width,), "b_readout": (2,), "b_o": (width,)}
+    sizes |= {f"b_{name}": (HEADS, key) for name in "qkv"}
+    norms = ["embedding", "attention"]
+    if design.switches.mlp:
+        sizes |= {"b_in": (width,), "b_out": (width,)}
+        norms.append("mlp")
+    sizes |= {f"{norm}_shift": (width,) for norm in norms}
+    weights |= {name: np.zeros(size) for name, size in sizes.items()}
+    return weights | {f"{norm}_gain": np.ones(width) for norm in norms}
+
+
+class Dropout:
+    """Dropout that depends on seed and step alone, not on what else was drawn or which seeds stand beside."""
+
+    def __init__(self, rate: float, seeds: Sequence[int], step: int) -> None:
+        self.rate = rate
+        self.streams = [np.random.default_rng([seed, step]) for seed in seeds]
+
+    def __call__(self, states: Tensor) -> Tensor:
+        drawn = [stream.random(states.shape[1:], dtype=np.float32) for stream in self.streams]
+        kept = torch.from_numpy(np.stack(drawn) >= self.rate)
+        return states * kept / (1.0 - self.rate)
+
+
+def unchanged(states: Tensor) -> Tensor:
+    """No dropout."""
+    return states
+
+
+def loss_of_steps(network: CircleNetworks, seeds: Sequence[int]) -> Callable[[int], Tensor]:
+    """The squared distance to the next pair, summed over a batch and all seeds: none of them feels the others."""
+    design = network.design
+    taught = torch.from_numpy(places(PAIRS + 1)).float()
+    inputs = inputs_of(design, taught)
+
+    def loss(step: int) -> Tensor:
+        begin = step % BATCHES * BATCH
+        end = min(begin + BATCH, PAIRS)
+        drop = Dropout(design.dropout, seeds, step) if design.dropout else unchanged
+        given = inputs[begin:end].expand(len(seeds), -1, -1, -1)
+        missed: Tensor = network(given, drop) - taught[begin + 1 : end + 1]
+        return missed.square().sum()
+
+    return loss
+
+
+def inputs_of(design: Design, taught: Tensor) -> Tensor:
+    """What stands for each pair; where predictions are added up, the pair plus the one a batch before, as released."""
+    pairs = taught[:PAIRS]
+    if not design.running_sum:
+        return pairs
+    before = torch.cat([torch.zeros_like(pairs[:BATCH]), pairs[:-BATCH]])
+    return pairs + before
+
+
+def training_losses(network: CircleNetworks, seeds: Sequence[int]) -> list[float]:
+    """Mean squared error of a coordinate over all that is taught, without dropout, per seed."""
+    taught = torch.from_numpy(places(PAIRS + 1)).float()
+    with torch.no_grad():
+        given = inputs_of(network.design, taught).expand(len(seeds), -1, -1, -1)
+        errors = (network(given, unchanged) - taught[1:]).square().mean(dim=(1, 2, 3))
+    return [float(error) for error in errors]

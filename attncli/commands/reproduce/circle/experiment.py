@@ -1,0 +1,36 @@
+"""How long the networks are trained, and how often each of them is applied."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from attncli.commands.reproduce.circle.design import Design
+from attncli.commands.reproduce.plan import TrainingPlan
+
+WIDTHS = (32, 64, 128)
+STEPS = 300
+TRAINING_STEPS = 1190
+"""70 epochs."""
+LEARNING_RATE = 1e-5
+"""All as released."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What all designs of a study have in common."""
+
+    seeds: Sequence[int]
+    training_steps: int = TRAINING_STEPS
+    steps: int = STEPS
+    """Of the recurrence."""
+
+    def plan(self, design: Design) -> TrainingPlan:
+        """One training for all seeds at once."""
+        identity = {
+            "task": "circle",
+            "seeds": ",".join(map(str, self.seeds)),
+            "width": design.width,
+            **asdict(design.switches),
+            "running_sum": design.running_sum,
+            "dropout": design.dropout,
+        }
+        return TrainingPlan(self.training_steps, LEARNING_RATE, identity=identity)

@@ -1,0 +1,52 @@
+"""The network of the first seed while it is trained, with its attention as a module that can be watched."""
+
+import torch
+from torch import Tensor, nn
+
+from attncli.commands.reproduce.circle.arcs import PAIRS, places
+from attncli.commands.reproduce.circle.circle_network import (
+    CircleNetworks,
+    Drop,
+    inputs_of,
+    unchanged,
+)
+
+
+class CircleAttention(nn.Module):
+    """The weighing of values: [pair, head, point, key]."""
+
+    def forward(self, logits: Tensor, values: Tensor) -> Tensor:
+        weights: Tensor = torch.softmax(logits, dim=-1)
+        return weights @ values
+
+
+class FirstCircle(nn.Module):
+    """Computes what the networks compute, for the first of them."""
+
+    def __init__(self, networks: CircleNetworks) -> None:
+        super().__init__()
+        self.networks = networks
+        self.attention = CircleAttention()
+
+    def forward(self, pairs: Tensor) -> Tensor:
+        """The next points [pair, point, 2] from a batch of one [1, pair, point, 2]."""
+        networks = self.networks
+        seeds = len(networks.get_parameter("w_q"))
+        networks.mix = self.mix  # type: ignore[method-assign]
+        try:
+            found: Tensor = networks(pairs.expand(seeds, -1, -1, -1), unchanged)
+        finally:
+            del networks.mix
+        return found[0]
+
+    def mix(self, logits: Tensor, values: Tensor, drop: Drop) -> Tensor:
+        """As the networks do it, the first one through the module."""
+        mixed = CircleNetworks.mix(self.networks, logits, values, drop)
+        own: Tensor = self.attention(logits[0].transpose(0, 1), values[0].transpose(0, 1))
+        return torch.cat([own.transpose(0, 1)[None], mixed[1:]])
+
+
+def taught_pairs(networks: CircleNetworks) -> dict[str, Tensor]:
+    """All that is taught, as the module takes it."""
+    taught = torch.from_numpy(places(PAIRS + 1)).float()
+    return {"pairs": inputs_of(networks.design, taught)[None]}

@@ -1,0 +1,97 @@
+"""One trained network applied again and again: when its two points meet, when they stop, how far from the arcs they are."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from attncli.analysis.states.trajectories import RESIDUAL
+from attncli.commands.reproduce.circle.arcs import RADIUS, STEP, places
+from attncli.commands.reproduce.circle.design import Design
+from attncli.commands.reproduce.circle.recurrence import Weights, recurrence
+from attncli.maths.curves.convergence import late_order
+from attncli.maths.residuals.scaled import Array
+from attncli.metrics import METRICS
+
+TOGETHER = 0.01
+"""Residual below which two points are one: at the size of the circle they are then less than a line's width apart. Which
+runs collapse does not depend on it: after the default training, none of 60 had its lowest residual between 10^-6 and 0.5."""
+STILL = 0.01
+"""Share of the taught step below which a pair stands."""
+ASTRAY = 0.1
+"""Distance from the taught place, in radii, beyond which a point has left its arc."""
+
+
+@dataclass(frozen=True)
+class CircleRun:
+    """What is measured on one network."""
+
+    training_loss: float
+    curves: Mapping[str, Sequence[float]]
+    """Every metric at the start and after every step."""
+    moves: Sequence[float]
+    """How far the pair went in each step, in taught steps."""
+    distances: Sequence[float]
+    """The farther point's distance from its taught place after every step, in radii."""
+    places: Array | None = None
+    """[step, point, 2]"""
+
+    @property
+    def collapse_step(self) -> int | None:
+        return settled([value < math.log10(TOGETHER) for value in self.curves[RESIDUAL]])
+
+    @property
+    def stop_step(self) -> int | None:
+        return settled([move < STILL for move in self.moves])
+
+    @property
+    def collapse_order(self) -> float | None:
+        """Of the residual from there on, as far as it is resolved."""
+        resolved = [value for value in self.curves[RESIDUAL] if math.isfinite(value)]
+        return None if self.collapse_step is None else late_order(resolved)
+
+    @property
+    def arc_error(self) -> float:
+        return math.sqrt(math.fsum(d * d for d in self.distances) / len(self.distances))
+
+    @property
+    def steps_on_arc(self) -> int:
+        beyond = (step for step, far in enumerate(self.distances) if far > ASTRAY)
+        return next(beyond, len(self.distances) - 1)
+
+
+def settled(holds: Sequence[bool]) -> int | None:
+    """The first place from which on it holds to the end."""
+    if not holds[-1]:
+        return None
+    return max((place + 1 for place, held in enumerate(holds) if not held), default=0)
+
+
+def follow(
+    design: Design,
+    weights: Weights,
+    training_loss: float,
+    steps: int,
+    metrics: Sequence[str],
+    tick: Callable[[int], None],
+) -> CircleRun:
+    """Apply the network so many times."""
+    measures = {name: METRICS[name] for name in metrics}
+    curves: dict[str, list[float]] = {name: [] for name in metrics}
+    found: list[Array] = []
+    for state in recurrence(design, weights, steps):
+        for name, measure in measures.items():
+            curves[name].append(measure(state))
+        found.append(state.states.value())
+        tick(1)
+    points = np.stack(found)
+    distances = lengths(points - places(steps + 1)).max(axis=1) / RADIUS
+    moves = lengths(np.diff(points, axis=0)).max(axis=1) / STEP
+    return CircleRun(training_loss, curves, moves.tolist(), distances.tolist(), points)
+
+
+def lengths(vectors: Array) -> Array:
+    """Of the vectors along the last axis."""
+    found: Array = np.sqrt(np.square(vectors).sum(axis=-1))
+    return found

@@ -1,0 +1,213 @@
+"""What the runs of the circle come to: rows over their seeds, and words."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
+
+from attncli.analysis.quantiles import quantile_errors
+from attncli.analysis.statistics import summary_row
+from attncli.commands.reproduce.circle.arcs import RADIUS, STEP
+from attncli.commands.reproduce.circle.recurrences import ASTRAY, STILL, TOGETHER, CircleRun
+from attncli.errors import counted
+from attncli.maths.noise import share_spread, spread
+from attncli.metrics import definition
+from attncli.records import NOT_APPLICABLE, Definition, Finding, Row, Scalar, View
+
+OWN_METRICS: Mapping[str, Definition] = {
+    "collapse_share": Definition(
+        "share",
+        "Runs whose two points become one: from some step to the last their residual relative to rank 1, "
+        f"r = ‖X - 1x̄^T‖ / ‖X‖ in the norm √(‖·‖_1 ‖·‖_∞), stays below {TOGETHER}. They may go on moving together.",
+    ),
+    "collapse_step": Definition(
+        "step", f"First step from which on r stays below {TOGETHER}, over the runs that collapse."
+    ),
+    "collapse_order": Definition(
+        "1",
+        "Δlog r of a step / Δlog r of the step before, late in these runs: 3 is doubly exponential, "
+        "1 a constant factor a step.",
+    ),
+    "stop_share": Definition(
+        "share",
+        f"Runs that stop at a fixed point: from some step to the last neither point moves {STILL} of a taught step. "
+        "The two points may stay apart.",
+    ),
+    "stop_step": Definition(
+        "step",
+        f"First step from which on no point moves {STILL} of a taught step, over the runs that stop.",
+    ),
+    "training_loss": Definition(
+        "1",
+        "Mean squared error of a coordinate over all taught pairs, after training, without dropout; "
+        f"{STEP**2 / 2:.2g} if every point stayed where it is, {RADIUS**2 / 2:.2g} if all went to the centre.",
+    ),
+    "arc_error": Definition(
+        "radius",
+        "Root mean square, over all steps, of the farther point's distance from its taught place: 0 follows the arcs.",
+    ),
+    "steps_on_arc": Definition(
+        "step", f"Steps before a point is more than {ASTRAY} radii from its taught place."
+    ),
+}
+
+SHARES = {"collapse_share": "collapse_step", "stop_share": "stop_step"}
+"""The share of runs that have such a step."""
+
+MEDIAN = 0.5
+QUANTILES = (0.0, MEDIAN, 1.0)
+"""Of a curve over the seeds: where some collapse and others do not, a mean tells of neither."""
+
+LAWS = {1: "by a constant factor a step", 3: "doubly exponentially"}
+"""Orders that mean something."""
+NEAR = 0.1
+"""How far from them an order may be."""
+
+SMALLEST_FLOAT = -308.0
+"""Its logarithm. A doubly exponential curve is far below it soon, and would press all others flat."""
+
+FINE = 10
+"""Steps that are all told; of the later ones each is a quarter beyond the one before."""
+
+ZERO = "zero, or rounding leaves nothing of it"
+
+Runs = Mapping[tuple[int, str], Sequence[CircleRun]]
+"""By width and variant, one for each seed."""
+
+
+def told_steps(steps: int) -> list[int]:
+    """The start, the first steps, ever fewer of the later ones, and the last."""
+    told = list(range(min(FINE, steps) + 1))
+    while told[-1] < steps:
+        told.append(min(steps, told[-1] + told[-1] // 4))
+    return told
+
+
+def all_rows(runs: Runs) -> Iterator[Row]:
+    for (width, variant), group in runs.items():
+        yield from summary_rows(group, width, variant)
+        for metric in group[0].curves:
+            yield from curve_rows(metric, group, width, variant)
+
+
+def summary_rows(group: Sequence[CircleRun], width: int, variant: str) -> Iterator[Row]:
+    """One number of each kind for a width and a variant."""
+    keys: dict[str, Scalar] = {"width": width}
+    for metric, meaning in OWN_METRICS.items():
+        if metric in SHARES:
+            ended = known(group, SHARES[metric])
+            value = len(ended) / len(group)
+            deviation = share_spread(value, len(group))
+            yield Row(
+                metric, value, meaning.unit, variant, spread=deviation, n=len(group), keys=keys
+            )
+        else:
+            nothing = f"{NOT_APPLICABLE}no run has a {metric.replace('_', ' ')}"
+            values = known(group, metric)
+            yield summary_row(metric, meaning.unit, values, nothing, keys, variant=variant)
+
+
+def known(group: Sequence[CircleRun], number: str) -> list[float]:
+    """One of the numbers of every run that has it."""
+    found = [getattr(run, number) for run in group]
+    return [float(value) for value in found if value is not None]
+
+
+def curve_rows(metric: str, group: Sequence[CircleRun], width: int, variant: str) -> Iterator[Row]:
+    """Quantiles over the seeds after each step that is told."""
+    unit = definition(metric).unit
+    curves = [run.curves[metric] for run in group]
+    for step in told_steps(len(curves[0]) - 1):
+        values = sorted(lowest_if_lost(curve[step]) for curve in curves)
+        errors = quantile_errors(values, QUANTILES)
+        for quantile in QUANTILES if len(group) > 1 else (MEDIAN,):
+            value = values[round(quantile * (len(values) - 1))]
+            keys: dict[str, Scalar] = {"width": width, "step": step, "quantile": quantile}
+            keys |= {"error": errors[quantile]} if errors else {}
+            lost = not math.isfinite(value)
+            yield Row(
+                metric, None if lost else value, unit, variant, n=len(group),
+                note=ZERO if lost else None, keys=keys,
+            )  # fmt: skip
+
+
+def lowest_if_lost(value: float) -> float:
+    """What rounding has swallowed was below all that it left."""
+    return -math.inf if math.isnan(value) else value
+
+
+def views(metrics: Sequence[str], widths: Sequence[int], steps: int, seeds: int) -> Iterator[View]:
+    """What became of the points, a table for each width; then the curves."""
+    over = f" over {seeds} seeds" if seeds > 1 else ""
+    yield View("How each variant behaves", "variant", (), findings="behaviour")
+    for width in widths:
+        title = f"Width {width}: {steps} steps{over}"
+        yield View(title, "variant", tuple(OWN_METRICS), where={"width": width})
+    for metric in metrics:
+        for width in widths:
+            title = f"Width {width}: {metric} after each step" + (f", median{over}" if over else "")
+            where: dict[str, Scalar] = {"width": width, "quantile": MEDIAN}
+            yield View(
+                title, "step", (metric,), across="variant", where=where, lowest_drawn=SMALLEST_FLOAT
+            )
+
+
+def findings(runs: Runs) -> Iterator[Finding]:
+    """All widths together."""
+    for variant in dict.fromkeys(variant for _, variant in runs):
+        group = [run for (_, own), found in runs.items() if own == variant for run in found]
+        yield Finding(variant, behaviour(group))
+
+
+def behaviour(group: Sequence[CircleRun]) -> str:
+    """`the points become one in 14 of 15 runs, at step 4.1 ± 0.8 (3 to 5), …`"""
+    return (
+        f"the points become one in {ending(group, 'collapse_step')}{rate(group)}; "
+        f"they stop in {ending(group, 'stop_step')}; "
+        f"median of the steps on their arcs: {median(known(group, 'steps_on_arc')):g}"
+    )
+
+
+def rate(group: Sequence[CircleRun]) -> str:
+    """How fast those that collapse do, where most of them have an order."""
+    orders = known(group, "collapse_order")
+    if not orders or 2 * len(orders) < len(known(group, "collapse_step")):
+        return ""
+    order = median(orders)
+    laws = [law for power, law in LAWS.items() if abs(order - power) < NEAR]
+    return f", {', '.join(laws)} (order {order:.2f})" if laws else f", at order {order:.2f}"
+
+
+def ending(group: Sequence[CircleRun], number_of: str) -> str:
+    """`14 of 15 runs, at step 4 ± 1 (3 to 5)`"""
+    steps = known(group, number_of)
+    text = f"{len(steps)} of {counted(len(group), 'run')}"
+    if not steps:
+        return text
+    between = f" ({min(steps):g} to {max(steps):g})" if len(steps) > 1 else ""
+    return f"{text}, at step {mean_step(steps)}{between}"
+
+
+def mean_step(steps: Sequence[float]) -> str:
+    mean = math.fsum(steps) / len(steps)
+    deviation = spread(steps, mean)
+    return f"{mean:.0f}" if deviation is None else f"{mean:.0f} ± {deviation:.0f}"
+
+
+def headline(runs: Runs, published: bool) -> str:
+    """Which widths and variants collapse, and at which step."""
+    widths = dict.fromkeys(width for width, _ in runs)
+    seeds = len(next(iter(runs.values())))
+    parts = []
+    for variant in dict.fromkeys(variant for _, variant in runs):
+        told = [collapses(runs[width, variant]) for width in widths]
+        parts.append(f"{variant} {', '.join(told)}")
+    which = f"width {', '.join(map(str, widths))}"
+    of = f"{seeds} runs" if seeds > 1 else "1 run"
+    begin = "As published, the" if published else "The"
+    return f"{begin} two points become one, of {of} each at {which}: {'; '.join(parts)}."
+
+
+def collapses(group: Sequence[CircleRun]) -> str:
+    """`5 (step 4 ± 1)`"""
+    steps = known(group, "collapse_step")
+    return f"{len(steps)} (step {mean_step(steps)})" if steps else "0"

@@ -1,0 +1,109 @@
+"""A labeller trained on its task, and what it is asked."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attncli.commands.reproduce.labeller import Labeller, labeller
+from attncli.commands.reproduce.plan import TrainingPlan
+from attncli.commands.reproduce.saving import SavedTraining
+from attncli.commands.reproduce.tasks import Examples, Sizes, Task
+from attncli.commands.reproduce.training import Tick, Watched, no_tick, nobody, train
+
+TRAINING, QUESTIONS, SEEN, _, DROPPED = range(5)
+"""Streams of random numbers of one seed; one between them draws paths."""
+
+SEEN_SEQUENCES = 2000
+"""Of those like the training's."""
+
+LARGEST_GRADIENT = 1.0
+
+
+class Learned(NamedTuple):
+    """A network after its training."""
+
+    network: Labeller
+    asked: Examples
+    seen: Examples
+    """What it was trained on, or sequences like those."""
+
+
+def learned(
+    task: Task,
+    sizes: Sizes,
+    plan: TrainingPlan,
+    seed: int,
+    saved: SavedTraining | None = None,
+    tick: Tick = no_tick,
+    watched: Watched = nobody,
+) -> Learned:
+    """The same task, sizes, plan and seed give the same network."""
+    network = labeller(task, sizes, seed)
+    asked = task.draw(np.random.default_rng([seed, QUESTIONS]), task.asked)
+    batch = batches(task, seed, asked)
+
+    def loss_of_step(step: int) -> Tensor:
+        inputs, labels = map(torch.from_numpy, batch(step))
+        with dropout_of(step, seed, task.dropout):
+            given = network(inputs)
+        return F.cross_entropy(given.flatten(0, 1), labels.flatten())
+
+    first = {"inputs": torch.from_numpy(asked.inputs[:1])}
+    train(network, loss_of_step, plan, saved, tick, partial(watched, f"seed{seed}", network, first))
+    seen = (
+        asked if task.by_heart else task.draw(np.random.default_rng([seed, SEEN]), SEEN_SEQUENCES)
+    )
+    return Learned(network.requires_grad_(False).eval(), asked, seen)
+
+
+@contextmanager
+def dropout_of(step: int, seed: int, rate: float) -> Iterator[None]:
+    """What a step drops comes from it and the seed alone; torch's own generator stays where it is."""
+    if not rate:
+        yield
+        return
+    with torch.random.fork_rng(devices=[]):
+        drawn = np.random.default_rng([seed, DROPPED, step]).integers(2**63)
+        torch.manual_seed(int(drawn))
+        yield
+
+
+def batches(task: Task, seed: int, asked: Examples) -> Callable[[int], Examples]:
+    """What each step trains on."""
+
+    def batch(step: int) -> Examples:
+        stream = np.random.default_rng([seed, TRAINING, step])
+        if not task.by_heart:
+            return task.draw(stream, task.batch)
+        chosen = stream.choice(task.asked, size=min(task.batch, task.asked), replace=False)
+        return Examples(asked.inputs[chosen], asked.labels[chosen])
+
+    return batch
+
+
+def plan_of(name: str, task: Task, sizes: Sizes, steps: int, seed: int) -> TrainingPlan:
+    """A tenth of the steps to warm up, a half to cool down; or all of them to cool down."""
+    identity: Mapping[str, str | int | float] = {
+        "task": name,
+        "layers": sizes.layers,
+        "heads": sizes.heads,
+        "width": sizes.width,
+        "batch": task.batch,
+        "sequences": task.asked if task.by_heart else "new ones",
+        "seed": seed,
+        **task.told_apart,
+    }
+    return TrainingPlan(
+        steps=steps,
+        learning_rate=task.learning_rate,
+        warm_up=0 if task.falling else steps // 10,
+        cool_down=steps - 1 if task.falling else steps // 2,
+        largest_gradient=LARGEST_GRADIENT,
+        identity=identity,
+    )

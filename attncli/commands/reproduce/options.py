@@ -1,0 +1,102 @@
+"""Options of commands that train small networks on the paper's tasks, and what all of them do with them."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from attncli.declare.options import WRITES, Option
+from attncli.errors import UsageError, it_or_them, parameter, said_of
+from attncli.limits import whole_number
+from attncli.options.shared import separated
+
+if TYPE_CHECKING:
+    from attncli.commands.reproduce.saving import SavedTraining
+
+task_option = partial(Option, panel="Task")
+
+
+@dataclass(frozen=True)
+class KeptTraining:
+    """How long networks are trained here, and where that is kept."""
+
+    train_steps: Annotated[
+        int | None,
+        task_option(metavar="N", help="Number of training steps. [default: enough for the task]"),
+    ] = None
+    save_training: Annotated[
+        Path | None,
+        task_option(
+            metavar="DIR",
+            typed_alone=WRITES,
+            help="Save trainings in DIR; the same command resumes from there.",
+        ),
+    ] = None
+
+    def given(self) -> list[str]:
+        return [name for name, value in asdict(self).items() if value is not None]
+
+
+@dataclass(frozen=True)
+class TrainingOptions(KeptTraining):
+    """How a network is trained here, and how it is watched."""
+
+    watch_training: Annotated[
+        int | None,
+        task_option(
+            metavar="N",
+            help=(
+                "Measure the attention every N training steps, and save each report next to the training in "
+                "--save-training."
+            ),
+        ),
+    ] = None
+
+
+def refuse_beside_a_task(source: str | None, given: Iterable[str]) -> None:
+    """Networks are made for their task: names of options that ask for something else, and a SOURCE."""
+    if source is not None:
+        raise UsageError(f"`task` trains networks of its own: leave out {source}.", idle=["task"])
+    names = list(given)
+    if names:
+        raise UsageError(
+            f"{said_of(names, 'has', 'have')} no meaning for the networks of `task`: leave {it_or_them(names)} out.",
+            idle=names,
+            because=["task"],
+        )
+
+
+def within(name: str, given: int | None, default: int, least: int, most: int) -> int:
+    """The number given, or else the default."""
+    if given is None:
+        return default
+    if not least <= given <= most:
+        raise UsageError(f"{parameter(name)} must be from {least} to {most:,}, not {given}.")
+    return given
+
+
+def whole_numbers(given: Sequence[str], most: int, wrong: Callable[[str], str]) -> list[int]:
+    """From 1 on, smallest first; `wrong` is the sentence for a text that is none."""
+    texts = separated(given)
+    for text in texts:
+        if not 1 <= (whole_number(text) or 0) <= most:
+            raise UsageError(wrong(text))
+    return sorted({int(text) for text in texts})
+
+
+def trainings_in(folder: Path | None, prefix: str) -> "Callable[[str], SavedTraining | None]":
+    """One file for each training in the folder, which is made where it is not there."""
+    if folder is None:
+        return lambda name: None
+    from attncli.io.whole_files import require_folder, require_writable, write_whole
+
+    require_folder(folder)
+    require_writable(folder / f"{prefix}.safetensors")
+
+    def saved(name: str) -> "SavedTraining":
+        from attncli.commands.reproduce.saving import SavedTraining
+
+        return SavedTraining(folder / f"{prefix}-{name}.safetensors", write_whole)
+
+    return saved

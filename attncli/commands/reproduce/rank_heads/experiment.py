@@ -1,0 +1,179 @@
+"""`attn approximate --task rank-heads`: how few ranks many heads make up for, on the nearest of a few tokens."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from attncli.analysis import Progress, no_progress
+from attncli.analysis.statistics import averaged, summary_row
+from attncli.commands.reproduce.rank_heads.head_layer import (
+    BATCH,
+    HeadLayer,
+    answers,
+    asked,
+    loss_of_steps,
+)
+from attncli.commands.reproduce.rank_heads.head_plan import LEARNING_RATE, RankHeads
+from attncli.commands.reproduce.rank_heads.nearest_token import SphereQuestions
+from attncli.commands.reproduce.rank_heads.rank_head_metrics import RANK_HEAD_METRICS
+from attncli.commands.reproduce.saving import SavedTraining
+from attncli.commands.reproduce.training import train
+from attncli.errors import counted
+from attncli.limits import require_memory
+from attncli.maths.capacity.low_rank_head import projecting_error
+from attncli.maths.noise import spread
+from attncli.records import NOT_APPLICABLE, Finding, Report, Row, Scalar, View
+
+TWO_ALONE = NOT_APPLICABLE + "more than two tokens have no closed form here"
+
+Measured = Mapping[str, Sequence[float]]
+"""One number of each seed."""
+
+
+def rank_heads(
+    wanted: RankHeads,
+    saved_as: Callable[[str], SavedTraining | None] = lambda name: None,
+    progress: Progress = no_progress,
+) -> Report:
+    """Train every layer of every seed, and ask it."""
+    require_room(wanted)
+    layers = list(wanted.layers())
+    questions = asked(wanted.tokens, wanted.dimension, wanted.seeds)
+    done = 0
+
+    def tick(steps: int) -> None:
+        nonlocal done
+        done += steps
+        progress(done, wanted.training_steps * len(layers), "steps")
+
+    found: dict[tuple[int, int], Measured] = {}
+    for product, rank in layers:
+        layer = HeadLayer(wanted.dimension, rank, product // rank, wanted.seeds)
+        loss = loss_of_steps(layer, wanted.tokens, wanted.dimension, wanted.seeds)
+        saved = saved_as(f"d{wanted.dimension}-n{wanted.tokens}-rank{rank}-heads{product // rank}")
+        train(layer, loss, wanted.plan(product, rank), saved, tick)
+        found[product, rank] = measured(questions, answers(layer, questions))
+    return Report(
+        study="approximate rank-heads",
+        headline=headline(wanted, found),
+        rows=tuple(row for key, values in found.items() for row in rows(wanted, *key, values)),
+        metrics=RANK_HEAD_METRICS,
+        source=described(wanted),
+        input={
+            "task": "rank-heads",
+            "tokens": wanted.tokens,
+            "dimension": wanted.dimension,
+            "questions": len(questions[0].queries),
+        },
+        seeds=tuple(wanted.seeds),
+        views=tuple(views(wanted)),
+        findings=tuple(
+            Finding(f"H · r = {product}", in_words(wanted, found, product))
+            for product in wanted.products
+        ),
+    )
+
+
+def require_room(wanted: RankHeads) -> None:
+    """Weights, gradients and two moments in float32, and what a batch leaves for the gradient."""
+    heads = max(product // rank for product, rank in wanted.layers())
+    d, widest = wanted.dimension, max(wanted.products)
+    weights = 4 * 4 * (2 * d * widest + heads * d * d)
+    kept = 4 * 3 * BATCH * (wanted.tokens * widest + heads * (wanted.tokens + d))
+    advice = "lower `dimension`, `heads_times_rank` or `seeds`"
+    require_memory(len(wanted.seeds) * (weights + kept), "This training", advice)
+
+
+def measured(questions: Sequence[SphereQuestions], given: Sequence[np.ndarray]) -> Measured:
+    """Of every seed: the error, its share of uniform attention's, and how often the answer is nearest to the right token."""
+    found: dict[str, list[float]] = {"error": [], "error_share": [], "right_choices": []}
+    for each, answer in zip(questions, given, strict=True):
+        error = squared(answer - each.nearest)
+        chosen = np.square(each.tokens - answer[:, None]).sum(axis=2).argmin(axis=1)
+        right = np.einsum("bnd,bd->bn", each.tokens, each.queries).argmax(axis=1)
+        found["error"].append(error)
+        found["error_share"].append(error / even_error(each))
+        found["right_choices"].append(float((chosen == right).mean()))
+    return found
+
+
+def even_error(questions: SphereQuestions) -> float:
+    """Of the best multiple of the mean token: what a layer can do whose weights do not depend on the query."""
+    mean, wanted = questions.tokens.mean(axis=1), questions.nearest
+    factor = float((mean * wanted).sum() / np.square(mean).sum())
+    return squared(factor * mean - wanted)
+
+
+def squared(distances: np.ndarray) -> float:
+    """Mean over the questions."""
+    return float(np.square(distances).sum(axis=1).mean())
+
+
+def rows(wanted: RankHeads, product: int, rank: int, values: Measured) -> Iterator[Row]:
+    keys: dict[str, Scalar] = {"heads_times_rank": product, "rank": rank, "heads": product // rank}
+    for metric, each in values.items():
+        yield summary_row(metric, RANK_HEAD_METRICS[metric].unit, each, "", keys)
+    two = wanted.tokens == 2
+    closed = projecting_error(rank, wanted.dimension) if two else None
+    unit = RANK_HEAD_METRICS["projecting_error"].unit
+    yield Row("projecting_error", closed, unit, keys=keys, note=None if two else TWO_ALONE)
+    d = wanted.dimension
+    weights = float(2 * d * product + product // rank * d * d)
+    yield Row("weights", weights, RANK_HEAD_METRICS["weights"].unit, keys=keys)
+
+
+def views(wanted: RankHeads) -> Iterator[View]:
+    over = averaged(len(wanted.seeds), "seeds")
+    for product in wanted.products:
+        title = f"H · r = {product}{over}"
+        yield View(title, "rank", tuple(RANK_HEAD_METRICS), where={"heads_times_rank": product})
+    title = f"Error as a share of uniform attention's{over}"
+    yield View(title, "rank", ("error_share",), across="heads_times_rank")
+    yield View("In words", "H · r", (), findings="answer")
+
+
+def in_words(wanted: RankHeads, found: Mapping[tuple[int, int], Measured], product: int) -> str:
+    """`35 ± 1 % of uniform attention's error with 8 heads of rank 1, …`"""
+    parts = [
+        f"{share(found[own, rank]['error_share'])} with {heads(product // rank)} of rank {rank}"
+        for own, rank in wanted.layers()
+        if own == product
+    ]
+    return ", ".join(parts)
+
+
+def share(values: Sequence[float]) -> str:
+    mean = sum(values) / len(values)
+    deviation = spread(values, mean)
+    noise = "" if deviation is None else f" ± {100 * deviation:.2g}"
+    return f"{100 * mean:.3g}{noise} %"
+
+
+def heads(count: int) -> str:
+    return counted(count, "head")
+
+
+def headline(wanted: RankHeads, found: Mapping[tuple[int, int], Measured]) -> str:
+    told = [
+        f"at H · r = {product} {in_words(wanted, found, product)}" for product in wanted.products
+    ]
+    return (
+        f"The nearest of {counted(wanted.tokens, 'token')} in {wanted.dimension} dimensions, error as a share of uniform attention's: "
+        + "; ".join(told)
+        + "."
+    )
+
+
+def described(wanted: RankHeads) -> dict[str, Scalar | dict[str, Scalar]]:
+    return {
+        "kind": "trained here",
+        "dimension": wanted.dimension,
+        "tokens": wanted.tokens,
+        "ranks": ",".join(map(str, wanted.ranks)),
+        "heads_times_rank": ",".join(map(str, wanted.products)),
+        "training": {
+            "steps": wanted.training_steps,
+            "learning_rate": LEARNING_RATE,
+            "batch": BATCH,
+        },
+    }

@@ -1,0 +1,48 @@
+"""Which layers are trained on the nearest token, and for how long."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from attncli.commands.reproduce.plan import TrainingPlan
+
+DIMENSION, TOKENS = 8, 2
+TRAINING_STEPS = 1500
+LEARNING_RATE = 0.02
+
+
+@dataclass(frozen=True)
+class RankHeads:
+    """What all layers of a study have in common, and the ones that there are."""
+
+    dimension: int
+    tokens: int
+    ranks: Sequence[int]
+    products: Sequence[int]
+    """H · r."""
+    seeds: Sequence[int]
+    training_steps: int = TRAINING_STEPS
+
+    def layers(self) -> Iterator[tuple[int, int]]:
+        """H · r and r of each."""
+        for product in self.products:
+            for rank in self.ranks:
+                if product % rank == 0:
+                    yield product, rank
+
+    def plan(self, product: int, rank: int) -> TrainingPlan:
+        """One training for all seeds at once."""
+        steps = self.training_steps
+        return TrainingPlan(
+            steps=steps,
+            learning_rate=LEARNING_RATE,
+            warm_up=steps // 20,
+            cool_down=steps // 2,
+            identity={
+                "task": "rank-heads",
+                "dimension": self.dimension,
+                "tokens": self.tokens,
+                "rank": rank,
+                "heads": product // rank,
+                "seeds": ",".join(map(str, self.seeds)),
+            },
+        )

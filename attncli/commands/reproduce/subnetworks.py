@@ -1,0 +1,123 @@
+"""What single paths make of sequences: one head of some layers, and of the others nothing, or the skip alone.
+
+Two readings of "this path alone". `again`, as the published scripts run it: in the layers of its path a sub-network is
+LN(one head's output), without the skip and without the norm's learned gain and bias, and with attention that looks at
+what the sub-network's own layers gave; layers that the path passes by are left out whole, norms included. `frozen`: the
+path's own term of the network's output, with the maps and the norms' denominators of the full pass, and without the
+constants on its way.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attncli.commands.reproduce.labeller import Labeller
+
+EPSILON = 1e-12
+"""Of every norm of BERT's."""
+
+Path = tuple[int, ...]
+"""0, past the layer's attention, or a head from 1 on, in every layer."""
+
+
+class LayerSteps(Protocol):
+    """What a layer does to states [sequence, token, feature]."""
+
+    def past(self, layer: int, states: Tensor) -> Tensor:
+        """Where the path goes past its attention."""
+
+    def attended(self, layer: int, states: Tensor) -> Callable[[int], Tensor]:
+        """Where it goes through a head: the states behind each."""
+
+
+def run_along(first: Tensor, steps: LayerSteps, layers: int, paths: Sequence[Path]) -> list[Tensor]:
+    """The last states of every path; where paths begin alike, that is run once."""
+    states: dict[Path, Tensor] = {(): first}
+    for layer in range(layers):
+        heads: dict[Path, Callable[[int], Tensor]] = {}
+        following = {}
+        for path in dict.fromkeys(path[: layer + 1] for path in paths):
+            before, head = path[:-1], path[-1]
+            if head and before not in heads:
+                heads[before] = steps.attended(layer, states[before])
+            following[path] = heads[before](head) if head else steps.past(layer, states[before])
+        states = following
+    return [states[path] for path in paths]
+
+
+def run_again(network: Labeller, inputs: Tensor, paths: Sequence[Path]) -> list[Tensor]:
+    """The output [sequence, token, feature] of every path's sub-network."""
+    return run_along(network.embedding(inputs), Again(network), len(network.blocks), paths)
+
+
+def run_frozen(network: Labeller, inputs: Tensor, paths: Sequence[Path]) -> list[Tensor]:
+    """Every path's term [sequence, token, feature] of the network's output."""
+    first = network.embedding(inputs)
+    return run_along(first, Frozen(network, first), len(network.blocks), paths)
+
+
+class Again:
+    """Layers that look at what they are given."""
+
+    def __init__(self, network: Labeller) -> None:
+        self.blocks: Any = network.blocks  # transformers' classes have no types
+
+    def past(self, layer: int, states: Tensor) -> Tensor:
+        return states
+
+    def attended(self, layer: int, states: Tensor) -> Callable[[int], Tensor]:
+        block = self.blocks[layer]
+        contexts = block.self(states)[0]
+        dense = block.output.dense
+
+        def behind(head: int) -> Tensor:
+            own = features_of(block, head)
+            return plain_norm(F.linear(contexts[..., own], dense.weight[:, own], dense.bias))
+
+        return behind
+
+
+class Frozen:
+    """Layers that do to a part of the stream what they have done to all of it."""
+
+    def __init__(self, network: Labeller, states: Tensor) -> None:
+        self.blocks: Any = network.blocks
+        self.maps: list[Tensor] = []
+        """[sequence, head, query, key], of each layer."""
+        self.scales: list[Tensor] = []
+        """What each layer's norm multiplies a centred token by [sequence, token, feature]."""
+        block: Any
+        for block in self.blocks:
+            contexts, maps = block.self(states)
+            norm, summed = block.output.LayerNorm, states + block.output.dense(contexts)
+            deviations = torch.sqrt(summed.var(dim=-1, correction=0, keepdim=True) + norm.eps)
+            self.maps.append(maps)
+            self.scales.append(norm.weight / deviations)
+            states = norm(summed)
+
+    def past(self, layer: int, states: Tensor) -> Tensor:
+        return (states - states.mean(dim=-1, keepdim=True)) * self.scales[layer]
+
+    def attended(self, layer: int, states: Tensor) -> Callable[[int], Tensor]:
+        block = self.blocks[layer]
+
+        def behind(head: int) -> Tensor:
+            own = features_of(block, head)
+            values = F.linear(states, block.self.value.weight[own])
+            mixed = self.maps[layer][:, head - 1] @ values
+            return self.past(layer, F.linear(mixed, block.output.dense.weight[:, own]))
+
+        return behind
+
+
+def features_of(block: Any, head: int) -> slice:
+    """A head's own among all heads' features."""
+    width = block.self.attention_head_size
+    return slice((head - 1) * width, head * width)
+
+
+def plain_norm(states: Tensor) -> Tensor:
+    return F.layer_norm(states, states.shape[-1:], eps=EPSILON)

@@ -1,0 +1,40 @@
+"""The trainings that attn makes itself, watched: `--task … --watch-training N`."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from attncli.commands.reproduce.options import TrainingOptions, within
+from attncli.errors import UsageError, parameter
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from attncli.commands.reproduce.training import AfterStep, Watched
+
+MOST_STEPS = 10_000_000
+
+
+def watching(training: TrainingOptions, prefix: str) -> "Watched | None":
+    """One folder of reports for each training, beside the trainings that are kept; None where nobody asked for it."""
+    if training.watch_training is None:
+        return None
+    folder = training.save_training
+    if folder is None:
+        raise UsageError(
+            f"{parameter('watch_training')} keeps its reports beside the trainings: say {parameter('save_training')} too.",
+            idle=["watch_training"],
+        )
+    every = within("watch_training", training.watch_training, 1, 1, MOST_STEPS)
+
+    def watched(
+        name: str, network: "nn.Module", given: "Mapping[str, Tensor]", step: int
+    ) -> "AfterStep":
+        from attncli.training.head_growth import HEALTH
+        from attncli.training.monitor import Monitor
+
+        own = folder / f"{prefix}-{name}-attn"
+        return Monitor(
+            network, every=every, probe=given, metrics=HEALTH, folder=own, step=step
+        ).step
+
+    return watched

@@ -1,0 +1,62 @@
+"""Tasks that give every token of a sequence a label, one per file.
+
+To add one, add a file `attncli/commands/reproduce/tasks/NAME.py` with a function `NAME()` that returns its `Task`; the first
+line of its docstring says what is learned.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attncli.registry import Registry
+
+TASKS = Registry("task", "attncli.commands.reproduce.tasks")
+
+
+class Examples(NamedTuple):
+    """Sequences with their labels."""
+
+    inputs: NDArray[np.generic]
+    """Tokens [sequence, token], or points of the plane [sequence, token, 2] in float32."""
+    labels: NDArray[np.int64]
+    """[sequence, token]"""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Of a network."""
+
+    layers: int
+    heads: int
+    width: int
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is learned, and settings with which it is learned well."""
+
+    draw: Callable[[np.random.Generator, int], Examples]
+    """So many sequences."""
+    length: int
+    """Tokens of a sequence."""
+    labels: int
+    vocabulary: int | None
+    """None: the tokens are points."""
+    sizes: Sizes
+    """As published, or smaller."""
+    steps: int
+    learning_rate: float
+    batch: int
+    asked: int = 200
+    """Sequences on which accuracies are taken."""
+    by_heart: bool = False
+    """Just what is asked is trained on, again and again; else every step has new sequences, and so have the questions."""
+    dropout: float = 0.0
+    """While it is trained."""
+    falling: bool = False
+    """The learning rate falls from the first step to the last; else it rises over a tenth of them and falls over a half."""
+    told_apart: Mapping[str, str | int | float] = field(default_factory=dict)
+    """What else makes this training another one than the task's own."""

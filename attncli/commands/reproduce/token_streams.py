@@ -1,0 +1,38 @@
+"""The tokens of a file, in their order: what a task learns by heart."""
+
+import hashlib
+import re
+from pathlib import Path
+
+import numpy as np
+
+from attncli.commands.reproduce.tasks.memorise import TokenStream
+from attncli.errors import InputError, counted
+from attncli.models.inputs.id_lists import by_lines, whole
+from attncli.models.inputs.text_files import texts_in
+
+WORD = re.compile(r"\w+|[^\w\s]")
+"""Words and marks, as BERT's tokenizer first takes a text apart."""
+
+
+def token_stream(path: Path, needed: int) -> TokenStream:
+    """Token ids, as `--token-ids @FILE` takes them, or else the words and marks of texts, in lower case; numbered anew."""
+    texts = texts_in(str(path))
+    numbers = ids_of("\n".join(texts), str(path))
+    found = numbers or [word for text in texts for word in WORD.findall(text.lower())]
+    if len(found) < needed:
+        raise InputError(
+            f"{path} holds {counted(len(found), 'token')}, `sequences` times `length` are {needed:,}: lower one of them."
+        )
+    tokens = np.unique(np.array(found[:needed]), return_inverse=True)[1].astype(np.int64)
+    digest = hashlib.sha256(tokens.tobytes()).hexdigest()[:16]
+    return TokenStream(tokens, digest)
+
+
+def ids_of(content: str, path: str) -> list[int]:
+    """Of all lists one after another; empty where the file is a text."""
+    try:
+        lists = whole(content) or list(by_lines(content, path))
+    except InputError:
+        return []
+    return [number for each in lists for number in each]

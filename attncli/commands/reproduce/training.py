@@ -1,0 +1,157 @@
+"""The training loop: the same plan gives the same weights to the last bit, interrupted or not."""
+
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from attncli.commands.reproduce.plan import TrainingPlan
+from attncli.commands.reproduce.saving import Interrupted, SavedTraining, TrainingState
+from attncli.errors import InputError
+
+EVERY = 2.0
+"""Seconds between two savings."""
+
+LossOfStep = Callable[[int], Tensor]
+"""The loss of the network on what step 0, 1, 2 … trains on. Whatever is random in it comes from the step and a seed
+alone, never from torch's global generator, so that a step is the same whenever it is made."""
+
+Tick = Callable[[int], None]
+"""Told how many steps are done since it was told last."""
+
+
+AfterStep = Callable[[], object]
+"""Called after every step: somebody looks at the network, and leaves it as it is."""
+
+Watch = Callable[[int], AfterStep]
+"""Told where the training begins or goes on; who watches it."""
+
+
+def unwatched(step: int) -> AfterStep:
+    """Nobody."""
+    return lambda: None
+
+
+Watched = Callable[[str, nn.Module, Mapping[str, Tensor], int], AfterStep]
+"""Who watches the training of this name: told the network, what it is looked at on, and where the training begins."""
+
+
+def nobody(name: str, network: nn.Module, given: Mapping[str, Tensor], step: int) -> AfterStep:
+    """Where nobody wants to know."""
+    return lambda: None
+
+
+def no_tick(steps: int) -> None:
+    """For callers that do not watch."""
+
+
+def train(
+    network: nn.Module,
+    loss_of_step: LossOfStep,
+    plan: TrainingPlan,
+    saved: SavedTraining | None = None,
+    tick: Tick = no_tick,
+    watch: Watch = unwatched,
+) -> list[float]:
+    """Train with Adam and return the loss of every step.
+
+    With `saved`, go on from what the file holds, keep it there from time to time and in the end, and on Ctrl-C too. A
+    training that the file holds whole is not made again.
+    """
+    optimiser = torch.optim.Adam(network.parameters(), lr=plan.learning_rate)
+    state = TrainingState(network, optimiser, [])
+    if saved is not None:
+        saved.restore(state, plan)
+    tick(state.step)
+    with one_thread():
+        after = watch(state.step)
+
+        def told(steps: int) -> None:
+            after()
+            tick(steps)
+
+        if saved is None:
+            for _ in remaining_steps(state, loss_of_step, plan):
+                told(1)
+        else:
+            with interrupts_noted() as interrupted:
+                go_on(state, loss_of_step, plan, saved, told, interrupted)
+    return state.losses
+
+
+def go_on(
+    state: TrainingState,
+    loss_of_step: LossOfStep,
+    plan: TrainingPlan,
+    saved: SavedTraining,
+    tick: Tick,
+    interrupted: Callable[[], bool],
+) -> None:
+    """The steps that are left, kept from time to time."""
+    kept = time.monotonic()
+    for step in remaining_steps(state, loss_of_step, plan):
+        tick(1)
+        last, stop = step == plan.steps, interrupted()
+        if last or stop or time.monotonic() - kept > EVERY:
+            saved.keep(state, plan)
+            kept = time.monotonic()
+        if stop:
+            raise Interrupted(saved.path, step, plan.steps)
+
+
+def remaining_steps(
+    state: TrainingState, loss_of_step: LossOfStep, plan: TrainingPlan
+) -> Iterator[int]:
+    """Makes a step, and says how many are done."""
+    while state.step < plan.steps:
+        state.losses.append(one_step(state, loss_of_step, plan))
+        yield state.step
+
+
+def one_step(state: TrainingState, loss_of_step: LossOfStep, plan: TrainingPlan) -> float:
+    """The loss before the step."""
+    for group in state.optimiser.param_groups:
+        group["lr"] = plan.rate(state.step)
+    state.network.zero_grad()
+    loss = loss_of_step(state.step)
+    number = float(loss.detach())
+    if not math.isfinite(number):
+        raise InputError(
+            f"the training diverged: its loss is {number} at step {state.step} of {plan.steps}."
+        )
+    loss.backward()  # type: ignore[no-untyped-call]
+    if plan.largest_gradient is not None:
+        nn.utils.clip_grad_norm_(state.network.parameters(), plan.largest_gradient)
+    state.optimiser.step()
+    return number
+
+
+@contextmanager
+def interrupts_noted() -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C was pressed, for whoever asks between two steps: in the middle of one the weights are neither the
+    step before's nor its own. Outside the main thread, where no signal arrives, it is never so."""
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    pressed: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: pressed.append(number))
+    try:
+        yield lambda: bool(pressed)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Networks this small are faster so, and their last bits do not depend on the number of cores."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,6 @@
+"""How far does the last state move with each token?
+
+measure  how a model's last token moves with the others
+report   sensitivities as rows and in words
+run      `attn paths MODEL --sensitivity`: from the options to the study
+"""

@@ -1,0 +1,215 @@
+"""`attn paths MODEL --sensitivity`: how far the last token's state moves with each token, beside the sum over paths.
+
+Over-squashing (Barbero et al. 2024, "Transformers need glasses"): ∂y_n/∂x_i is bounded by a sum over paths of attention,
+so a token that few paths leave is hardly heard; and y_n of a text and of the same text with its last token repeated come
+so close with the length that a narrow type cannot tell them apart.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from attncli.analysis import Progress, no_progress
+from attncli.analysis.paths.direction_sampling import (
+    Estimate,
+    Sampled,
+    estimate_correlation,
+    estimate_norms,
+    estimate_shares,
+)
+from attncli.analysis.paths.path_subject import PathSubject, plain_pass
+from attncli.analysis.states.model_runs import own_precision
+from attncli.analysis.texts import counted, over_texts
+from attncli.capture import Site, Strip, streaming
+from attncli.capture.strips.attention_sites import blocks_around
+from attncli.commands.sensitivity.report import (
+    METRICS,
+    RepeatedOnce,
+    Sensed,
+    headline,
+    position_rows,
+    repeat_rows,
+    views,
+)
+from attncli.errors import InputError, UsageError
+from attncli.models.inputs.extra_inputs import WORDS
+from attncli.models.inputs.texts import ModelInput
+from attncli.models.inputs.token_ranges import longest
+from attncli.records import Finding, Report
+from attncli.tensor_subclasses.gradients import pulled_back
+
+SHORTEST = 4
+"""Tokens of the shortest text whose last one is repeated."""
+AFFORDED = 1e12
+"""Multiplications and additions up to which all directions are followed back: some ten seconds on a few cores."""
+FEW = 32
+"""Directions of larger models and longer texts: fewer, and the intervals around their means are too narrow too often."""
+LEAST_TOKENS = 16
+"""Shorter texts take as long, for the weights must be read."""
+SEEDS_APART = 1_000_003
+
+
+@dataclass(frozen=True)
+class SensitivityPlan:
+    """How many directions of the output are followed back."""
+
+    directions: int | None
+    """None: as many as the output has features where that is cheap, else `FEW`."""
+    seed: int
+    width: int
+    """Of the states."""
+    weights: int
+    """Of all blocks, for each time that they are run."""
+
+    def number(self, tokens: int) -> int:
+        cost = 2.0 * self.weights * max(tokens, LEAST_TOKENS) * self.width
+        by_cost = self.width if cost <= AFFORDED else FEW
+        return min(self.directions or by_cost, self.width)
+
+
+def plan_sensitivity(
+    subject: PathSubject, short: ModelInput, directions: int | None, seed: int
+) -> SensitivityPlan:
+    """A short input tells how wide the states are."""
+    with own_precision(subject.body):
+        width = plain_pass(subject.body, subject, short)[0].shape[-1]
+    blocks = [call.module for call in subject.stack.calls]
+    weights = sum(each.numel() for block in blocks for each in block.parameters())
+    return SensitivityPlan(directions, seed, width, weights)
+
+
+def sensitivity(
+    subject: PathSubject,
+    texts: Sequence[ModelInput],
+    plan: SensitivityPlan,
+    progress: Progress = no_progress,
+) -> Report:
+    """Of one stack, over texts of one length."""
+    if len({text.tokens for text in texts}) > 1:
+        raise UsageError(
+            "`sensitivity` compares places in texts of one length: give one text, or cut all with `tokens`."
+        )
+
+    def work(place: int, text: ModelInput) -> Sensed:
+        with own_precision(subject.body):
+            return sensed(subject, text, place, plan)
+
+    made_of = (Sensed, Sampled, Estimate, RepeatedOnce)
+    identity = subject.checkpoint.identity
+    found = over_texts(
+        subject.body, texts, counted(work, texts, progress), identity, "sensitivity", made_of
+    )
+    words = texts[0].labels if len(texts) == 1 else ()
+    rows = (*position_rows(found, words), *repeat_rows(found))
+    about = f"token {texts[0].tokens - 1}"
+    finding = Finding(about, headline(found, words, rows, len(subject.stack.calls)))
+    return Report(
+        study="paths",
+        headline=finding.text,
+        rows=rows,
+        metrics=METRICS,
+        seeds=(plan.seed,),
+        views=tuple(views(rows, len(texts))),
+        findings=(finding,),
+        **subject.about(texts, [False] * len(texts)),
+    )
+
+
+def sensed(subject: PathSubject, text: ModelInput, place: int, plan: SensitivityPlan) -> Sensed:
+    """Gradients, the sum over paths of the same pass, and the texts whose last token comes twice."""
+    number = plan.number(text.tokens)
+    seed = plan.seed + SEEDS_APART * place  # errors of several texts are independent
+    pulled = pulled_back(subject.body, subject.stack, text.kwargs, number, seed)
+    back, width = pulled.norms.numpy(), pulled.width
+    if back.shape[1] != text.tokens:
+        raise InputError(
+            f"stack {subject.stack.name} takes in {back.shape[1]} states for {text.tokens} tokens: which token each is of is "
+            "not understood."
+        )
+    rolled = rolled_out(subject, text)
+    pairs = (rolled.attention, rolled.even) if rolled.attention else ()
+    return Sensed(
+        estimate_norms(back, width),
+        estimate_shares(back, width),
+        len(back),
+        width,
+        rolled.attention,
+        rolled.even,
+        [estimate_correlation(back, width, each, seed) for each in pairs],
+        [repeat(subject, text, length) for length in lengths(subject, text)],
+        dtype_floor(subject),
+    )
+
+
+class RolledOut(NamedTuple):
+    """The last token's row of the product of ½Ā + ½I, of the model's maps and of uniform ones; empty where there is none."""
+
+    attention: list[float]
+    even: list[float]
+
+
+def rolled_out(subject: PathSubject, text: ModelInput) -> RolledOut:
+    """Means over heads are held of all layers: the product begins with the last one. None of a hybrid."""
+    if not all(call.attention for call in subject.stack.calls):
+        return RolledOut([], [])
+    means: dict[Site, tuple[Tensor, Tensor]] = {}
+
+    def observe(site: Site, strip: Strip) -> None:
+        if site.kind != "self" or blocks_around(site, subject.stacks) != subject.stack.name:
+            return
+        if site not in means:
+            blank = torch.zeros(strip.queries, strip.keys)
+            means[site] = blank, blank.clone()
+        rows = slice(strip.first_query, strip.first_query + strip.weights.shape[2])
+        keys = slice(strip.first_key, strip.first_key + strip.weights.shape[3])
+        mean, even = means[site]
+        mean[rows, keys] = strip.weights[0].mean(dim=0).float().cpu()
+        seen = strip.visible
+        even[rows, keys] = 1.0 if seen is None else seen[0, 0].float().cpu()
+
+    with torch.no_grad(), streaming(subject.body, observe):
+        subject.body(**text.kwargs)
+    return product(list(means.values()), text.tokens)
+
+
+def product(means: Sequence[tuple[Tensor, Tensor]], tokens: int) -> RolledOut:
+    """From the last layer to the first."""
+    if not means or any(mean.shape != (tokens, tokens) for mean, _ in means):
+        return RolledOut([], [])
+    rows = torch.zeros(2, tokens, dtype=torch.float64)
+    rows[:, -1] = 1.0
+    for mean, seen in reversed(means):
+        even = seen.double() / seen.double().sum(dim=-1, keepdim=True)
+        rows = (rows + torch.stack([rows[0] @ mean.double(), rows[1] @ even])) / 2.0
+    return RolledOut(rows[0].tolist(), rows[1].tolist())
+
+
+def lengths(subject: PathSubject, text: ModelInput) -> list[int]:
+    """Doubling, up to the text's own; none where the model reads more than one text's ids."""
+    if set(text.kwargs) != {WORDS}:
+        return []
+    most = min(text.tokens, (longest(subject.checkpoint.model) or text.tokens + 1) - 1)
+    found = []
+    length = SHORTEST
+    while length < most:
+        found.append(length)
+        length *= 2
+    return [*found, most] if most >= SHORTEST else []
+
+
+def repeat(subject: PathSubject, text: ModelInput, length: int) -> RepeatedOnce:
+    """‖y_n(x) - y_n(x, x_n)‖ / ‖y_n(x)‖ of the text's first tokens."""
+    ids = text.kwargs[WORDS][:, :length]
+    once, twice = (
+        plain_pass(subject.body, subject, replace(text, kwargs={WORDS: each}))[0][-1].double()
+        for each in (ids, torch.cat([ids, ids[:, -1:]], dim=1))
+    )
+    return RepeatedOnce(length, float((once - twice).norm() / once.norm()))
+
+
+def dtype_floor(subject: PathSubject) -> float:
+    """Half the distance of two neighbouring numbers near 1, in the model's type."""
+    return float(torch.finfo(subject.checkpoint.model.dtype).eps) / 2.0

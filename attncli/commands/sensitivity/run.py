@@ -1,0 +1,48 @@
+"""`attn paths MODEL --sensitivity`: from the options to the study."""
+
+from collections.abc import Callable
+from functools import partial
+
+from attncli.analysis.paths.prepare import opened
+from attncli.analysis.prepare import PROBE_TOKENS
+from attncli.commands.paths.options import PathOptions
+from attncli.commands.sensitivity.measure import plan_sensitivity, sensitivity
+from attncli.errors import UsageError
+from attncli.limits import gibibytes, require_memory
+from attncli.models.inputs.texts import ModelInput
+from attncli.models.loading.memory_estimate import most_heads, room_to_run
+from attncli.models.random.dummy_inputs import example_inputs
+from attncli.options.model import InputOptions, ModelOptions
+from attncli.records import Report
+from attncli.sources import Source
+
+MEANS = 2
+"""Maps that are held of every layer for the sum over paths, in float32."""
+
+
+def sensitivity_study(
+    source: Source,
+    asked: PathOptions,
+    model: ModelOptions,
+    inputs: InputOptions,
+    tokens: int | None,
+    seed: int,
+    say: Callable[[str], None],
+) -> Callable[..., Report]:
+    """What a backward pass needs is kept of every block, so that is said, and asked for, before the work."""
+    if asked.directions is not None and asked.directions < 1:
+        raise UsageError(f"`directions={asked.directions}`: it must be at least 1.")
+    subject, texts = opened(source, model, inputs, tokens, seed, asked.stack)
+    body, blocks = subject.body, len(subject.stack.calls)
+    probe = example_inputs(subject.checkpoint.body, PROBE_TOKENS)
+    short = ModelInput("", "", probe, PROBE_TOKENS)
+    plan = plan_sensitivity(subject, short, asked.directions, seed)
+    longest = max(text.tokens for text in texts)
+    heads = most_heads(body)
+    needed = blocks * (room_to_run(body, longest, 0, heads) + 4 * MEANS * longest**2)
+    what = f"gradients of {longest} tokens through {blocks} blocks"
+    require_memory(needed, what, "cut the text with `tokens`")
+    back = plan.number(longest)
+    exact = " (exact)" if back == plan.width else f" (of {plan.width}: estimates)"
+    say(f"{what}: about {gibibytes(needed)} at most, 1 forward and {back} backward passes a text{exact}")  # fmt: skip
+    return partial(sensitivity, subject, texts, plan)

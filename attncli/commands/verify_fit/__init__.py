@@ -1,0 +1,4 @@
+"""Measure a saved fit again.
+
+report  a saved fit, measured again
+"""

@@ -1,0 +1,62 @@
+"""`attn approximate --verify FILE`: measure a saved fit again, from the file alone."""
+
+from pathlib import Path
+
+from attncli.analysis import Progress, no_progress
+from attncli.analysis.fits.fit_rows import (
+    FIT_METRICS,
+    describe,
+    fit_keys,
+    fit_rows,
+    fit_views,
+    verdict,
+)
+from attncli.analysis.fits.unmet import unmet_verdicts
+from attncli.fits._module_files import patterns_without_module, read_fits
+from attncli.fits._search import Attempt, shortfall
+from attncli.fits._verify import verify
+from attncli.records import Finding, Report, Row
+
+
+def verify_file(path: Path, progress: Progress = no_progress) -> Report:
+    """Measure every pattern of a saved fit again, from the file alone."""
+    fits, request = read_fits(path)
+    rows: list[Row] = []
+    found: list[Finding] = []
+    absent = patterns_without_module(path)
+    short = [(pattern, "the file has no module of it") for pattern in absent]
+    for fit in fits:
+        evidence = verify(fit.module, fit.target, progress)
+        met = evidence.meets(request)
+        reason = None if met else shortfall(evidence, request)
+        attempt = Attempt(fit.method, None, evidence, met, 1, 1, reason)
+        short += [(fit.pattern, verdict(attempt))] if not met else []
+        measured = fit_rows(fit.pattern, fit.target, attempt, request, searched=False)
+        rows += [
+            row for row in measured if row.metric not in ("d", "hidden", "probes", "seeds_tried")
+        ]
+        keys = fit_keys(fit.pattern, fit.method)
+        hidden, d = fit.module.w_q.shape
+        rows += [Row("d", d, "features", keys=keys), Row("hidden", hidden, "features", keys=keys)]
+        found.append(Finding(str(keys["fit"]), verdict(attempt)))
+    total = len(fits) + len(absent)
+    return Report(
+        study="approximate verify",
+        headline=in_words(total, len(short), path.name),
+        rows=tuple(rows),
+        metrics=FIT_METRICS,
+        source=describe(fits, request) | {"file": path.name},
+        views=fit_views(),
+        findings=tuple(found),
+        verdicts=unmet_verdicts(short),
+    )
+
+
+def in_words(total: int, short: int, name: str) -> str:
+    """How many patterns of the file still meet their request."""
+    if total == 1:
+        return (
+            f"The pattern in {name} {'misses' if short else 'meets'} the request it was made for."
+        )
+    many = f"{total - short} of {total}" if short else f"All {total}"
+    return f"{many} patterns in {name} meet the request they were made for."

@@ -1,0 +1,208 @@
+"""Values of any library as an option holds them, refused by the option's name where they are none."""
+
+import functools
+import inspect
+import os
+import re
+import types
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, ParamSpec, TypeVar, Union, get_args, get_origin
+
+from attncli.declare.options import Argument, Option
+from attncli.errors import UsageError, unknown_name
+from attncli.records import Report
+
+INPUT = "Input"
+"""The heading of help under which stands what a model reads."""
+NAMES_A_FILE = re.compile(r"(?<![\w@])(FILE|FOLDER|DIR|MODEL|PATTERN|SOURCE|A|B)(?!\w)")
+NAMES_A_NUMBER = re.compile(r"(?<![\w:=])(N|ID|R|D|TOKEN|TARGET|FROM)(?!\w)")
+"""In the word that help shows for a value, such as `ID,ID,…|@FILE`."""
+
+
+SECOND_NAMES = {"metric": "metrics", "pattern": "patterns"}
+"""Keywords that often have several values go by the plural too, whichever of the two is declared."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def second_names(names: Iterable[str]) -> dict[str, str]:
+    """Of the keywords that have two names the other one, with the one that is declared."""
+    both = {**SECOND_NAMES, **{many: one for one, many in SECOND_NAMES.items()}}
+    return {both[name]: name for name in names if name in both}
+
+
+def require_known(function: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """As Python has it for a function of its own, and which keyword may have been meant."""
+    for name in given:
+        if name not in known:
+            raise TypeError(str(unknown_name(f"keyword of {function}()", name, known)))
+
+
+def with_suggestions(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, which says of an unknown keyword which one may have been meant."""
+    known = inspect.signature(function).parameters
+
+    @functools.wraps(function)
+    def called(*args: P.args, **keywords: P.kwargs) -> R:
+        require_known(function.__qualname__.removesuffix(".__init__"), keywords, known)
+        return function(*args, **keywords)
+
+    return called
+
+
+def takes_paths(parameter: inspect.Parameter) -> bool:
+    return bool(NAMES_A_FILE.search(metavar(parameter)))
+
+
+def takes_numbers(parameter: inspect.Parameter) -> bool:
+    """Whether a text may be a plain number, so that one may give it as such."""
+    return bool(NAMES_A_NUMBER.search(metavar(parameter)))
+
+
+def of_python(name: str, kind: Any, default: Any, help: str) -> inspect.Parameter:
+    """A keyword that the command line says in another way, or cannot say."""
+    said = Annotated[kind, Option(help=help)]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=said)
+
+
+def metavar(parameter: inspect.Parameter) -> str:
+    _, said = parts_of(parameter)
+    return next((one.metavar or "" for one in said if isinstance(one, Option | Argument)), "")
+
+
+def takes_reports(said: Iterable[Any]) -> bool:
+    return any(isinstance(one, Argument) and one.takes_reports for one in said)
+
+
+def is_input(said: Iterable[Any]) -> bool:
+    """Whether it is what a model reads: no texts at all do not mean the text of the package."""
+    return any(isinstance(one, Option) and one.panel == INPUT for one in said)
+
+
+def words_of(said: Iterable[Any]) -> Callable[[Any], Any] | None:
+    """What makes texts of values that only Python has."""
+    return next((one.in_words for one in said if isinstance(one, Option)), None)
+
+
+def parts_of(parameter: inspect.Parameter) -> tuple[Any, tuple[Any, ...]]:
+    """The type, and what is declared beside it."""
+    if get_origin(parameter.annotation) is not Annotated:
+        return parameter.annotation, ()
+    kind, *said = get_args(parameter.annotation)
+    return kind, tuple(said)
+
+
+def kinds_of(kind: Any) -> tuple[Any, ...]:
+    every = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+    return tuple(one for one in every if one is not type(None))
+
+
+def converted(parameter: inspect.Parameter, value: Any) -> Any:
+    """A value of Python's as the option holds it, refused by the parameter's name where it is none; None is the default."""
+    kind, said = parts_of(parameter)
+    if kind is Any or (takes_reports(said) and isinstance(value, Report)):
+        return value
+    has_default = parameter.default is not parameter.empty
+    empty = isinstance(value, tuple) and not value
+    if has_default and (value is None or (empty and parameter.default is None)):
+        return [] if parameter.default == [] else parameter.default
+    given, in_texts = value, words_of(said)
+    if in_texts and (hasattr(type(value), "shape") or not isinstance(value, bytes | Mapping)):
+        given = in_texts(value)
+    for one in kinds_of(kind):
+        found = as_kind(one, given, parameter)
+        if found is not None:
+            if found == [] and (not has_default or (is_input(said) and not empty)):
+                out = ", or leave it out" if has_default else ""
+                raise UsageError(f"`{parameter.name}` is empty: give at least one{out}.")
+            return found
+    names = " or ".join(WORDS.get(one) or told_as(one) for one in kinds_of(kind))
+    names += " or a report" if takes_reports(said) else ""
+    raise UsageError(f"`{parameter.name}` must be {names}, not {in_a_line(value)}.")
+
+
+def in_a_line(value: Any) -> str:
+    """As Python shows it, the beginning."""
+    return " ".join(repr(value).split())[:80]
+
+
+WORDS = {bool: "True or False", int: "a whole number", float: "a number", str: "a text", Path: "a path"}  # fmt: skip
+
+
+def told_as(kind: Any) -> str:
+    return "a list of texts" if get_origin(kind) is list else "a function"
+
+
+def as_kind(kind: Any, value: Any, parameter: inspect.Parameter) -> Any:
+    """The value as this type, or None where it is of another."""
+    if get_origin(kind) is list:
+        return as_texts(value, parameter)
+    value = single(value)
+    if kind is bool or isinstance(value, bool):
+        return value if kind is bool and isinstance(value, bool) else None
+    if kind is Path:
+        return Path(value) if isinstance(value, str | os.PathLike) else None
+    if kind is str:
+        return as_text(value, parameter)
+    if kind is int:
+        return operator_index(value)
+    if kind is float:
+        return as_number(value)
+    return value if callable(value) else None
+
+
+def single(value: Any) -> Any:
+    """One number of numpy or torch as Python's own, whatever it remembers of gradients."""
+    if isinstance(value, str | int | float) or not hasattr(value, "item"):
+        return value
+    try:
+        return value.item() if getattr(value, "shape", None) == () else value
+    except (RuntimeError, TypeError, ValueError):  # such as a tensor without data
+        return value
+
+
+def operator_index(value: Any) -> int | None:
+    """Whole numbers of any library, and nothing that would be rounded; True and False are none."""
+    if isinstance(value, bool):
+        return None
+    try:
+        return value.__index__()  # type: ignore[no-any-return]
+    except (AttributeError, TypeError, RuntimeError):
+        return None
+
+
+def as_number(value: Any) -> float | None:
+    """Numbers of any library, but no array of one."""
+    if getattr(value, "shape", ()) != () or not hasattr(value, "__float__"):
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        return None
+
+
+def as_text(value: Any, parameter: inspect.Parameter) -> str | None:
+    """Texts, and as one would type them paths and numbers, where the option has such."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, os.PathLike):
+        path = os.fspath(value) if takes_paths(parameter) else None
+        return path if isinstance(path, str) else None
+    number = operator_index(value) if takes_numbers(parameter) else None
+    return None if number is None else str(number)
+
+
+def as_texts(value: Any, parameter: inspect.Parameter) -> list[str] | None:
+    """One text or several."""
+    one = as_text(single(value), parameter)
+    if one is not None:
+        return [one]
+    if isinstance(value, bytes | Mapping) or not isinstance(value, Iterable):
+        return None
+    try:
+        found = [as_text(single(each), parameter) for each in value]
+    except TypeError:  # what says that it can be gone through, such as an array without axes
+        return None
+    return None if None in found else [each for each in found if each is not None]

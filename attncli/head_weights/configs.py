@@ -1,0 +1,168 @@
+"""What a model's config.json says about its attention; what is not understood is refused by name."""
+
+import math
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attncli.errors import InputError, UsageError
+from attncli.head_weights.census import PER_LAYER, layers_apart
+from attncli.head_weights.families import Family, family_of
+from attncli.maths.rotary import Rotary
+from attncli.models.files.folders import refuse_endless, said_in
+
+LARGEST_SIZE = 2**31
+"""Of anything that a config counts."""
+OF_MLPS = frozenset({"intermediate_size", "hidden_act", "mlp_bias"})
+ROTARY_BASE = 10_000.0
+"""What transformers takes where a config is silent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The config of a family that is known."""
+
+    path: Path
+    said: Mapping[str, Any]
+    family: Family
+
+    @classmethod
+    def read(cls, folder: Path) -> "Config":
+        """The folder's config.json, refused where its weights are not laid out as the family's are."""
+        path = folder / "config.json"
+        return cls.of(path, said_in(folder))
+
+    @classmethod
+    def of(cls, path: Path, said: Mapping[str, Any]) -> "Config":
+        """What was read there, or what a model in memory would write."""
+        config = cls(path, said, family_of(str(path), said))
+        refuse_endless(str(path), said)
+        config.refuse_other_layouts()
+        return config
+
+    @property
+    def kind(self) -> str:
+        return str(self.said["model_type"])
+
+    @property
+    def layers(self) -> int:
+        return self.number(self.family.layers)
+
+    @property
+    def heads(self) -> int:
+        return self.number(self.family.heads)
+
+    @property
+    def key_heads(self) -> int:
+        """Heads of keys, fewer than those of queries under grouped-query attention."""
+        given = self.said.get("num_key_value_heads")
+        return self.heads if given is None else self.number("num_key_value_heads")
+
+    @property
+    def hidden(self) -> int:
+        return self.number(self.family.hidden)
+
+    @property
+    def key_width(self) -> int:
+        given = self.said.get("head_dim")
+        return self.hidden // self.heads if given is None else self.number("head_dim")
+
+    def number(self, name: str) -> int:
+        value = self.said.get(name)
+        if type(value) is not int or not 1 <= value <= LARGEST_SIZE:
+            raise InputError(f"{self.path} has no usable {name}: {value!r}.")
+        return value
+
+    def place(self, layer: int) -> int:
+        """The number in the layer's tensor names: ALBERT's layers share a group's weights."""
+        given = self.said.get("num_hidden_groups")
+        groups = self.layers if given is None else self.number("num_hidden_groups")
+        return int(layer / (self.layers / groups))
+
+    def logit_scale(self, layer: int) -> float:
+        """1 / √d, but for GPT-2's switches."""
+        scale = (
+            1.0 / math.sqrt(self.key_width) if self.said.get("scale_attn_weights", True) else 1.0
+        )
+        by_layer = self.said.get("scale_attn_by_inverse_layer_idx", False)
+        return scale / (layer + 1) if by_layer else scale
+
+    def window(self, layer: int) -> int | None:
+        """Keys that a query of this layer sees, where the model has sliding windows."""
+        size = self.said.get("sliding_window")
+        kinds = self.said.get("layer_types")
+        full = isinstance(kinds, list) and layer < len(kinds) and kinds[layer] == "full_attention"
+        if not isinstance(size, int) or self.said.get("use_sliding_window") is False or full:
+            return None
+        return size
+
+    def rotary(self) -> Rotary | None:
+        """Base and width of the rotary positions; scaled variants are refused."""
+        if not self.family.rotary:
+            return None
+        rope = self.said.get("rope_parameters") or self.said.get("rope_scaling") or {}
+        if not isinstance(rope, dict):
+            raise InputError(f"{self.path} describes rotary positions by {rope!r}, which is none.")
+        kind = rope.get("rope_type", rope.get("type", "default"))
+        if kind != "default" or any(isinstance(value, dict) for value in rope.values()):
+            raise UsageError(
+                f"{self.path}: rotary positions of type '{kind}' cannot be undone here, only 'default' ones."
+            )
+        base = first_of(rope, self.said, "rope_theta", "rotary_emb_base")
+        base = ROTARY_BASE if base is None else base
+        share = first_of(rope, self.said, "partial_rotary_factor", "rotary_pct")
+        share = self.family.rotary if share is None else share
+        width = int(self.key_width * self.positive("a share of rotary features", share, 1.0))
+        return Rotary(self.positive("rope_theta", base, math.inf), width)
+
+    def positive(self, name: str, value: object, most: float) -> float:
+        """A number above 0, and no more than it can be."""
+        plain = isinstance(value, int | float) and not isinstance(value, bool)
+        if not plain or not 0 < value <= min(most, sys.float_info.max):  # type: ignore[operator]
+            raise InputError(f"{self.path} has no usable {name}: {value!r}.")
+        return float(value)  # type: ignore[arg-type]
+
+    def refuse_other_layouts(self) -> None:
+        for name in (self.family.layers, self.family.heads, self.family.hidden):
+            self.number(name)
+        if (self.said.get("inner_group_num") or 1) != 1:
+            raise UsageError(f"{self.path}: inner_group_num above 1 is not read here.")
+        if self.said.get("do_layer_norm_before") is False:
+            raise UsageError(f"{self.path}: OPT with its norm after the skip is not read here.")
+        self.refuse_layers_of_their_own()
+        if self.heads % self.key_heads:
+            raise InputError(
+                f"{self.path}: {self.heads} heads do not share {self.key_heads} key heads."
+            )
+
+    def refuse_layers_of_their_own(self) -> None:
+        """Layers may differ in their MLPs; of attention, one number for all is read."""
+        names = {name for layer in layers_apart(self.said) for name in layer} - OF_MLPS
+        if names:
+            raise UsageError(
+                f"{self.path}: {PER_LAYER} gives layers their own {min(names)}, which is not read here."
+            )
+
+    def refuse_other_logits(self) -> None:
+        """Logits must be scaled products of queries and keys, and nothing else."""
+        if self.family.logits:
+            raise UsageError(
+                f"model type '{self.kind}' ({self.path}) cannot be used: {self.family.logits}."
+            )
+        positions = self.said.get("position_embedding_type") or "absolute"
+        if positions != "absolute":
+            raise UsageError(
+                f"{self.path}: position_embedding_type '{positions}' adds terms to the logits that are not read here."
+            )
+        if self.said.get("is_decoder"):
+            raise UsageError(
+                f"{self.path}: is_decoder masks an encoder's keys, which is not read here."
+            )
+
+
+def first_of(rope: Mapping[str, Any], said: Mapping[str, Any], *names: str) -> Any:
+    """The first that is given: present configs nest these, older ones do not and use other words."""
+    given = [held[name] for name in names for held in (rope, said) if held.get(name) is not None]
+    return given[0] if given else None

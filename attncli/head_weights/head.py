@@ -1,0 +1,120 @@
+"""One head of a trained model: W_Q, W_K, biases, and what its logits go through before the softmax."""
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from attncli.errors import UsageError
+from attncli.head_weights.configs import Config
+from attncli.head_weights.head_files import tensors_for
+from attncli.head_weights.head_projections import (
+    Array,
+    Norm,
+    norm_before,
+    projection,
+    query_norm,
+    weight,
+)
+from attncli.maths.rotary import Rotary
+from attncli.models.files.local_folder import NOTHING_TRUSTED, Fetching, Local, local_folder
+from attncli.models.files.tensor_reader import Tensors
+from attncli.models.files.weight_files import unread_shards
+
+Reader = Callable[[int, int], "Head"]
+"""(layer, head) → the head from a model's files; whatever speaks against it is raised."""
+SPEC = re.compile(r"(?P<model>.+):(?P<layer>\d{1,9})\.(?P<head>\d{1,9})")
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """softmax(scale · (x w_q + b_q) (x w_k + b_k)^T), turned by position where the model is rotary."""
+
+    w_q: Array
+    """[hidden, d], exactly as stored."""
+    w_k: Array
+    b_q: Array
+    b_k: Array
+    scale: float
+    causal: bool
+    rotary: Rotary | None
+    norm: Norm | None
+    """None where the head's input comes from no norm, or from one without a gain in the file."""
+    window: int | None
+    """Keys that a query sees where the layer has a sliding window."""
+    described: Mapping[str, str | int]
+    """Folder, family, layer, head, dtype and hash of the weights, for the report."""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def d(self) -> int:
+        """Query and key width."""
+        return int(self.w_q.shape[1])
+
+
+def read_head(text: str, how: Fetching = NOTHING_TRUSTED) -> Head:
+    """The head that `MODEL:LAYER.HEAD` names."""
+    spec = SPEC.fullmatch(text)
+    if spec is None:
+        raise UsageError(f"`module={text!r}`: write MODEL:LAYER.HEAD, as in ./model:0.3.")
+    layer, head = int(spec["layer"]), int(spec["head"])
+    local, config = with_plain_logits(spec["model"], how)
+    if layer >= config.layers or head >= config.heads:
+        raise UsageError(
+            f"`module={text!r}`: the model has layers 0 … {config.layers - 1} and heads 0 … {config.heads - 1}."
+        )
+    return reader(local, config, how)(layer, head)
+
+
+def with_plain_logits(model: str, how: Fetching) -> tuple[Local, Config]:
+    """A model whose logits are nothing but scaled products of queries and keys."""
+    local = local_folder(model, how)
+    config = Config.read(local.folder)
+    config.refuse_other_logits()
+    return local, config
+
+
+def reader(local: Local, config: Config, how: Fetching) -> Reader:
+    """Of any of its heads; the files are opened once."""
+    return partial(assembled, local, config, tensors_for(local.folder, config, how.allow_pickle))
+
+
+def assembled(local: Local, config: Config, tensors: Tensors, layer: int, head: int) -> Head:
+    """All parts of the head, read and described."""
+    family, place = config.family, config.place(layer)
+    refuse_query_norm(tensors, place)
+    key_head = head * config.key_heads // config.heads
+    w_q, b_q = projection(tensors, config, place, "query", head)
+    w_k, b_k = projection(tensors, config, place, "key", key_head)
+    digest = hashlib.sha256(b"".join(part.tobytes() for part in (w_q, w_k, b_q, b_k)))
+    return Head(
+        w_q,
+        w_k,
+        b_q,
+        b_k,
+        scale=config.logit_scale(layer),
+        causal=family.causal,
+        rotary=config.rotary(),
+        norm=norm_before(tensors, config, layer),
+        window=config.window(layer),
+        described={
+            "folder": local.name,
+            "family": config.kind,
+            "layer": layer,
+            "head": head,
+            "key_head": key_head,
+            "dtype": tensors.dtype(weight(tensors, family.query, place)),
+            "weights_sha256": digest.hexdigest(),
+        },
+        warnings=(*local.source.warnings, *filter(None, [unread_shards(local.folder)])),
+    )
+
+
+def refuse_query_norm(tensors: Tensors, place: int) -> None:
+    name = query_norm(tensors, place)
+    if name is not None:
+        raise UsageError(
+            f"{tensors.folder} normalises its queries and keys ({name}), which no linear inverse undoes: "
+            "choose a model without QK-norm."
+        )

@@ -1,0 +1,87 @@
+"""The two D × D products of every head, W_Q W_K^T and W_V W_O, as their thin factors, read one head at a time."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from attncli.errors import InputError
+from attncli.head_weights.configs import Config
+from attncli.head_weights.head_projections import (
+    Array,
+    norm_before,
+    output_projection,
+    projection,
+    query_norm,
+)
+from attncli.maths.matrices.factored import Factored
+from attncli.models.files.tensor_reader import Tensors
+
+EXTREME = 1e70
+"""Of weights, from which the squares of their products are near the end of floats."""
+NORMALISED = "queries and keys are normalised (QK-norm), so the logits are no bilinear form"
+
+
+@dataclass(frozen=True)
+class HeadProducts:
+    """What one head compares and what it moves, the gain of the norm in its branch folded in."""
+
+    layer: int
+    head: int
+    qk: Factored | None
+    """None under QK-norm, where logits are no bilinear form."""
+    ov: Factored
+
+
+def head_products(
+    tensors: Tensors, config: Config, layers: Sequence[int], heads: Sequence[int]
+) -> Iterator[HeadProducts]:
+    """Head after head; nothing of a head is kept when the next is read."""
+    for layer in layers:
+        place = config.place(layer)
+        gain = branch_gain(tensors, config, layer)
+        normalised = config.family.qk_norm or query_norm(tensors, place) is not None
+        for head in heads:
+            key_head = head * config.key_heads // config.heads
+            with np.errstate(over="ignore"):  # what leaves float range is refused by name
+                qk = None if normalised else compared(tensors, config, place, head, key_head, gain)
+                value, _ = projection(tensors, config, place, "value", key_head)
+                output = output_projection(tensors, config, place, head)
+                ov = Factored(gain * value, output.T)
+            for product in filter(None, (qk, ov)):
+                refuse_extreme(f"{tensors.folder}: head {layer}.{head}", product)
+            yield HeadProducts(layer, head, qk, ov)
+
+
+def refuse_extreme(where: str, product: Factored) -> None:
+    """Squares of products must stay floats: what leaves their range would be taken for zero."""
+    for factor in (product.left, product.right):
+        largest = float(np.abs(factor).max(initial=0.0))
+        if largest and not 1.0 / EXTREME < largest < EXTREME:
+            raise InputError(
+                f"{where} has weights of at most {largest:.3g}: products with them leave float range."
+            )
+
+
+def compared(
+    tensors: Tensors, config: Config, place: int, head: int, key_head: int, gain: Array
+) -> Factored:
+    query, _ = projection(tensors, config, place, "query", head)
+    key, _ = projection(tensors, config, place, "key", key_head)
+    return Factored(gain * query, gain * key)
+
+
+def branch_gain(tensors: Tensors, config: Config, layer: int) -> Array:
+    """What the norm in the branch multiplies each feature by, [feature, 1]; ones where the head reads the stream itself."""
+    if not config.family.pre_norm:
+        return np.ones((1, 1))
+    norm = norm_before(tensors, config, layer)
+    if norm is None:
+        raise InputError(
+            f"{tensors.folder} has no gain of the norm before layer {layer}: its files and config disagree."
+        )
+    if norm.gain.shape != (config.hidden,):
+        raise InputError(
+            f"{tensors.folder}: the norm before layer {layer} has {norm.gain.size} gains for {config.hidden} features."
+        )
+    return norm.gain[:, None]

@@ -1,0 +1,53 @@
+"""Tensors in memory, of a model that is loaded or unpickled, read as those of files are."""
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attncli.errors import NotFinite
+from attncli.io.headers import TensorPlace
+from attncli.models.files.tensor_reader import Array, Tensors
+
+
+class HeldTensors(Tensors):
+    """`state`: tensors by their names, of which only methods are used."""
+
+    def __init__(self, name: str, state: Mapping[str, Any]) -> None:
+        self.folder = Path(name)
+        self.state = state
+        self.places = {
+            key: TensorPlace(self.folder, str(t.dtype), tuple(t.shape), 0, 0)
+            for key, t in state.items()
+        }
+        self.read_from = set()
+        self.name = cache(self.find)
+
+    def dtype(self, name: str) -> str:
+        """By the name that files have for it."""
+        from attncli.models.files.whole_weights import type_name
+
+        return type_name(self.state[name])
+
+    def sha256(self) -> str:
+        """What the same tensors would have in a file."""
+        from attncli.models.files.whole_weights import state_sha256
+
+        return state_sha256(str(self.folder), {name: self.state[name] for name in self.read_from})
+
+    def read(self, name: str, part: tuple[slice, ...]) -> Array:
+        self.read_from.add(name)
+        result: Array = np.array(self.state[name][part].detach().cpu().double().numpy())
+        if not np.isfinite(result).all():
+            raise NotFinite(f"{self.folder}: tensor {name} holds a number that is not finite.")
+        return result
+
+
+def unpickled_tensors(folder: Path) -> HeldTensors:
+    """All of a folder's; torch, which alone can read them, runs nothing that they bring."""
+    from attncli.models.files.whole_weights import read_weights
+
+    with read_weights(folder, allow_pickle=True).opened() as state:
+        return HeldTensors(str(folder), state)

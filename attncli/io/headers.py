@@ -1,0 +1,121 @@
+"""The header of a safetensors file: names, types, shapes and offsets, believed only as far as the file bears them out."""
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from attncli.errors import InputError
+from attncli.io.json_files import BROKEN_JSON
+
+LARGEST_HEADER = 100_000_000
+"""Bytes: the limit of the safetensors library itself."""
+
+LARGEST_TENSOR = 2**60
+"""Numbers: an axis of 0 hides sizes that no library can hold."""
+
+WIDTHS: Mapping[str, int] = {
+    **dict.fromkeys(("F64", "I64", "U64", "C64"), 8),
+    **dict.fromkeys(("F32", "I32", "U32"), 4),
+    **dict.fromkeys(("F16", "BF16", "I16", "U16"), 2),
+    **dict.fromkeys(("BOOL", "I8", "U8"), 1),
+}
+"""Bytes per number; types that are not here (8 bits and fewer) have no width that could be checked."""
+
+
+class TensorPlace(NamedTuple):
+    """Where a tensor stands."""
+
+    path: Path
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+    size: int
+    """Bytes."""
+
+
+class Header(NamedTuple):
+    """What a file says of itself."""
+
+    places: dict[str, TensorPlace]
+    metadata: dict[str, str]
+
+
+def header(path: Path) -> dict[str, TensorPlace]:
+    """Every tensor of the file."""
+    return read_header(path).places
+
+
+def read_header(path: Path) -> Header:
+    """Tensors and metadata; together the tensors fill the file from the header to its end, without hole or overlap."""
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if not 2 <= length <= min(LARGEST_HEADER, size - 8):
+                raise InputError(
+                    f"{path} cannot be read as safetensors: it is cut off or something else."
+                )
+            text = file.read(length)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
+    try:
+        if not text.startswith(
+            b"{"
+        ):  # a mark of the byte order, which safetensors' own reader refuses, or a list
+            raise ValueError("its header does not begin with {")
+        described = json.loads(text, object_pairs_hook=without_repeats)
+        metadata = texts(described.pop("__metadata__", None))
+        places = {name: placed(path, entry, 8 + length, size) for name, entry in described.items()}
+        refuse_holes(places.values(), 8 + length, size)
+    except (*BROKEN_JSON, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path} cannot be read as safetensors: {error}.") from None
+    return Header(places, metadata)
+
+
+def texts(said: object) -> dict[str, str]:
+    """The metadata, which are text by text."""
+    said = {} if said is None else said
+    if not isinstance(said, dict) or not all(isinstance(value, str) for value in said.values()):
+        raise ValueError("its metadata are not text by text")
+    return said
+
+
+def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object in which every name stands once: of two tensors of one name, one would vanish."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name stands there twice")
+    return found
+
+
+def placed(path: Path, entry: Mapping[str, Any], start: int, size: int) -> TensorPlace:
+    if not isinstance(entry, Mapping) or not {"data_offsets", "shape", "dtype"} <= entry.keys():
+        raise ValueError("a tensor is not described in full")
+    first, last = (whole(number) for number in entry["data_offsets"])
+    shape = tuple(whole(axis) for axis in entry["shape"])
+    dtype = str(entry["dtype"])
+    if not first <= last <= size - start:
+        raise ValueError("a tensor lies outside the file")
+    if math.prod(axis for axis in shape if axis) > LARGEST_TENSOR:
+        raise ValueError("a tensor's shape is beyond any memory")
+    if dtype in WIDTHS and last - first != WIDTHS[dtype] * math.prod(shape):
+        raise ValueError("a tensor's shape and size do not agree")
+    return TensorPlace(path, dtype, shape, start + first, last - first)
+
+
+def whole(number: object) -> int:
+    if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+        raise ValueError(f"{number!r} is no size")
+    return number
+
+
+def refuse_holes(places: Iterable[TensorPlace], start: int, size: int) -> None:
+    """The format has none, so that nothing can hide in a file; a spoilt offset leaves one."""
+    for place in sorted(places, key=lambda place: (place.offset, place.size)):
+        if place.offset != start:
+            raise ValueError("its tensors overlap or leave holes")
+        start += place.size
+    if start != size:
+        raise ValueError("it holds more than its header says")

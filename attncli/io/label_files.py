@@ -1,0 +1,26 @@
+"""The tokens of a text in a file: a JSON list, or one token in each line."""
+
+import json
+from pathlib import Path
+
+from attncli.errors import InputError, first_line
+from attncli.io.json_files import BROKEN_JSON
+
+
+def labels_in(path: Path) -> list[str]:
+    """In their order; spaces at the ends of a line belong to its token."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
+    except ValueError:
+        raise InputError(f"{path} is no text in UTF-8: save it as such.") from None
+    if path.suffix.lower() != ".json":
+        return text.split("\n")[: -1 if text.endswith("\n") else None]
+    try:
+        found = json.loads(text)
+    except BROKEN_JSON as error:
+        raise InputError(f"{path} cannot be read as JSON: {first_line(error)}.") from None
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        raise InputError(f'{path} is no JSON list of texts: write ["The", " dog", …].')
+    return found

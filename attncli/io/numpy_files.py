@@ -1,0 +1,126 @@
+"""Arrays in numpy's own files, .npy and .npz, read by their own words and never beyond them.
+
+What a file claims is checked before a number is read: an archive of a few megabytes may claim gigabytes of zeros.
+"""
+
+import math
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attncli.errors import InputError
+from attncli.io.arrays import DTYPES, StoredArrays
+from attncli.io.headers import Header, TensorPlace
+from attncli.io.in_memory_arrays import ALONE, HeldArrays
+from attncli.limits import require_memory
+
+NPY, ARCHIVE = ".npy", b"PK\x03\x04"
+CODES = {np.dtype(form): code for code, form in DTYPES.items() if code not in ("BF16", "BOOL")}
+BROKEN = (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, SyntaxError)  # fmt: skip
+"""What numpy and zipfile raise on a file that is none of theirs, is cut off, or is locked with a password."""
+
+
+class Claim(NamedTuple):
+    """What the beginning of a .npy file says of the rest."""
+
+    shape: tuple[int, ...]
+    by_columns: bool
+    dtype: np.dtype[Any]
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+def read_claim(path: Path, stream: IO[bytes]) -> Claim:
+    """The header of an array, whose numbers follow."""
+    version = np.lib.format.read_magic(stream)
+    readers: Mapping[tuple[int, int], Callable[..., Any]] = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
+    if version not in readers:
+        raise InputError(f"{path} is of numpy's format {version}: save it again.")
+    found = Claim(*readers[version](stream))
+    if any(axis < 0 for axis in found.shape):
+        raise InputError(f"{path} holds an array of shape {found.shape}.")
+    return found
+
+
+def holds_numbers(claimed: Claim) -> bool:
+    """Whether its values are single numbers, and not objects, records or texts."""
+    dtype = claimed.dtype
+    return not (dtype.hasobject or dtype.subdtype or dtype.names)
+
+
+def numbers(path: Path, stream: IO[bytes], dtype: np.dtype[Any], count: int) -> NDArray[Any]:
+    """So many numbers that follow; what an archive would unpack to beyond them is left."""
+    size = count * dtype.itemsize
+    raw = stream.read(size)
+    if len(raw) < size:
+        raise InputError(f"{path} is cut off: it holds fewer numbers than it says.")
+    return np.frombuffer(raw, dtype) if size else np.zeros(count, dtype)
+
+
+def array_of(path: Path, stream: IO[bytes], claimed: Claim) -> NDArray[Any]:
+    """The whole array that follows its header."""
+    flat = numbers(path, stream, claimed.dtype, math.prod(claimed.shape))
+    return flat.reshape(claimed.shape, order="F" if claimed.by_columns else "C")
+
+
+def numpy_arrays(path: Path) -> StoredArrays | HeldArrays:
+    """The real arrays of a file: of .npy read as they are asked for, of .npz held."""
+    with readable(path), path.open("rb") as stream:
+        if stream.read(len(ARCHIVE)) == ARCHIVE:
+            return HeldArrays(str(path), members(path), {})
+        stream.seek(0)
+        claimed = read_claim(path, stream)
+        require_real(path, claimed)
+        code = CODES.get(claimed.dtype)
+        if code is None or claimed.by_columns:
+            require_memory(3 * claimed.size, str(path), "save fewer tokens or heads")
+            return HeldArrays(str(path), {ALONE: array_of(path, stream, claimed)}, {})
+        place = TensorPlace(path, code, claimed.shape, stream.tell(), claimed.size)
+        return StoredArrays(path, Header({ALONE: place}, {}))
+
+
+def members(path: Path) -> dict[str, NDArray[Any]]:
+    """The arrays of an archive that are real numbers along two axes or more; others are about something else."""
+    found, size = {}, 0
+    with zipfile.ZipFile(path) as archive:
+        for name in archive.namelist():
+            with archive.open(name) as stream:
+                claimed = read_claim(path, stream)
+                if len(claimed.shape) < 2 or not holds_numbers(claimed):
+                    continue
+                require_real(path, claimed)
+                size += 3 * claimed.size
+                require_memory(size, f"{path}, unpacked,", "save fewer tokens or heads")
+                found[name.removesuffix(NPY)] = array_of(path, stream, claimed)
+    return found
+
+
+def require_real(path: Path, claimed: Claim) -> None:
+    if not holds_numbers(claimed) or claimed.dtype.kind not in "fiub":
+        of = "bfloat16 or raw" if claimed.dtype.kind == "V" else str(claimed.dtype)
+        raise InputError(f"{path} holds {of} values, and real numbers are read: save float32.")
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Whatever goes wrong in numpy is a sentence about the file."""
+    try:
+        yield
+    except BROKEN as error:
+        why = (
+            getattr(error, "strerror", None) or str(error).splitlines()[:1] or type(error).__name__
+        )
+        said = why if isinstance(why, str) else why[0]
+        raise InputError(f"{path} cannot be read as numpy's: {said}.") from None

@@ -1,0 +1,183 @@
+"""Writing a file whole or not at all."""
+
+import contextlib
+import errno
+import os
+import re
+import signal
+import stat
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from attncli.errors import AttnError, InputError, LimitError, UsageError
+from attncli.io.addresses import file_system, is_address, put_whole
+from attncli.ranks import first
+
+ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:/")
+"""How an address begins once it has been taken for a path, which has no two slashes in a row."""
+
+
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+    """Call `write` on a temporary file beside the target and move it there when it is complete.
+
+    Devices and pipes (/dev/stdout, a fifo) are written to directly. Of several processes only the first one writes.
+    """
+    if not first():
+        return
+    with explained(path):
+        if is_stream(path):
+            write(path)
+            return
+        path = resolved(path)
+        with temporary_beside(path) as temporary:
+            write(temporary)
+            with open(temporary, "rb") as file:
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+
+
+def write_content(place: str, content: bytes) -> None:
+    """To a file or to an address, whole or not at all."""
+    if not is_address(place):
+        write_whole(Path(place), lambda path: path.write_bytes(content))
+    elif first():
+        try:
+            put_whole(place, content)
+        except InputError as error:  # here it is an output
+            raise UsageError(str(error)) from None
+
+
+def require_place(place: str) -> None:
+    """Refuse a file that cannot be written, or an address that nothing here can speak to."""
+    if is_address(place):
+        file_system(place)
+    else:
+        require_writable(Path(place))
+
+
+def require_writable(path: Path) -> None:
+    """Refuse an output that cannot be written before any work is done."""
+    if not first():
+        return
+    with explained(path):
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "it is a folder")
+        if not is_stream(path):
+            with temporary_beside(resolved(path)):
+                pass
+
+
+def require_folder(path: Path) -> None:
+    """Make the folder for several files, where it is not there yet."""
+    with explained(path):
+        path.mkdir(parents=True, exist_ok=True)
+
+
+def resolved(path: Path) -> Path:
+    """Through links, to the file that they name."""
+    try:
+        return path.resolve()
+    except RuntimeError:  # Python's word for links that lead to each other
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path)) from None
+
+
+def is_stream(path: Path) -> bool:
+    with explained(path):
+        return path.exists() and not stat.S_ISREG(path.stat().st_mode)
+
+
+def needs_no_ending(path: Path) -> bool:
+    """Devices and pipes, and what the system calls this process's own files, such as /dev/stdout."""
+    names = (str(path), os.readlink(path) if path.is_symlink() else "")
+    return is_stream(path) or any(name.startswith(("/dev/", "/proc/")) for name in names)
+
+
+@contextlib.contextmanager
+def temporary_beside(path: Path) -> Iterator[Path]:
+    """An empty file in the target's folder with the permissions of a new file, removed unless it was moved away.
+
+    Held meanwhile, so that nobody takes it for one that a killed run has left.
+    """
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
+    temporary = Path(name)
+    try:
+        hold(handle)
+        mask = os.umask(0)
+        os.umask(mask)
+        with contextlib.suppress(FileNotFoundError):
+            temporary.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~mask)
+        with ended_with(temporary):
+            yield temporary
+    finally:
+        os.close(handle)
+        temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def ended_with(temporary: Path) -> Iterator[None]:
+    """A signal that ends this process, and whose answer is nobody else's, takes the half-written file along."""
+
+    own = os.getpid()
+
+    def end(number: int, frame: object) -> None:
+        if os.getpid() == own:  # and no child that has inherited this answer
+            temporary.unlink(missing_ok=True)
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    mine = threading.current_thread() is threading.main_thread()
+    deadly = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    unanswered = [each for each in deadly if mine and signal.getsignal(each) is signal.SIG_DFL]
+    for each in unanswered:
+        signal.signal(each, end)
+    try:
+        yield
+    finally:
+        for each in unanswered:
+            signal.signal(each, signal.SIG_DFL)
+
+
+def hold(handle: int) -> bool:
+    """Whether the file is nobody else's; it is this process's until the handle is closed, or the process is gone."""
+    try:
+        import fcntl
+    except ImportError:  # where files cannot be held nobody looks for leftovers of others
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def remove_left(path: Path) -> None:
+    """A half-written file, unless somebody is writing it now."""
+    with contextlib.suppress(FileNotFoundError):
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            if hold(handle):
+                path.unlink()
+        finally:
+            os.close(handle)
+
+
+@contextlib.contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turn what the system says about a file into one sentence with the right exit code."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise refusal(str(path), error) from error
+
+
+def refusal(target: str, error: OSError) -> AttnError:
+    """The sentence and the exit code for what the system says."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return LimitError(f"cannot write {target}: the disk is full.")
+    if ADDRESS.match(target):
+        return UsageError(f"cannot write {target}: only reports are written to addresses; give a file.")  # fmt: skip
+    return UsageError(f"cannot write {target}: {(error.strerror or str(error)).lower()}.")

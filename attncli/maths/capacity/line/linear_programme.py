@@ -1,0 +1,257 @@
+"""Unequal weights or a mask: a linear programme in places and steepnesses that holds the differences which bite.
+
+maximise t  with  t ≤ g_i ≤ 1  and  s_i (k_x - k_y) ≤ U_i(x, y) g_i. Written out, that is a condition for every pair of keys
+of every row. Those that a solution breaks are added until none is broken; what the dual solution says of the conditions
+that are held then is a proof where t = 0.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+from scipy.sparse import coo_array, csr_array
+
+from attncli.maths.capacity.line.constraints import Array, LineDemands
+from attncli.maths.capacity.line.infeasibility import NOTHING, Step, Weighed, balanced_steps
+from attncli.maths.capacity.line.signs import PAIRWISE_LIMIT
+
+ROUNDS = 60
+BROKEN = 1e-7
+SMALLEST = 1e-8
+"""Of t: below, the programme cannot tell it from 0."""
+RELAXED = 1e-7
+"""Bounds are held this much wider, so that a proof from the dual solution stands with room for rounding."""
+
+
+class LineCondition(NamedTuple):
+    """s (k_x - k_y) ≤ bound · g; row is a number within the rows that ask."""
+
+    number: int
+    x: int | None
+    y: int | None
+    bound: float
+
+
+class LineUnits(NamedTuple):
+    """What is unknown, and what a solver's 1 stands for."""
+
+    unknown: Array
+    """The size of every unknown."""
+    reach: Array
+    """The size of the g of every row that asks."""
+    sums: Array | None = None
+    """[key, unknown]: each key as a sum of unknowns, the last of which is how far all of them lie above the ground; None:
+    the keys themselves are unknown."""
+
+
+class Placed(NamedTuple):
+    """What a programme found."""
+
+    keys: Array
+    reach: Array
+    """g of every row that asks."""
+    room: float
+    """t, in units of the g: 0 where there is no solution."""
+    steps: tuple[Step, ...]
+    """Where t is 0: the contradiction."""
+    finished: bool
+    """Whether no condition is broken."""
+    shift: float = 0.0
+    """How far above the ground the keys lie as a whole."""
+
+
+class LineProgramme:
+    """Conditions are kept from one budget to the next."""
+
+    def __init__(
+        self, asked: LineDemands, sign: NDArray[np.int64], units: LineUnits | None = None
+    ) -> None:
+        self.asked = asked
+        self.units = units or LineUnits(np.ones(asked.target.shape[0]), np.ones(len(asked.rows)))
+        self.sign = sign[asked.rows]
+        self.held: dict[LineCondition, None] = {}
+        self.rank = ranks(asked, self.sign)
+
+    def solved(self, budget: float | None, rounds: int = ROUNDS) -> Placed:
+        """To within rounding, or as near as the rounds come."""
+        self.held = {each: None for each in self.held if None not in (each.x, each.y)}
+        self.held |= dict.fromkeys(self.first_guess(budget))
+        placed = self.relaxed()
+        for _ in range(rounds):
+            if placed.room < SMALLEST:
+                return placed
+            fresh = [
+                each
+                for number in range(len(self.asked.rows))
+                for each in self.broken(number, placed, budget)
+                if each not in self.held
+            ]
+            if not fresh:
+                return placed._replace(finished=True)
+            self.held |= dict.fromkeys(fresh)
+            placed = self.relaxed()
+        return placed
+
+    def first_guess(self, budget: float | None) -> Iterator[LineCondition]:
+        """What would bite if the keys lay as the demands order them."""
+        if self.rank is not None:
+            for number in range(len(self.asked.rows)):
+                for x, y, bound in self.extremes(number, self.rank, 1e-9, budget):
+                    yield self.exactly(number, x, y, bound)
+
+    def broken(self, number: int, placed: Placed, budget: float | None) -> Iterator[LineCondition]:
+        """Conditions of one row that the places do not keep."""
+        reach = float(placed.reach[number])
+        ground = {None: -placed.shift}
+        for x, y, bound in self.extremes(number, placed.keys, reach, budget):
+            high = placed.keys[x] if x is not None else ground[x]
+            low = placed.keys[y] if y is not None else ground[y]
+            if self.sign[number] * (high - low) > (bound + BROKEN * (1.0 + abs(bound))) * reach:
+                yield self.exactly(number, x, y, bound)
+
+    def extremes(
+        self, number: int, places: Array, reach: float, budget: float | None
+    ) -> Iterator[tuple[int | None, int | None, float]]:
+        """The key off the support that is highest, the two furthest apart on it, the largest logits."""
+        asked, row = self.asked, int(self.asked.rows[number])
+        part, keys = asked.part(row), asked.keys(row)
+        logit = self.sign[number] * places[: asked.seen[row]]
+        on = logit[keys]
+        for high, low in asked.ceilings:
+            x, y = np.argmax(on - reach * high[part]), np.argmin(on - reach * low[part])
+            if x != y and low[part][y] > -np.inf:
+                yield int(keys[x]), int(keys[y]), float(high[part][x] - low[part][y])
+        if len(keys) < len(logit):
+            others = logit.copy()
+            others[keys] = -np.inf
+            off = asked.off[part]
+            x, y = np.argmax(others), np.argmin(on - reach * -off)
+            yield int(x), int(keys[y]), float(off[y])
+        if budget is not None:
+            yield int(np.argmax(logit)), None, budget
+            yield None, int(np.argmin(logit)), budget
+
+    def exactly(self, number: int, x: int | None, y: int | None, bound: float) -> LineCondition:
+        exact = (
+            self.asked.bound(int(self.asked.rows[number]), x, y)
+            if x is not None and y is not None
+            else bound
+        )
+        return LineCondition(number, x, y, exact)
+
+    def relaxed(self) -> Placed:
+        """With the conditions that are held."""
+        units = self.units
+        places, count = len(units.unknown), len(self.asked.rows)
+        cost = np.zeros(places + count + 1)
+        cost[-1] = -1.0
+        bounds = [(None, None)] * places + [(0.0, 1.0)] * count + [(0.0, 1.0)]
+        sizes = [self.size(each) for each in self.held]
+        result = linprog(
+            cost, self.matrix(sizes), np.zeros(len(self.held) + count), bounds=bounds,
+            method="highs", options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+        )  # fmt: skip
+        if result.x is None:
+            return Placed(np.zeros(self.asked.target.shape[0]), np.ones(count), 0.0, (), False)
+        found, reach = result.x[:places] * units.unknown, result.x[places:-1] * units.reach
+        keys, shift = self.places(found)
+        room = float(result.x[-1])
+        duals = -result.ineqlin.marginals[: len(self.held)]
+        steps = self.contradiction(duals, sizes) if room < SMALLEST else ()
+        return Placed(keys, np.maximum(reach, 1e-300), room, steps, False, shift)
+
+    def places(self, unknown: Array) -> tuple[Array, float]:
+        """Of the keys, and how far above the ground they lie as a whole."""
+        if self.units.sums is None:
+            return unknown, 0.0
+        return self.units.sums[:, :-1] @ unknown[:-1], float(unknown[-1])
+
+    def difference(self, each: LineCondition) -> tuple[list[int], Array]:
+        """k_x - k_y: which unknowns, and how many units of each."""
+        unknown, sums = self.units.unknown, self.units.sums
+        signed = [(key, way) for key, way in ((each.x, 1.0), (each.y, -1.0)) if key is not None]
+        if sums is None:
+            return [key for key, _ in signed], np.array([way * unknown[key] for key, way in signed])
+        total: Array = np.sum([way * sums[key] for key, way in signed], axis=0)
+        at = np.flatnonzero(total)
+        return at.tolist(), total[at] * unknown[at]
+
+    def size(self, each: LineCondition) -> float:
+        """The largest factor of a condition, in the units: it is divided by it."""
+        largest = np.abs(self.difference(each)[1]).max(initial=0.0)
+        return max(abs(each.bound), float(largest / self.units.reach[each.number]))
+
+    def matrix(self, sizes: Sequence[float]) -> csr_array:
+        """Rows: the conditions, then t ≤ g."""
+        places, count = len(self.units.unknown), len(self.asked.rows)
+        entries: list[tuple[int, int, float]] = []
+        for place, (each, size) in enumerate(zip(self.held, sizes, strict=True)):
+            factor = float(self.sign[each.number]) / size / self.units.reach[each.number]
+            at, steps = self.difference(each)
+            entries += zip([place] * len(at), at, (steps * factor).tolist(), strict=True)
+            relaxed = each.bound + RELAXED * abs(each.bound)
+            entries.append((place, places + each.number, -relaxed / size))
+        for number in range(count):
+            place = len(self.held) + number
+            entries += [(place, places + number, -1.0), (place, places + count, 1.0)]
+        row, column, value = zip(*entries, strict=True)
+        shape = (len(self.held) + count, places + count + 1)
+        return csr_array(coo_array((value, (row, column)), shape=shape))
+
+    def contradiction(self, duals: Array, sizes: Sequence[float]) -> tuple[Step, ...]:
+        least = NOTHING * max(float(duals.max(initial=0.0)), 0.0)
+        weights = dict.fromkeys(self.unheld() if self.units.sums is not None else (), 0.0)
+        for each, weight, size in zip(self.held, duals, sizes, strict=True):
+            own = float(weight) / size / float(self.units.reach[each.number])
+            weights[each] = own if weight > least else 0.0
+        weighed: list[Weighed] = [
+            (int(self.asked.rows[each.number]), int(self.sign[each.number]), each.x, each.y, each.bound, weight)
+            for each, weight in weights.items()
+        ]  # fmt: skip
+        return balanced_steps(weighed)
+
+    def unheld(self) -> Iterator[LineCondition]:
+        """Drops to keys that are held to be low: where units are far apart, weights too small for the solver are theirs."""
+        for each in list(self.held):
+            if each.x is not None and each.y is not None and each.bound < 0.0:
+                row = int(self.asked.rows[each.number])
+                for y in self.asked.keys(row).tolist():
+                    yield self.exactly(each.number, each.x, y, each.bound)
+
+
+def ranks(asked: LineDemands, sign: NDArray[np.int64]) -> Array | None:
+    """One order of the keys that keeps every strict demand of every row; None where they go round in a circle."""
+    above = demands(asked, sign)
+    length = len(above)
+    waiting = above.sum(axis=0)
+    rank, free = np.full(length, -1.0), np.flatnonzero(waiting == 0).tolist()
+    for place in range(length):
+        if not free:
+            return None
+        key = free.pop()
+        rank[key] = length - place
+        waiting -= above[key]
+        free += np.flatnonzero(above[key] & (waiting == 0)).tolist()
+    return rank
+
+
+def demands(asked: LineDemands, sign: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """[x, y]: whether some row puts x above y on the line."""
+    length = asked.target.shape[0]
+    above = np.zeros((length, length), dtype=bool)
+    for number, row in enumerate(asked.rows):
+        count, part, keys = int(asked.seen[row]), asked.part(row), asked.keys(row)
+        wanted = asked.demanded(row) if length <= PAIRWISE_LIMIT else None
+        if wanted is None:
+            off = np.ones(count, dtype=bool)
+            off[keys] = False
+            place = np.ix_(keys[asked.off[part] < 0.0], np.flatnonzero(off))
+            if sign[number] > 0:
+                above[place] = True
+            else:
+                above.T[place] = True
+        else:
+            above[:count, :count] |= wanted if sign[number] > 0 else wanted.T
+    return above

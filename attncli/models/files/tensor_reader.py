@@ -1,0 +1,77 @@
+"""The safetensors files of a model folder, read one part of a tensor at a time.
+
+Pickled weights (.bin, .pt) are refused: reading them runs whatever code they hold.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attncli.errors import InputError
+from attncli.io.arrays import FLOATS, StoredArrays
+from attncli.io.headers import Header
+from attncli.io.stamps import refuse_changed, stamps
+from attncli.models.files.hashing import stored, weight_sha256
+from attncli.models.files.weight_files import read_headers, weight_files
+
+Array = NDArray[np.float64]
+
+
+class Tensors:
+    """All tensors of a folder by name; nothing but headers is read until one is asked for."""
+
+    def __init__(self, folder: Path, files: Sequence[Path] = ()) -> None:
+        self.folder = folder
+        self.files = files or weight_files(folder)
+        self.before = stamps(self.files)
+        self.places = read_headers(self.files)
+        self.read_from: set[str] = set()
+        """Names of the tensors of which some part was read."""
+        self.name = cache(self.find)
+
+    def find(self, suffix: str) -> str | None:
+        """The one tensor called `suffix`, or so after a prefix such as `bert.`; None if there is none."""
+        found = [name for name in self.places if name == suffix or name.endswith(f".{suffix}")]
+        if len(found) > 1:
+            raise InputError(
+                f"{self.folder} has several tensors that could be meant: {', '.join(sorted(found)[:3])}."
+            )
+        return found[0] if found else None
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return self.places[name].shape
+
+    def dtype(self, name: str) -> str:
+        return self.places[name].dtype
+
+    def rows(self, name: str, part: slice) -> Array:
+        """Some rows (of a matrix) or entries (of a vector), exact in float64; nothing else is read."""
+        return self.read(name, (part,))
+
+    def columns(self, name: str, part: slice) -> Array:
+        return self.read(name, (slice(None), part))
+
+    def sha256(self) -> str:
+        """Of the tensors that were read from, whole and as they are stored; one that is not finite is refused."""
+        found = weight_sha256(stored({name: self.places[name] for name in self.read_from}))
+        refuse_changed(self.before)
+        return found
+
+    def read(self, name: str, part: tuple[slice, ...]) -> Array:
+        place = self.places[name]
+        if place.dtype not in FLOATS:
+            raise InputError(
+                f"{place.path}: tensor {name} holds {place.dtype}: only {', '.join(FLOATS)} can be read."
+            )
+        self.read_from.add(name)
+        axis = len(part) - 1
+        start, stop, _ = part[axis].indices(place.shape[axis])
+        piece = StoredArrays(place.path, Header({name: place}, {})).block(name, start, stop, axis)
+        with np.errstate(invalid="ignore"):  # a NaN that signals: it is refused by name
+            result: Array = piece.astype(np.float64)
+        if not np.isfinite(result).all():
+            raise InputError(f"{place.path}: tensor {name} holds a number that is not finite.")
+        return result

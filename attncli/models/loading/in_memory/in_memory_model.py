@@ -1,0 +1,148 @@
+"""A module that lives in the caller's own process, measured in place and left as it was.
+
+Nothing is copied: while a question is answered the module is put in evaluation mode, without gradients, its weights
+perhaps in another type; afterwards every tensor, flag, config and random state is the caller's own again, also where
+the question ended in an error.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.distributed.fsdp import FSDPModule
+from transformers import PreTrainedModel
+
+from attncli.capture.stacks.foreign_modules import HeldModule, held
+from attncli.errors import InputError, UsageError, with_article
+from attncli.models.files.whole_weights import state_sha256
+from attncli.models.loading.in_memory.restore_state import as_it_was, tensors_of
+from attncli.models.loading.in_memory.unwrap import unwrapped
+from attncli.models.loading.precision import dtype_name
+
+QUANTISED = "bitsandbytes"
+"""The library whose tensors hold packed numbers in the place of weights."""
+
+
+@dataclass(frozen=True, eq=False)
+class LiveModel:
+    """What stands in the place of SOURCE where the model is at hand."""
+
+    model: PreTrainedModel | HeldModule
+    tokenizer: Any = None
+    """Of transformers, for texts."""
+    inputs: Any = None
+    """What it is to read, as the caller has given it."""
+
+    def __str__(self) -> str:
+        return f"this {type(self.model).__name__}"
+
+    def identity(self) -> dict[str, Any]:
+        """For the report."""
+        model = self.model
+        return {
+            "kind": "live",
+            "name": getattr(model, "name_or_path", "") or type(model).__name__,
+            **self.of_transformers(),
+            "class": type(model).__name__,
+            "parameters": sum(weight.numel() for weight in model.parameters()),
+            "dtype": dtype_name(model.dtype),
+            "device": str(model.device),
+            "weight_sha256": state_sha256(str(self), stored_state(model)),
+        }
+
+    def of_transformers(self) -> dict[str, str]:
+        """What only its models have."""
+        return {} if isinstance(self.model, HeldModule) else {"model_type": self.model.config.model_type}  # fmt: skip
+
+
+def stored_state(model: nn.Module) -> dict[str, torch.Tensor]:
+    """What a checkpoint of the model would hold: weights that are tied to others are not written twice."""
+    tied = getattr(model, "all_tied_weights_keys", None) or {}
+    return {name: tensor for name, tensor in model.state_dict().items() if name not in tied}
+
+
+def named_as_saved(model: PreTrainedModel) -> dict[str, torch.Tensor]:
+    """The same under the names that a checkpoint has for them, which code of a later day may have changed.
+
+    Of fused experts a checkpoint holds the parts, which would be copies: they stay as they are.
+    """
+    from transformers.core_model_loading import revert_weight_conversion
+
+    state = stored_state(model)
+    fused = {name: tensor for name, tensor in state.items() if tensor.ndim > 2}
+    others = {name: tensor for name, tensor in state.items() if name not in fused}
+    return {**fused, **revert_weight_conversion(model, others)}
+
+
+def live_model(
+    module: object, tokenizer: Any = None, inputs: Any = None, own: bool = False
+) -> LiveModel:
+    """A model of transformers; with `own` any module, where its inputs are given. It may be wrapped as in training."""
+    inner = unwrapped(module).model if isinstance(module, nn.Module) else module
+    if isinstance(inner, nn.Module):
+        refuse_parts(inner)
+        refuse_quantised_parts(inner)
+    if isinstance(inner, PreTrainedModel):
+        return LiveModel(inner, tokenizer, inputs)
+    name = type(inner).__name__
+    if not isinstance(inner, nn.Module) or not own:
+        others = "; `inspect_model` takes any module of torch" * isinstance(inner, nn.Module)
+        raise UsageError(
+            f"{with_article(name)} is no model that is understood: give a model of transformers, the name of one, or the folder of "
+            f"a checkpoint{others}."
+        )
+    if inputs is None:
+        raise UsageError(
+            f"{with_article(name)} is no model of transformers, so what it reads is not known: give `inputs`, the arguments of its "
+            "forward."
+        )
+    return LiveModel(held(inner), None, inputs)
+
+
+def refuse_parts(module: nn.Module) -> None:
+    """Weights that are in parts on several processes."""
+    name = type(module).__name__
+    if any(isinstance(each, FSDPModule) for each in module.modules()):
+        raise UsageError(
+            f"the weights of this {name} lie in parts on several processes (FSDP): save a checkpoint and ask that, or "
+            "watch the training with attncli.Monitor."
+        )
+
+
+def refuse_quantised_parts(module: nn.Module) -> None:
+    """Layers that unpack their weights as they run, and mix tokens where they pick columns of all of them."""
+    name = type(module).__name__
+    for path, each in module.named_modules():
+        if QUANTISED in {kind.__module__.partition(".")[0] for kind in kinds_of(each)}:
+            part = f"{path} of this {name}" if path else f"this {name}"
+            raise InputError(
+                f"{part} is quantised ({QUANTISED}'s {type(each).__name__}), which is not read: call dequantize() of the model before "
+                "its first forward pass, which may repack the weights, or load the unquantised checkpoint."
+            )
+
+
+def kinds_of(module: nn.Module) -> set[type]:
+    """The classes of its weights: such a library also has plain layers of its own."""
+    return {type(weight) for weight in module.parameters(recurse=False)}
+
+
+@contextmanager
+def left_as_it_was(model: nn.Module) -> Iterator[None]:
+    """Whatever happens inside, the module and torch's random state are the same afterwards."""
+    with ExitStack() as stack:
+        stack.enter_context(as_it_was(model))
+        for tensor in tensors_of(model):
+            stack.callback(put_back, tensor, tensor.data, tensor.grad, tensor.requires_grad)
+            tensor.grad = None  # a gradient must have the type of its tensor at every moment
+        yield
+
+
+def put_back(
+    tensor: torch.Tensor, data: torch.Tensor, grad: torch.Tensor | None, asks: bool
+) -> None:
+    tensor.data = data
+    tensor.requires_grad_(asks)
+    tensor.grad = grad

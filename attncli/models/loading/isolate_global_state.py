@@ -1,0 +1,100 @@
+"""What surrounds a caller's code does not surround a model's: it is asked in its own precision, with tensors as ever.
+
+What is patched while a model is watched belongs to the whole process: questions about models wait for one another.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from typing import Any
+
+import torch
+from torch import nn
+
+from attncli.models.quiet_libraries import quiet
+from attncli.threads import TURNS
+
+DEVICES = ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "maia", "ipu", "xla", "privateuseone")
+"""Types that autocast knows of, whether this machine has one or not."""
+
+
+def alone() -> None:
+    """From here to the end of the question no other one runs a model, and it runs in calm."""
+    turn = TURNS.take()
+    if turn is not None:
+        turn.enter_context(calm())
+
+
+@contextmanager
+def in_turn() -> Iterator[None]:
+    """For what no question asked for, such as a look at a training: as one of its own, or as a part of the one that is open."""
+    if TURNS.holder is not None:
+        yield
+        return
+    with TURNS.question():
+        alone()
+        yield
+
+
+@contextmanager
+def calm() -> Iterator[None]:
+    """No autocast, no inference mode, no compiled code; torch's own default type and device; libraries say nothing."""
+    before = torch.get_default_dtype()
+    with ExitStack() as stack:
+        stack.enter_context(quiet())
+        if torch.is_inference_mode_enabled():
+            stack.enter_context(torch.inference_mode(False))
+        stack.enter_context(without_autocast())
+        stack.enter_context(uncompiled())
+        if torch.get_default_device() != torch.device("cpu"):
+            stack.enter_context(torch.device("cpu"))
+        stack.callback(torch.set_default_dtype, before)
+        torch.set_default_dtype(torch.float32)
+        yield
+
+
+@contextmanager
+def without_autocast() -> Iterator[None]:
+    """On whatever device it is on."""
+    with ExitStack() as stack:
+        for device in DEVICES:
+            if is_autocast(device):
+                stack.enter_context(torch.autocast(device, enabled=False))
+        yield
+
+
+def is_autocast(device: str) -> bool:
+    try:
+        return torch.is_autocast_enabled(device)
+    except RuntimeError:  # of a type that this torch does not know
+        return False
+
+
+def uncompiled() -> AbstractContextManager[Any]:
+    """Modules run their own code; where nothing was compiled, the compiler is not even loaded."""
+    loaded = "torch._dynamo" in sys.modules
+    return torch.compiler.set_stance("force_eager") if loaded else nullcontext()
+
+
+@contextmanager
+def ordinary_tensors(model: nn.Module) -> Iterator[None]:
+    """Weights that were made in inference mode, which neither change nor have gradients outside, as copies that do."""
+    with ExitStack() as stack:
+        copies: dict[torch.Tensor, torch.Tensor] = {}
+        for module in model.modules():
+            both: tuple[dict[str, Any], ...] = (module._parameters, module._buffers)
+            for held in both:
+                for name, tensor in held.items():
+                    if tensor is not None and tensor.is_inference():
+                        stack.callback(held.__setitem__, name, tensor)
+                        if tensor not in copies:
+                            copies[tensor] = copied(tensor)
+                        held[name] = copies[tensor]
+        yield
+
+
+def copied(tensor: Any) -> Any:
+    """The same numbers; a parameter stays one."""
+    copy = tensor.detach().clone()
+    is_parameter = isinstance(tensor, nn.Parameter)
+    return nn.Parameter(copy, requires_grad=tensor.requires_grad) if is_parameter else copy

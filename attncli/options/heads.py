@@ -1,0 +1,105 @@
+"""Options of `attn inspect-model` that choose layers and heads."""
+
+import re
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import Annotated
+
+from attncli.declare.options import Option
+from attncli.errors import UsageError
+from attncli.options.completion import complete_order
+from attncli.options.shared import separated
+
+LARGEST_NUMBER = 100_000
+"""Of a layer or head that can be named."""
+RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
+HEAD = re.compile(r"(\d{1,9})\.(\d{1,9})")
+
+GROUPS = (
+    "attention",
+    "spectra",
+    "roles",
+    "copying",
+    "lazy",
+    "sinks",
+    "gates",
+    "memory",
+    "states",
+    "weights",
+    "all",
+)
+"""What `--metric` takes besides names."""
+
+head_option = partial(Option, panel="Layers and heads")
+
+
+@dataclass(frozen=True)
+class HeadOptions:
+    """Which heads are looked at, and in which order."""
+
+    layers: Annotated[
+        list[str],
+        head_option(
+            metavar="N,N-M,…", usual=True, help="Measure only the attention of these layers."
+        ),
+    ] = field(default_factory=list)
+    heads: Annotated[
+        list[str],
+        head_option(
+            metavar="N,N-M,L.H,…",
+            usual=True,
+            help="Measure only these heads; 5.1 is head 1 of layer 5.",
+        ),
+    ] = field(default_factory=list)
+    top: Annotated[
+        int | None,
+        head_option(metavar="N", usual=True, help="Show only the first N heads by --sort."),
+    ] = None
+    sort: Annotated[
+        str | None,
+        head_option(
+            metavar="METRIC[:rising]",
+            complete=complete_order,
+            usual=True,
+            help="Show a table of heads, sorted by METRIC. [with --top: the first --metric]",
+        ),
+    ] = None
+
+    def given(self) -> list[str]:
+        """Names of the options that the command line sets."""
+        return [name for name, value in asdict(self).items() if value not in ([], None)]
+
+    def chosen_layers(self) -> frozenset[int] | None:
+        """The layers that need to be looked at; None = all."""
+        if self.layers:
+            return frozenset(numbers("layers", self.layers))
+        named = [HEAD.fullmatch(part) for part in separated(self.heads)] if self.heads else []
+        if named and all(named):
+            return frozenset(int(match[1]) for match in named if match)
+        return None
+
+    def keeps(self) -> Callable[[int, int], bool]:
+        """Whether a head of a layer is reported."""
+        if not self.heads:
+            return lambda layer, head: True
+        parts = separated(self.heads)
+        pairs = {(int(m[1]), int(m[2])) for part in parts if (m := HEAD.fullmatch(part))}
+        plain = set(numbers("heads", [part for part in parts if not HEAD.fullmatch(part)]))
+        return lambda layer, head: head in plain or (layer, head) in pairs
+
+
+def numbers(name: str, texts: list[str]) -> list[int]:
+    """`0,3-5` as 0 3 4 5."""
+    found: list[int] = []
+    for part in separated(texts) if texts else []:
+        match = RANGE.fullmatch(part)
+        if match is None:
+            raise UsageError(f"`{name}={part!r}`: write numbers and ranges, as in 0,3-5.")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last > LARGEST_NUMBER:
+            raise UsageError(f"`{name}={part!r}`: no model has more than {LARGEST_NUMBER:,}.")
+        if last < first:
+            raise UsageError(f"`{name}={part!r}`: a range rises, as in {last}-{first}.")
+        found += range(first, last + 1)
+    return found

@@ -1,0 +1,303 @@
+"""Options of the commands that run a model: which one, how it is loaded, and on what."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+from attncli.declare.options import RUNS_CODE, Argument, Option, rows_of_numbers
+from attncli.declare.values import INPUT
+from attncli.errors import UsageError, parameter, parameters, said_of
+from attncli.networks.variants import Switches, with_mlp_norm, without_norms
+from attncli.options.completion import complete_source
+from attncli.options.shared import NetworkOptions, RunOptions, checked_seed, variant_option
+from attncli.ranks import launch
+from attncli.sources import WORDS
+from attncli.sources import Source as Named
+
+if TYPE_CHECKING:
+    from attncli.models.files.local_folder import Fetching
+    from attncli.models.inputs.requested_input import WantedInput
+    from attncli.models.loading.load_options import LoadOptions
+
+model_option = partial(Option, panel="Model")
+input_option = partial(Option, panel=INPUT)
+
+HALF = ("bfloat16", "float16")
+
+AUTO, EXACTLY, PLAIN = "auto", "exact", "float64"
+OF_FILES = ("revision", "offline", "allow_pickle")
+"""What is asked of a checkpoint's files, whether a model is made of them or not."""
+
+ARITHMETICS = (AUTO, EXACTLY, PLAIN)
+"""How residuals of a model are computed."""
+
+
+@dataclass(frozen=True)
+class CheckpointOptions:
+    """Which files of a model are read, and what of them is believed: nothing is trusted unless it is said."""
+
+    revision: Annotated[
+        str | None,
+        model_option(
+            metavar="NAME", help="Revision of a Hub model; org/name@revision means the same."
+        ),
+    ] = None
+    offline: Annotated[
+        bool, model_option("--offline", help="Use only files that are already in the cache.")
+    ] = False
+    allow_missing: Annotated[
+        bool,
+        model_option(
+            "--allow-missing", help="Draw weights that the checkpoint lacks at random, from --seed."
+        ),
+    ] = False
+    allow_pickle: Annotated[
+        bool,
+        model_option(
+            "--allow-pickle",
+            typed_alone=RUNS_CODE,
+            help="Also read .bin files (pickle), not only safetensors.",
+        ),
+    ] = False
+    trust_remote_code: Annotated[
+        bool,
+        model_option(
+            "--trust-remote-code",
+            typed_alone=RUNS_CODE,
+            help="Run Python code that comes with the checkpoint.",
+        ),
+    ] = False
+
+    def given(self) -> list[str]:
+        """Names of the options that the command line sets."""
+        return [name for name, value in asdict(self).items() if value]
+
+    def given_for_runs(self) -> list[str]:
+        """Those that mean nothing where files are read and no model is run."""
+        return [name for name in self.given() if name not in OF_FILES]
+
+    def given_for_a_model(self) -> list[str]:
+        """Those that mean nothing where none is named; that nothing be fetched always holds."""
+        return [name for name in self.given() if name != "offline"]
+
+    def to_fetch(self) -> "Fetching":
+        from attncli.models.files.local_folder import Fetching
+
+        return Fetching(**{name: getattr(self, name) for name in OF_FILES})
+
+    def to_load(self, seed: int) -> "LoadOptions":
+        from attncli.models.loading.load_options import LoadOptions
+
+        return LoadOptions(**asdict(self), seed=checked_seed(seed))
+
+
+@dataclass(frozen=True)
+class ModelOptions(CheckpointOptions):
+    """How a model is loaded, and on what."""
+
+    dtype: Annotated[
+        str | None,
+        model_option(
+            metavar="float64|float32|bfloat16|float16",
+            help="What the model runs in. [default: the file's own, but float32 for float16 on a CPU, which takes 2 to 5 times "
+            "as long; in rank-collapse float64 if that fits in memory]",
+        ),
+    ] = None
+    device: Annotated[
+        str | None,
+        model_option(metavar="cpu|cuda[:N]|mps", help="Device to run on. [default: cpu]"),
+    ] = None
+    device_map: Annotated[
+        str | None,
+        model_option(
+            metavar="auto", help="Distribute the model over devices with accelerate (extra `big`)."
+        ),
+    ] = None
+    tensor_parallel: Annotated[
+        bool,
+        model_option("--tensor-parallel", help="Split the model over torchrun's processes."),
+    ] = False
+
+    def to_load(self, seed: int) -> "LoadOptions":
+        from attncli.models.loading.load_options import LoadOptions
+
+        self.refuse_two_ways_to_place()
+        said = asdict(self) | {"device": self.own_device()}
+        return LoadOptions(**said, seed=checked_seed(seed))
+
+    def refuse_two_ways_to_place(self) -> None:
+        """One device, several, or a part on each process's own."""
+        ways = {
+            "device": self.device is not None,
+            "device_map": self.device_map is not None,
+            "tensor_parallel": self.tensor_parallel,
+        }
+        given = [name for name, there in ways.items() if there]
+        if len(given) > 1:
+            raise UsageError(
+                f"{parameters(given, ' and ')} exclude each other: leave one out.", rivals=given
+            )
+        several = launch().several
+        if self.tensor_parallel and not several:
+            raise UsageError(
+                "`tensor_parallel` splits a model over processes: start them with `torchrun`.",
+                idle=["tensor_parallel"],
+            )
+        if self.device_map is not None and several:
+            raise UsageError(
+                "`device_map` takes all devices for one process: leave it out under torchrun, where `tensor_parallel` "
+                "splits a model, or start one process.",
+                idle=["device_map"],
+            )
+
+    def refuse_tensor_parallel(self, what: str, in_words: str = "") -> None:
+        """Where what a split model shows of itself is not understood: by a parameter, or in words."""
+        if self.tensor_parallel:
+            raise UsageError(
+                f"`tensor_parallel` is not understood with {in_words or parameter(what)}: leave one out.",
+                idle=["tensor_parallel"],
+                because=[what],
+            )
+
+    def refuse_half(self) -> None:
+        """Where terms are told, which are differences of larger numbers."""
+        if self.dtype in HALF:
+            raise UsageError(
+                f"`dtype={self.dtype!r}` would drown the terms in rounding: float32 or float64."
+            )
+
+    def own_device(self) -> str:
+        """Of several processes on one machine each takes the CUDA device of its number."""
+        here = launch()
+        if self.device == "cuda" and here.several:
+            return f"cuda:{here.local_rank}"
+        return self.device or "cpu"
+
+
+@dataclass(frozen=True)
+class ModelSwitchOptions:
+    """Parts that only a trained model's blocks have."""
+
+    no_norms: Annotated[
+        bool,
+        variant_option("--no-norms", help="Remove the blocks' norms in every variant."),
+    ] = False
+    mlp_norm: Annotated[
+        bool,
+        variant_option("--mlp-norm", help="Where the MLP is removed, keep the norm after it."),
+    ] = False
+
+    def applied(self, variants: Mapping[str, Switches]) -> Mapping[str, Switches]:
+        if self.no_norms and self.mlp_norm:
+            raise UsageError(
+                "`no_norms` takes out what `mlp_norm` leaves: drop one of them.",
+                rivals=["no_norms", "mlp_norm"],
+            )
+        variants = without_norms(variants) if self.no_norms else variants
+        return with_mlp_norm(variants) if self.mlp_norm else variants
+
+    def given(self) -> list[str]:
+        return [name for name, value in asdict(self).items() if value]
+
+
+@dataclass(frozen=True)
+class InputOptions:
+    """What a model is run on."""
+
+    text: Annotated[
+        list[str],
+        input_option(
+            metavar="TEXT",
+            usual=True,
+            help="Text to run on. Repeatable. [default: a text that ships with attn]",
+        ),
+    ] = field(default_factory=list)
+    text_file: Annotated[
+        str | None,
+        input_option(
+            metavar="FILE",
+            usual=True,
+            help=("Texts split at blank lines, or .jsonl, .json, .csv, .tsv; - reads stdin."),
+        ),
+    ] = None
+    token_ids: Annotated[
+        list[str],
+        input_option(
+            metavar="ID,ID,…|@FILE",
+            help=(
+                "Token ids instead of a text; no tokenizer is needed. A file holds JSON lists, or the ids of one text "
+                "per line. Repeatable."
+            ),
+            in_words=rows_of_numbers,
+        ),
+    ] = field(default_factory=list)
+    random_tokens: Annotated[
+        int | None,
+        input_option(
+            metavar="N",
+            usual=True,
+            help="N random token ids, or a random image or sound where a model takes one.",
+        ),
+    ] = None
+    samples: Annotated[
+        int | None, input_option(metavar="N", help="Number of random texts or images. [default: 1]")
+    ] = None
+
+    def given(self) -> list[str]:
+        return [name for name, value in asdict(self).items() if value]
+
+    def to_read(self, tokens: int | None, seed: int) -> "WantedInput":
+        """With what other groups say: the longest text, and the seed of random ones."""
+        from attncli.models.inputs.requested_input import WantedInput, refuse_two_kinds
+
+        wanted = WantedInput(
+            tuple(self.text),
+            self.text_file,
+            tuple(self.token_ids),
+            self.random_tokens,
+            1 if self.samples is None else self.samples,
+            tokens,
+            checked_seed(seed),
+        )
+        refuse_two_kinds(wanted)
+        return wanted
+
+
+Source = Annotated[
+    str | None,
+    Argument(
+        metavar="SOURCE",
+        help=(
+            "A model: org/name[@revision] on the Hub, ./folder, random:ARCH[?layers=2]; or a network file written "
+            "by `attn generate network`. [default: a built-in synthetic network]"
+        ),
+        complete=complete_source,
+    ),
+]
+"""Of the commands that take models and synthetic networks alike."""
+
+
+def refuse_for_a_model(
+    source: Named, network: NetworkOptions, run: RunOptions, *others: str
+) -> None:
+    """What only a synthetic network can be given; `others` are further such options that were."""
+
+    given = [name for name in (*network.given(), *run.given()) if name not in ("tokens", "seed")]
+    fixed = [*given, *others]
+    if fixed:
+        raise UsageError(
+            f"{said_of(fixed, 'goes', 'go')} with synthetic networks: {source} is a model.",
+            idle=fixed,
+        )
+
+
+def refuse_without_a_model(source: Named, given: Iterable[str]) -> None:
+    """What only a model has: names of options that were given."""
+
+    names = list(given)
+    if names:
+        what = (
+            f"{source} is {WORDS[source.kind].what}" if source.is_file else "name one as `source`"
+        )
+        raise UsageError(f"{said_of(names, 'goes', 'go')} with a model: {what}.", idle=names)

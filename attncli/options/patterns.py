@@ -1,0 +1,185 @@
+"""The options of `attn approximate`, and what they mean: patterns, methods, a request."""
+
+import os
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any
+
+from attncli.declare.options import Option
+from attncli.errors import UsageError, unknown_name
+from attncli.options.completion import completion
+from attncli.options.shared import RunOptions, separated
+from attncli.registry import Registry
+
+if TYPE_CHECKING:
+    from attncli.fits import FitRequest
+
+DEFAULT_PATTERN, DEFAULT_LENGTH = "random:k=4,weights=dirichlet", 256
+
+
+def matrices_by_name(value: Any) -> Any:
+    """Matrices of numpy, scipy, torch or pandas, alone or among texts, each as a name that carries it."""
+    if isinstance(value, str | os.PathLike):
+        return value
+    if getattr(value, "is_nested", False):
+        raise UsageError(
+            "`pattern` is a nested tensor, which is no matrix: give each matrix apart."
+        )
+    alone = hasattr(value, "shape") and len(value.shape) != 1
+    several = [value] if alone else list(value) if isinstance(value, Iterable) else []
+    if any(isinstance(each, list | tuple) for each in several):
+        raise UsageError("`pattern`: give a matrix as an array, such as numpy.array(…).")
+    if not any(getattr(each, "shape", ()) for each in several):
+        return several or value
+    from attncli.patterns._matrices import named
+
+    return named(several)
+
+
+complete_pattern = completion(Registry("pattern", "attncli.patterns").names)
+complete_method = completion(lambda: ["auto", *Registry("method", "attncli.fits").names()])
+
+
+@dataclass(frozen=True)
+class PatternOptions:
+    """What is to be expressed."""
+
+    pattern: Annotated[
+        list[str],
+        Option(
+            metavar="NAME[:PARAMETERS]|FILE",
+            complete=complete_pattern,
+            usual=True,
+            help=(
+                "Target pattern (see `attn list patterns`); a sum such as global:2+window:3; a matrix in a file (.npy .npz .mtx .csv "
+                ".safetensors); or the map of a trained head on --text, as in ./model:0.3:top=4. Repeatable. "
+                f"[default: {DEFAULT_PATTERN}]"
+            ),
+            in_words=matrices_by_name,
+        ),
+    ] = field(default_factory=list)
+    length: Annotated[
+        int | None,
+        Option(
+            usual=True,
+            help=f"Number of tokens. [default: {DEFAULT_LENGTH}, or the length of the file or text]",
+        ),
+    ] = None
+    causal: Annotated[
+        bool, Option("--causal", usual=True, help="Hide the keys after each query.")
+    ] = False
+
+    @property
+    def chosen(self) -> list[str]:
+        return self.pattern or [DEFAULT_PATTERN]
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """How the module is made."""
+
+    method: Annotated[
+        list[str],
+        Option(
+            metavar="NAME[:PARAMETERS],…",
+            complete=complete_method,
+            usual=True,
+            help="auto, or methods of `attn list methods`. [default: auto]",
+        ),
+    ] = field(default_factory=list)
+    width: Annotated[
+        int | None,
+        Option(
+            usual=True, help="Head dimension d of queries and keys. [default: the smallest found]"
+        ),
+    ] = None
+    find_width: Annotated[
+        bool,
+        Option(
+            "--find-width",
+            help="Search for the smallest width; this is the default without --width.",
+        ),
+    ] = False
+    widest: Annotated[int, Option(help="Largest width that a search tries. [default: 512]")] = 512
+    allow_unmet: Annotated[
+        bool,
+        Option(
+            "--allow-unmet",
+            help="Exit with 0 although a pattern misses the request or no width was found.",
+        ),
+    ] = False
+    effort: Annotated[
+        int, Option(help="How long `learned` searches, from 1 to 4. [default: 2]")
+    ] = 2
+
+    @property
+    def methods(self) -> list[str]:
+        """The methods asked for; parameters after a comma belong to the method before it."""
+        from attncli.fits import FITS
+
+        methods: list[str] = []
+        for part in separated(self.method) or ["auto"]:
+            if methods and "=" in part.partition(":")[0]:
+                methods[-1] += f",{part}"
+            else:
+                methods.append(part)
+        for method in methods:
+            name = method.partition(":")[0]
+            if name not in ("auto", *FITS.names()):
+                raise unknown_name("method", name, ["auto", *FITS.names()])
+        return list(dict.fromkeys(methods))
+
+
+@dataclass(frozen=True)
+class PrecisionOptions:
+    """How exactly the rounded module must reproduce the pattern."""
+
+    ratio_error: Annotated[
+        float,
+        Option(
+            help="ε2: ratios of weights within a row are kept up to a factor 1 + ε2. [default: 0.2]"
+        ),
+    ] = 0.2
+    off_support: Annotated[
+        float, Option(help="ε1: weights off the support, relative to those on it. [default: 0.2]")
+    ] = 0.2
+    total_variation: Annotated[
+        float, Option(usual=True, help="Total variation of the worst row. [default: 0.01]")
+    ] = 0.01
+    logit_budget: Annotated[
+        float, Option(usual=True, help="Largest |logit| allowed. [default: none]")
+    ] = float("inf")
+    dtype: Annotated[
+        str,
+        Option(
+            metavar="float64|float32|bfloat16",
+            usual=True,
+            help="Data type to round to (a trained head: each of them). [default: float32]",
+        ),
+    ] = "float32"
+
+
+@dataclass(frozen=True)
+class DrawOptions(RunOptions):
+    """Which random draws: of the patterns that are random, and of the methods."""
+
+    seeds: Annotated[
+        int,
+        Option(
+            help=(
+                "Draws that a method may try until one meets the request; with --sweep, patterns to average over. "
+                "[default: 2]"
+            )
+        ),
+    ] = 2
+
+
+def request_of(
+    patterns: PatternOptions, search: SearchOptions, precision: PrecisionOptions
+) -> "FitRequest":
+    from attncli.fits import MOST_WIDTH, FitRequest
+
+    if not 1 <= search.widest <= MOST_WIDTH:
+        raise UsageError(f"`widest` must be from 1 to {MOST_WIDTH:,}, not {search.widest}.")
+    d = 1 if search.width is None else search.width
+    return FitRequest(d=d, causal=patterns.causal, effort=search.effort, **asdict(precision))

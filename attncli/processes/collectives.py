@@ -1,0 +1,146 @@
+"""What every rank hands to all others, over torch.distributed.
+
+All ranks make the same calls in the same order. One that leaves early says so in its next call, so the others learn it
+there instead of waiting; one that is killed closes its connections, which ends the call of the others at once.
+"""
+
+import os
+import socket
+import sys
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any, NamedTuple, NoReturn
+
+from attncli.errors import AttnError, LimitError
+from attncli.limits import free_memory, share_memory
+from attncli.ranks import launch, started_by_attn
+
+MEETING = timedelta(minutes=10)
+"""For all processes to come together at the start."""
+WORK = timedelta(days=7)
+"""For the slowest share. A process that dies is noticed at once; only a machine that vanishes is waited for."""
+
+TOGETHER = timedelta(minutes=1)
+"""For ranks that do every step together, so that one which fails alone does not wait for the others to come."""
+
+LOST = (
+    "another process of this run was lost before its share was done (killed, or out of memory?): nothing is reported; "
+    "run the same command again."
+)
+
+
+class Left(NamedTuple):
+    """How a rank has ended."""
+
+    code: int
+    said: str
+    """Its last sentence; empty where it was fine."""
+
+
+class Ended(AttnError):
+    """Another rank has failed, so this one ends too, with its code."""
+
+    def __init__(self, left: Left) -> None:
+        super().__init__(left.said or LOST)
+        self.exit_code = left.code or LimitError.exit_code
+
+
+class Line:
+    """The connection between the ranks."""
+
+    def __init__(self) -> None:
+        self.group: Any = None
+        self.over = False
+        """Whether a rank has left or was lost: nobody would answer any more."""
+        self.broken = False
+        """Whether one was lost."""
+        self.processes: list[tuple[str, int]] = []
+        """Machine and number of each rank's process."""
+
+    def open(self) -> None:
+        """Meet the others. Objects always travel over gloo, whatever else the tensors of a model take."""
+        import torch
+        import torch.distributed as dist
+
+        if self.group is None:
+            if not dist.is_initialized():
+                backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+                dist.init_process_group(backend, timeout=MEETING)
+            self.group = dist.new_group(backend="gloo", timeout=WORK)
+
+    def work_together(self) -> None:
+        """From now on the ranks need each other in every step."""
+        import torch.distributed as dist
+
+        self.group = dist.new_group(backend="gloo", timeout=TOGETHER)
+
+    def gather(self, mine: object) -> list[Any]:
+        """What all ranks hand in, in the order of the ranks."""
+        import torch.distributed as dist
+
+        found: list[Any] = [None] * launch().size
+        try:
+            dist.all_gather_object(found, mine, self.group)
+        except RuntimeError as error:
+            self.over = self.broken = True
+            if started_by_attn():
+                end(LimitError.exit_code)
+            raise LimitError(LOST) from error
+        return found
+
+
+LINE = Line()
+"""Of this process."""
+
+
+def exchange(mine: object) -> list[Any]:
+    """What all ranks hand in; where one of them has left instead, this one ends as that one did."""
+    found = LINE.gather(mine)
+    left = [each for each in found if isinstance(each, Left)]
+    if left:
+        LINE.over = True
+        raise Ended(left[0])
+    return found
+
+
+def leave(code: int, said: str) -> Left:
+    """The last call of a rank: how they have all ended together, the first failure before all else."""
+    mine = Left(code, said)
+    if LINE.over or LINE.group is None:
+        return mine
+    try:
+        found = LINE.gather(mine)
+    except LimitError:  # all that was to be shared has been, so nothing is missing
+        return mine
+    LINE.over = True
+    ended = [each for each in found if isinstance(each, Left) and each.code]
+    return ended[0] if ended else mine
+
+
+def meet() -> None:
+    """Come together before the work, so that from then on whatever happens to one is noticed by all."""
+    try:
+        LINE.open()
+        here = socket.gethostname()
+        met = LINE.gather((here, os.getpid(), free_memory()))
+    except RuntimeError as error:
+        LINE.over = LINE.broken = True
+        raise LimitError(
+            f"the {launch().size} processes did not find each other within {MEETING}: are all of them started, "
+            "with the same MASTER_ADDR and MASTER_PORT?"
+        ) from error
+    LINE.processes = [(host, process) for host, process, _ in met]
+    share_memory([free for host, _, free in met if host == here])
+
+
+def end(code: int) -> NoReturn:
+    """End this process, now that all is said and written.
+
+    The interpreter's own end would take torch's threads down while they run, which aborts one process in ten
+    ("terminate called without an active exception"), or wait for processes that are gone.
+    """
+    for stream in (sys.stdout, sys.stderr, sys.__stderr__):
+        with suppress(OSError):
+            if stream is not None:
+                stream.flush()
+    os._exit(code)

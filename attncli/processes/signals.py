@@ -1,0 +1,67 @@
+"""A run that is ended from outside says so: torchrun ends all processes once it has lost one, and explains itself in a
+traceback of its own.
+"""
+
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable
+
+from attncli.errors import LimitError
+from attncli.processes.collectives import LINE, end
+from attncli.ranks import launch, started_by_attn
+
+ENDED = (
+    "this run was ended before it was done, as torchrun does once one of its processes is lost (killed, or out of "
+    "memory?): nothing is reported; run the same command again."
+)
+
+
+def say_when_ended(say: Callable[[str], None]) -> None:
+    """From now on SIGTERM is answered by a sentence, at once, even while the main thread waits inside of torch.
+
+    The interpreter's own handlers run in the main thread alone; what is written to a wake-up descriptor another can read.
+    """
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    signal.signal(signal.SIGTERM, lambda number, frame: None)
+    signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    threading.Thread(target=listen, args=(read, say), daemon=True).start()
+
+
+def listen(read: int, say: Callable[[str], None]) -> None:
+    while signal.SIGTERM not in os.read(read, 1):
+        pass
+    if LINE.over:  # this process knows already, and is about to end by itself
+        return
+    if speaks():
+        say(ENDED)
+    end(LimitError.exit_code)
+
+
+def speaks() -> bool:
+    """The first of the processes that are left; of those on other machines nothing is known but that they were there.
+
+    Where attn itself has started them it speaks for them.
+    """
+    if started_by_attn():
+        return False
+    here, before = socket.gethostname(), LINE.processes[: launch().rank]
+    if not LINE.processes:
+        return launch().first
+    return not any(host != here or is_alive(process) for host, process in before)
+
+
+def is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except OSError:
+        return False
+    return True
+
+
+def say_to_stderr(sentence: str) -> None:
+    """Also where this process is silenced."""
+    print(f"attn: {sentence}", file=sys.__stderr__, flush=True)

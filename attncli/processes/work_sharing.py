@@ -1,0 +1,103 @@
+"""A loop over texts or models, divided over the ranks; in one process it is a loop and nothing else."""
+
+import pickle
+import traceback
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+from attncli.errors import InputError
+from attncli.processes.collectives import exchange
+from attncli.processes.resume_cache import Keep, no_keep
+from attncli.ranks import launch
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Share(NamedTuple):
+    """What one rank has done of a loop."""
+
+    results: dict[int, Any]
+    failed: tuple[int, Exception] | None
+    """The first item that could not be done, and why."""
+
+
+class Work:
+    """How the ranks work on a loop."""
+
+    def __init__(self) -> None:
+        self.together = False
+        """On every item at once, each with its part of one model; else each on items of its own."""
+
+    @property
+    def divided(self) -> bool:
+        return launch().several and not self.together
+
+
+WORK = Work()
+"""Of this process."""
+
+
+def own_share(items: Sequence[T]) -> range:
+    """The places of the items that fall to this rank: every n-th."""
+    if not WORK.divided:
+        return range(len(items))
+    here = launch()
+    return range(here.rank, len(items), here.size)
+
+
+def shared_out(
+    items: Sequence[T],
+    work: Callable[[T], R],
+    name: Callable[[T], str],
+    keep: Keep = no_keep,
+) -> list[R]:
+    """`work` of every item, in order, on every rank. A failure is raised on all ranks: that of the first such item.
+
+    `name` says all that an item's result depends on, so that ranks which do not see the same files are found out.
+    """
+    if not launch().several:
+        keep = keep if len(items) > 1 else no_keep
+        return [keep(name(item), partial(work, item)) for item in items]
+    names = [name(item) for item in items]
+    refuse_unlike(exchange(names))
+    if WORK.together:
+        return [work(item) for item in items]
+    shares: list[Share] = exchange(done(items, names, work, keep))
+    failures = [share.failed for share in shares if share.failed is not None]
+    if failures:
+        raise min(failures, key=lambda failed: failed[0])[1]
+    results = {place: result for share in shares for place, result in share.results.items()}
+    return [results[place] for place in range(len(items))]
+
+
+def done(items: Sequence[T], names: Sequence[str], work: Callable[[T], R], keep: Keep) -> Share:
+    """This rank's share, up to its first failure."""
+    results: dict[int, R] = {}
+    for place in own_share(items):
+        try:
+            results[place] = keep(names[place], partial(work, items[place]))
+        except Exception as error:
+            return Share(results, (place, portable(error)))
+    return Share(results, None)
+
+
+def portable(error: Exception) -> Exception:
+    """The error as it can travel to the other ranks, with the place where it was raised for --debug."""
+    error.add_note(f"Raised on rank {launch().rank}:\n{''.join(traceback.format_exception(error))}")
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
+
+
+def refuse_unlike(seen: Sequence[Sequence[str]]) -> None:
+    """Numbers of different files must not be put together; said before the first of them is made."""
+    for rank, names in enumerate(seen):
+        if names != seen[0]:
+            raise InputError(
+                f"the processes do not see the same model and texts: rank {rank} differs from rank 0; "
+                "give all of them the same files."
+            )

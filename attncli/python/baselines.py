@@ -1,0 +1,116 @@
+"""What a report is held against: options of `attn check`, keywords of `report.check`, lines of a check of `attn ci`."""
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+from attncli.declare.groups import group_parameters
+from attncli.declare.options import Option
+from attncli.declare.values import converted
+from attncli.errors import NoBaseline, UsageError
+from attncli.records import Report
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from attncli.gates import Change, Condition
+    from attncli.records import Verdict
+
+baseline_option = partial(Option, panel="Baseline")
+
+
+@dataclass(frozen=True)
+class BaselineOptions:
+    """What the report is held against."""
+
+    baseline: Annotated[
+        str | None,
+        baseline_option(
+            metavar="OLD.json", help="An earlier report; without the file the exit code is 5."
+        ),
+    ] = None
+    fail_on: Annotated[
+        list[str],
+        baseline_option(
+            metavar="METRIC:LIMIT",
+            help="Exit 1 if a number changed by more than noise explains: 'sink:p.05' (t-test over texts or seeds; about 5 % false "
+            "alarms, however many values), or by more than a size: 'log10_residual[SAN]:-0.5' (a fall; + a rise, no sign "
+            "either), 'sink:5%' of the old number, 'sink:2s' standard deviations. min(), max(), mean() aggregate. Repeatable.",
+        ),
+    ] = field(default_factory=list)
+    family_wise: Annotated[
+        float | None,
+        baseline_option(
+            metavar="SHARE",
+            help="How often noise alone may fail any of several gates with p or s, as in .05: corrects for all of their "
+            "values together.",
+        ),
+    ] = None
+
+    def changes(self) -> "list[Change]":
+        """What can be refused before a file is read."""
+        from attncli.gates import parse_change, require_share
+
+        require_share(self.family_wise)
+        if self.family_wise is not None and not self.fail_on:
+            raise UsageError(
+                "`family_wise` corrects limits of `fail_on`: give one, such as 'sink:p.05'.",
+                idle=["family_wise"],
+            )
+        if bool(self.fail_on) != bool(self.baseline):
+            raise UsageError(
+                "`baseline` and `fail_on` go together: give both, an earlier report and how far a number may be from it, such as "
+                "'sink:p.05'."
+            )
+        changes = [parse_change(text) for text in self.fail_on]
+        if self.family_wise is not None and not any(change.asks_noise for change in changes):
+            raise UsageError(
+                "`family_wise` corrects limits by chance or in standard deviations, as in 'sink:p.05' and 'sink:2s', and no "
+                "`fail_on` has one: leave it out.",
+                idle=["family_wise"],
+            )
+        return changes
+
+    def verdicts(
+        self, report: Report, conditions: "Iterable[Condition]", old: Report | None
+    ) -> "list[Verdict]":
+        """Of conditions on the report alone, and of how far it has moved from an earlier one."""
+        from attncli.gates import decide, decide_changes
+
+        found = decide(report, conditions)
+        if old is None:
+            return found
+        name = str(self.baseline)
+        return found + decide_changes(report, old, self.changes(), name, self.family_wise)
+
+    def read(self) -> "Report | None":
+        """The earlier report; a misprint in what is asked is told before a file that is not there."""
+        from attncli.reports import is_there, read
+
+        self.changes()
+        if self.baseline is None:
+            return None
+        if not is_there(self.baseline):
+            raise NoBaseline(
+                f"there is no baseline {self.baseline}: save a report there, and check again."
+            )
+        return read(self.baseline)
+
+
+def baseline_of(
+    baseline: Any, fail_on: Any, family_wise: Any
+) -> "tuple[BaselineOptions, Report | None]":
+    """As Python gives them: the earlier report may be at hand."""
+    held = baseline if isinstance(baseline, Report) else None
+    given = {
+        "baseline": AT_HAND if held is not None else baseline,
+        "fail_on": fail_on,
+        "family_wise": family_wise,
+    }
+    said = {name: converted(KEYWORDS[name], value) for name, value in given.items()}
+    return BaselineOptions(**said), held
+
+
+KEYWORDS = {each.name: each for each in group_parameters(BaselineOptions)}
+AT_HAND = "the earlier report"
+"""How sentences call one that has no file."""

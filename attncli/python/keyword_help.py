@@ -1,0 +1,50 @@
+"""The docstring of a question with a line for every keyword, in the words of Python."""
+
+import inspect
+import re
+from collections.abc import Iterable
+
+from attncli.declare.options import Argument, Option
+from attncli.declare.values import metavar, parts_of
+from attncli.python.keywords import SOURCE
+
+
+def described(docstring: str | None, parameters: Iterable[inspect.Parameter]) -> str:
+    """The docstring with a line for every keyword, in Python's words."""
+    lines = [f"    {each.name}: {helped(each)}" for each in parameters]
+    return "\n".join([pythonic(inspect.cleandoc(docstring or "")), "", "Keywords:", *lines])
+
+
+def helped(parameter: inspect.Parameter) -> str:
+    _, said = parts_of(parameter)
+    text = next((one.help for one in said if isinstance(one, Option | Argument)), "")
+    more = " Or a module that you hold." if parameter.name == SOURCE else ""
+    form = metavar(parameter)
+    choices = f"{form} – " if CHOICES.search(form) else ""
+    return choices + pythonic(text) + more
+
+
+CHOICES = re.compile(r"[a-z].*[|=]|[|=].*[a-z]")
+"""A word for a value that says which there are, such as `cpu|cuda[:N]|mps`."""
+COMMAND = re.compile(r"`([a-z]+(?:-[a-z]+)*) --([a-z-]+) ([^` ]+)`")
+NOT = re.compile(r"--no-(skip|mlp|mlp-skip|biases)(?![\w-])")
+FLAG = re.compile(r"--([a-z]+(?:-[a-z]+)*)")
+IN_OTHER_WORDS = (
+    (re.compile(r"-o\s+FILE\.safetensors"), "`save_module`"),
+    (re.compile(r"\bSOURCE\b"), "`source`"),
+    (re.compile(r"\bRepeatable\."), "One or several."),
+)
+
+
+def pythonic(text: str) -> str:
+    """Words for the command line as a reader in Python has them: `--with-random-init` is `with_random_init`."""
+    text = COMMAND.sub(lambda found: f"`{keyword(found[1])}({keyword(found[2])}={found[3]!r})`", text)  # fmt: skip
+    text = NOT.sub(lambda found: f"`{keyword(found[1])}=False`", text)
+    text = FLAG.sub(lambda found: f"`{keyword(found[1])}`", text)
+    for words, others in IN_OTHER_WORDS:
+        text = words.sub(others, text)
+    return text
+
+
+def keyword(flag: str) -> str:
+    return flag.replace("-", "_")

@@ -1,0 +1,122 @@
+"""Declared options as Python has them: the types in a signature."""
+
+import functools
+import inspect
+import operator
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import (
+    Annotated,
+    Any,
+    SupportsFloat,
+    SupportsIndex,
+    get_origin,
+)
+
+from attncli.analysis import Progress
+from attncli.declare.options import Argument, Option
+from attncli.declare.values import (
+    kinds_of,
+    metavar,
+    of_python,
+    parts_of,
+    takes_numbers,
+    takes_paths,
+    takes_reports,
+    words_of,
+)
+from attncli.records import Report
+
+SOURCE = "source"
+"""What a question is about, where it is about a model, a network or maps."""
+
+
+OF_PYTHON = {
+    each.name: each
+    for each in (
+        of_python("tokenizer", Any, None, "Of a live module, for its texts."),
+        of_python(
+            "inputs",
+            Any,
+            None,
+            "What the forward of a live module reads: its first argument, a mapping of arguments by name, or a list of either.",
+        ),
+        of_python(
+            "save_module",
+            Path | None,
+            None,
+            "The safetensors file that the fitted module is written to.",
+        ),
+        of_python(
+            "progress",
+            bool | Progress | None,
+            None,
+            "True shows on stderr how far the work is; a function is called as progress(done, total, what).",
+        ),
+        of_python(
+            "pictures", bool, False, "The report takes along the maps that figures and pages draw."
+        ),
+    )
+}
+"""Keywords that only Python has; every question takes the last two."""
+OF_ALL = ("progress", "pictures")
+
+
+def in_python(parameters: Iterable[inspect.Parameter], answer: Any) -> inspect.Signature:
+    """The argument without a name first, then keywords; lists and tuples may come as one value."""
+    shown = sorted(map(as_shown, parameters), key=lambda parameter: parameter.kind)
+    return inspect.Signature(shown, return_annotation=answer)
+
+
+def second(name: str, usual: str, parameters: Iterable[inspect.Parameter]) -> inspect.Parameter:
+    """A second name of a keyword, for whom its value is several."""
+    (found,) = (each for each in parameters if each.name == usual)
+    kind, said = parts_of(found)
+    in_texts, form = words_of(said), metavar(found)
+    option = Option(help=f"The same as `{usual}`.", metavar=form, in_words=in_texts)
+    return found.replace(name=name, default=None, annotation=Annotated[kind, option])
+
+
+def as_shown(parameter: inspect.Parameter) -> inspect.Parameter:
+    _, said = parts_of(parameter)
+    required = parameter.default is parameter.empty
+    first = required or any(isinstance(each, Argument) for each in said)
+    way = parameter.POSITIONAL_OR_KEYWORD if first else parameter.KEYWORD_ONLY
+    default = () if parameter.default == [] else parameter.default
+    return parameter.replace(annotation=hint(parameter), kind=way, default=default)
+
+
+def hint(parameter: inspect.Parameter) -> Any:
+    """What a type checker lets pass: all that `converted` takes, None where there is a default."""
+    kind, said = parts_of(parameter)
+    if kind is Any or parameter.name == SOURCE or words_of(said):
+        return Any
+    found = [one for each in kinds_of(kind) for one in taken(each, parameter)]
+    found += [Report] if takes_reports(said) else []
+    found += [] if parameter.default is parameter.empty else [None]
+    return either(found)
+
+
+def taken(kind: Any, parameter: inspect.Parameter) -> list[Any]:
+    """The types of values that are taken for one of this."""
+    known: dict[Any, list[Any]] = {
+        int: [SupportsIndex],
+        float: [SupportsFloat],
+        Path: [str, os.PathLike[str]],
+    }
+    if kind is str:
+        return texts_taken(parameter)
+    if get_origin(kind) is list:
+        texts = texts_taken(parameter)
+        return [*texts, Iterable[either(texts)]]  # type: ignore[misc]
+    return known.get(kind, [kind])
+
+
+def either(kinds: Iterable[Any]) -> Any:
+    return functools.reduce(operator.or_, dict.fromkeys(kinds))
+
+
+def texts_taken(parameter: inspect.Parameter) -> list[Any]:
+    paths = [os.PathLike[str]] if takes_paths(parameter) else []
+    return [str, *paths, *([SupportsIndex] if takes_numbers(parameter) else [])]

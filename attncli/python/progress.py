@@ -1,0 +1,132 @@
+"""What a person at a terminal sees while they wait: at once what is being done, and a bar once numbers come.
+
+All of it on stderr, and gone when the work is done: on a terminal only, but where Python was told `progress=True`, as in a
+notebook, which has no terminal and shows a line in place.
+"""
+
+import contextlib
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from attncli.analysis import Progress, no_progress
+from attncli.ranks import first
+from attncli.sanitize import visible
+
+PATIENCE = 1.0
+"""Seconds before a bar appears."""
+PAUSE = 0.2
+"""Seconds between two lines where each is written over the one before."""
+DUMB = ("dumb", "unknown")
+"""Terminals on which nothing can be taken back."""
+NARROWEST, USUAL = 20, 80
+"""Columns."""
+
+
+@contextlib.contextmanager
+def progress_bar(wanted: bool) -> Iterator[Progress]:
+    """A callback for studies; it draws nothing unless somebody watches."""
+    if not (wanted and first() and sys.stderr.isatty()):
+        yield no_progress
+        return
+    bar = Bar()
+    try:
+        yield bar
+    finally:
+        bar.stop()
+
+
+@contextlib.contextmanager
+def progress_asked_for() -> Iterator[Progress]:
+    """For callers who have said that they want to see it, wherever stderr goes."""
+    if sys.stderr is None or sys.stderr.isatty() or not first():
+        with progress_bar(sys.stderr is not None) as progress:
+            yield progress
+        return
+    line = PlainLine()
+    try:
+        yield line
+    finally:
+        line.doing("")
+
+
+class PlainLine:
+    """One line of words, written over in place: all that a notebook and a log file understand."""
+
+    def __init__(self) -> None:
+        self.said = ""
+        self.told = -math.inf
+
+    def doing(self, what: str) -> None:
+        """Words in the place of what was said before; none for none."""
+        line = f"{visible(what)} …"[: USUAL - 1] if what else ""
+        blank = " " * len(self.said)
+        print(f"\r{blank}\r{line}" if self.said else line, end="", file=sys.stderr, flush=True)
+        self.said = line
+
+    def __call__(self, done: int, total: int, what: str) -> None:
+        now = time.monotonic()
+        if now - self.told >= PAUSE:
+            self.told = now
+            self.doing(f"{done}{what}" if what.startswith("%") else f"{done:,} of {total:,} {what}")
+
+
+def doing_of(progress: Progress) -> Callable[[str], None]:
+    """Says what is being done before there are numbers: a bar shows it, what else watches is told nothing."""
+    return progress.doing if isinstance(progress, Bar | PlainLine) else lambda what: None
+
+
+class Bar:
+    """Created cheap: a line of words until patience ends, then rich's bar, which is imported for it."""
+
+    def __init__(self) -> None:
+        self.began = time.monotonic()
+        self.display: Any = None
+        self.said = ""
+        """The words that stand on the terminal now."""
+
+    def doing(self, what: str) -> None:
+        """Words in the place of what was said before; none for none."""
+        self.clear()
+        if what and self.display is None and os.environ.get("TERM") not in DUMB:
+            self.said = fitted(f"{visible(what)} …")
+            print(self.said, end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        """Take the words back, so that a line can stand there."""
+        if self.said:
+            print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
+            self.said = ""
+
+    def __call__(self, done: int, total: int, what: str) -> None:
+        if self.display is None and time.monotonic() - self.began > PATIENCE:
+            self.clear()
+            self.show(what)
+        if self.display is not None:
+            self.display.update(self.task, completed=done, total=total)
+
+    def show(self, what: str) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+        columns = (BarColumn(), MofNCompleteColumn(), what, TimeRemainingColumn(), "left")
+        self.display = Progress(*columns, console=Console(stderr=True), transient=True)
+        self.task = self.display.add_task(what)
+        self.display.start()
+
+    def stop(self) -> None:
+        self.clear()
+        if self.display is not None:
+            self.display.stop()
+
+
+def fitted(text: str) -> str:
+    """On one line of the terminal: a longer one could not be taken back."""
+    try:
+        columns = os.get_terminal_size(sys.stderr.fileno()).columns or USUAL
+    except (OSError, ValueError):
+        columns = USUAL
+    return text[: max(NARROWEST, columns) - 1]

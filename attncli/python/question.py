@@ -1,0 +1,239 @@
+"""A question of attn's, asked with keywords in Python and with options at a terminal: one declaration, one default.
+
+@question
+def rank_collapse(*, source: Source = None, run: RunOptions, how: How) -> Report: …
+
+rank_collapse("./checkpoint", seeds=3)      in Python: flat keywords, an `Answer`
+rank_collapse.asked                         for the command line: the function with its groups
+"""
+
+import contextlib
+import functools
+import inspect
+import itertools
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attncli.analysis import Progress, no_progress
+from attncli.declare.groups import flat_parameters, gathered
+from attncli.declare.values import converted, require_known, second_names
+from attncli.errors import UsageError, refused_by_system
+from attncli.gates import Condition
+from attncli.python.answers import Answer, answer
+from attncli.python.keyword_help import described
+from attncli.python.keywords import OF_ALL, OF_PYTHON, SOURCE, in_python, second
+from attncli.python.progress import doing_of, progress_asked_for
+from attncli.records import Report
+from attncli.sources import Source
+from attncli.threads import TURNS, one_blas_thread
+
+Say = Callable[[str], None]
+
+MEASURING = "measuring"
+"""What is being done once all is opened."""
+
+
+LIBRARIES = {
+    "torch",
+    "transformers",
+    "safetensors",
+    "huggingface_hub",
+    "numpy",
+    "scipy",
+    "tokenizers",
+}
+"""Whose code this package calls to read files."""
+
+NO_CONFIGURATION = {"ATTN_CONFIG": os.devnull}
+"""Settings of runs that Python asks for: only their own words count."""
+
+
+def silent(sentence: str) -> None:
+    """Nobody listens."""
+
+
+@dataclass(frozen=True)
+class How:
+    """What surrounds a question: who watches, and what else the answer is wanted for."""
+
+    progress: Progress = no_progress
+    doing: Say = silent
+    """For what is being done now, which is forgotten when the next thing is."""
+    say: Say = silent
+    """For what a person wants to know before long work."""
+    conditions: tuple[Condition, ...] = ()
+    """Gates: what they ask for is measured, and what cannot be there is said before the work."""
+    pictures: bool = False
+    """Whether the report takes along what figures of maps are drawn of."""
+    maps: bool = False
+    """Whether it takes along what pages show of maps."""
+    output: Path | None = None
+    """Where the report will be written, so that nothing which is read is written over."""
+    save_module: Path | None = None
+    """Where a fitted module is written."""
+    settings: Mapping[str, str] | None = None
+    """What sets options of runs that are started for the answer; None: what sets those of this process."""
+
+
+def question(
+    own: Sequence[str] = (),
+    any_module: bool = False,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make the front door of a function with option groups.
+
+    `own`: further keywords that only Python has; `any_module`: a live module need be none of transformers.
+    """
+
+    def front_door(asked: Callable[..., Any]) -> Callable[..., Any]:
+        parameters = list(flat_parameters(asked))
+        apart = {name: OF_PYTHON[name] for name in (*own, *OF_ALL)}
+        answered = Answer if asked.__annotations__["return"] is Report else Path
+        plural = second_names(parameter.name for parameter in parameters)
+        seconds = [second(name, usual, parameters) for name, usual in plural.items()]
+        signature = in_python([*parameters, *seconds, *apart.values()], answered)
+
+        @functools.wraps(asked)
+        def ask(*args: Any, **keywords: Any) -> Any:
+            require_known(asked.__name__, keywords, signature.parameters)
+            bound = signature.bind(*args, **keywords)
+            bound.apply_defaults()
+            values = dict(bound.arguments)
+            beside = {name: converted(each, values.pop(name)) for name, each in apart.items()}
+            for name, usual in plural.items():
+                take_plural(values, name, usual)
+            options = {p.name: converted(p, values[p.name]) for p in parameters if p.name != SOURCE}
+            with TURNS.question(), ExitStack() as around:
+                around.enter_context(one_blas_thread())
+                if SOURCE in values:
+                    at_hand = subject(values[SOURCE], beside, any_module)
+                    options[SOURCE] = around.enter_context(at_hand)
+                watch = around.enter_context(watched(beside["progress"]))
+                how = How(
+                    watch,
+                    doing_of(watch),
+                    pictures=beside["pictures"],
+                    maps=beside["pictures"],
+                    save_module=beside.get("save_module"),
+                    settings=NO_CONFIGURATION,
+                )
+                around.enter_context(as_a_program())
+                found = asked(**gathered(asked, options), how=how)
+            if not isinstance(found, Report):
+                return found
+            from attncli.reports.provenance import with_provenance
+
+            words = call_in_words(asked.__name__, keywords, args)
+            return answer(with_provenance(found, words))
+
+        ask.__doc__ = described(asked.__doc__, [*parameters, *seconds, *apart.values()])
+        ask.__annotations__ = annotations_of(signature)
+        ask.__signature__ = signature  # type: ignore[attr-defined]
+        ask.asked = asked  # type: ignore[attr-defined]
+        return ask
+
+    return front_door
+
+
+@contextmanager
+def as_a_program() -> Iterator[None]:
+    """Exponentials may vanish, whatever the caller's numpy raises of them; memory that is not there is an error of ours."""
+    import numpy as np
+
+    try:
+        with np.errstate(under="ignore"):
+            yield
+    except (MemoryError, OSError) as error:
+        refused = None if is_callers(error) else refused_by_system(error)
+        if refused is None:
+            raise
+        raise refused from error
+
+
+def is_callers(error: BaseException) -> bool:
+    """Whether code outside of this package has raised it, called by it, such as a function for `progress`."""
+    names = [
+        frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)
+    ]
+    inside = [name.partition(".")[0] for name in names]
+    last = max(place for place, name in enumerate(inside) if name == "attncli")
+    return any(
+        name not in sys.stdlib_module_names and name not in LIBRARIES for name in inside[last + 1 :]
+    )
+
+
+def take_plural(values: dict[str, Any], plural: str, usual: str) -> None:
+    """The value under its usual name."""
+    given = values.pop(plural)
+    if given is None:
+        return
+    if values[usual] is not None and not (isinstance(values[usual], tuple) and not values[usual]):
+        raise UsageError(f"`{usual}` and `{plural}` are the same: leave one out.")
+    values[usual] = given
+
+
+def annotations_of(signature: inspect.Signature) -> dict[str, Any]:
+    found = {name: each.annotation for name, each in signature.parameters.items()}
+    return {**found, "return": signature.return_annotation}
+
+
+@contextmanager
+def subject(value: Any, beside: Mapping[str, Any], any_module: bool) -> Iterator[Any]:
+    """A live module is at rest while it is asked about; whatever has a name or path is found by it.
+
+    `beside`: keywords of Python's own; `any_module`: as of the question.
+    """
+    tokenizer, inputs = beside.get("tokenizer"), beside.get("inputs")
+    if value is None or isinstance(value, str | os.PathLike):
+        if tokenizer is not None:
+            raise UsageError("`tokenizer` goes with a live module: a checkpoint brings its own.")
+        if inputs is not None:
+            raise UsageError("`inputs` goes with a live module: a checkpoint reads `text`, `token_ids` or `random_tokens`.")  # fmt: skip
+        yield None if value is None else os.fspath(value)
+        return
+    from attncli.models.inputs.tokenizing import refuse_no_tokenizer
+    from attncli.models.loading.in_memory.in_memory_model import left_as_it_was, live_model
+    from attncli.models.loading.isolate_global_state import alone
+
+    alone()
+    if tokenizer is not None:
+        refuse_no_tokenizer(tokenizer)
+    live = live_model(value, tokenizer, inputs, any_module)
+    with left_as_it_was(live.model):
+        yield Source("live", str(live), live=live)
+
+
+def watched(progress: Progress | bool | None) -> AbstractContextManager[Progress]:
+    """`progress=True` shows how far the work is, a bar on a terminal as the command does; a callable is called."""
+    if progress is True:
+        return progress_asked_for()
+    return contextlib.nullcontext(progress or no_progress)
+
+
+def call_in_words(name: str, keywords: Mapping[str, Any], args: Sequence[Any]) -> list[str]:
+    """The call, for the report: what is no plain value by its type."""
+    said = [shown(each) for each in args]
+    said += [f"{key}={shown(value)}" for key, value in keywords.items() if key != "progress"]
+    return [f"attncli.{name}({', '.join(said)})"]
+
+
+def shown(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(grouped(map(shown, value)))}]"
+    if isinstance(value, os.PathLike):
+        return repr(os.fspath(value))
+    plain = value is None or isinstance(value, str | int | float)
+    return repr(value) if plain else f"<{type(value).__name__}>"
+
+
+def grouped(words: Iterable[str]) -> Iterator[str]:
+    """Things of one type in a row are counted."""
+    for word, alike in itertools.groupby(words):
+        count = len(list(alike))
+        apart = count == 1 or not word.startswith("<")
+        yield from [word] * count if apart else [f"{count} × {word}"]

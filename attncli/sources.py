@@ -1,0 +1,255 @@
+"""SOURCE, MODEL and their kin on the command line: what a text names. One reading for every command.
+
+nothing                                 the built-in synthetic network
+org/name[@revision]                     a model of the hub, or of its cache; also a bare id such as bert-base-uncased
+./dir  ../dir  /dir  ~/dir              a folder on this machine, always; or the file that lies there
+random:ARCH[?layers=2&width=64&…]       any model type of transformers with seeded random weights
+file.safetensors (.npz .json …)         one file; what it is, its content says: a network, maps, a fit, a report …
+
+A command asks for the kind, and says what it can do with it (`require`); it never looks at the text itself.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_args
+
+from attncli.errors import InputError, UsageError
+from attncli.io.file_kinds import FileKind, kind_of
+
+Kind = Literal["synthetic", "hub", "folder", "random", "live"] | FileKind
+
+FILES: tuple[str, ...] = get_args(FileKind)
+MODELS: tuple[Kind, ...] = ("hub", "folder", "random", "live")
+ARRAYS: tuple[Kind, ...] = ("maps", "pattern", "weights", "pickle")
+"""Files that may hold attention maps, whoever has saved them."""
+SAVED_MODELS: tuple[Kind, ...] = ("hub", "folder")
+
+GRAMMAR = "write org/name[@revision], ./dir, random:ARCH[?layers=2&width=64], or the path of a .safetensors file"
+LOCAL = re.compile(r"(~|/|\./|\.\./|\.\.?$)")
+ENDINGS = (".safetensors", ".npy", ".npz", ".mtx", ".csv", ".json", ".jsonl", ".bin", ".pt", ".pth")
+"""Of files that SOURCE may name without ./ before them: no model on the hub is called so."""
+GGUF = ".gguf"
+NEAR = 0.75
+"""How alike two names are of which one was meant by the other."""
+WORD = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?"
+HUB_ID = re.compile(rf"(?P<name>{WORD}(?:/{WORD})?)(?:@(?P<revision>[\w./-]+))?")
+RANDOM = "random:"
+TINY = ("tiny", 1)
+"""The word that is no size, and is written alone."""
+ARCHITECTURE = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)(?:\?(?P<sizes>.*))?")
+SIZE = re.compile(r"(?P<name>[A-Za-z][A-Za-z0-9_.-]*)(?:=(?P<value>[A-Za-z0-9_.+-]{1,40}))?")
+
+Size = str | int | float
+
+
+OF_MODELS = "`inspect_model`, `rank_collapse` and `paths`"
+
+
+class Words(NamedTuple):
+    """A kind, for sentences."""
+
+    what: str
+    """As the end of `… is …`."""
+    readers: str = ""
+    """Which commands read it."""
+
+
+WORDS: Mapping[Kind, Words] = {
+    "synthetic": Words("nothing (the built-in network)"),
+    "hub": Words("a model of the hub", OF_MODELS),
+    "folder": Words("a folder", OF_MODELS),
+    "random": Words("a model with random weights", OF_MODELS),
+    "live": Words("a live module", OF_MODELS),
+    "network": Words("a network file", "`rank_collapse` and `paths`"),
+    "maps": Words("a file of attention maps", "`inspect_model` and `approximate(pattern=FILE)`"),
+    "fit": Words("a fitted module", "`approximate(verify=FILE)`"),
+    "pattern": Words("a file of matrices", "`approximate(pattern=FILE)`"),
+    "weights": Words("a safetensors file without maps, a network or a fit"),
+    "report": Words("a saved report", "`check` and `compare`"),
+    "pickle": Words("a pickle or archive"),
+    "other": Words("a file of no kind that attn knows"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What the user named; nothing has been loaded yet."""
+
+    kind: Kind
+    name: str = ""
+    """The hub's id, the path as given, or the model type."""
+    revision: str | None = None
+    sizes: Mapping[str, Size] = field(default_factory=dict)
+    """Of a random model: `layers`, `width`, `heads` … where they are not the defaults; a bare word is 1."""
+    warnings: tuple[str, ...] = ()
+    live: Any = field(default=None, compare=False)
+    """A module of the caller's own."""
+
+    @property
+    def path(self) -> Path:
+        """Where a folder or file lies."""
+        return located(self.name)
+
+    @property
+    def is_model(self) -> bool:
+        return self.kind in MODELS
+
+    @property
+    def is_file(self) -> bool:
+        return self.kind in FILES
+
+    def __str__(self) -> str:
+        """As SOURCE is written."""
+        if self.kind == "random":
+            sizes = "&".join(
+                name if (name, value) == TINY else f"{name}={value}"
+                for name, value in self.sizes.items()
+            )
+            return f"{RANDOM}{self.name}{'?' if sizes else ''}{sizes}"
+        return f"{self.name}@{self.revision}" if self.revision else self.name
+
+
+def parse(text: "str | Source | None") -> Source:
+    """The one reading of SOURCE; what fits none is refused together with the grammar."""
+    if text is None:
+        return Source("synthetic")
+    if isinstance(text, Source):
+        return text
+    if text.startswith(RANDOM):
+        return random_source(text)
+    if text.lower().endswith(GGUF):
+        raise InputError(
+            f"{text} is GGUF, llama.cpp's format, which is not read: give the safetensors checkpoint it was made from."
+        )
+    if text.lower().endswith(ENDINGS) or LOCAL.match(text):
+        return path_source(text)
+    return hub_source(text)
+
+
+def require(source: Source, kinds: Sequence[Kind], asker: str, because: Sequence[str] = ()) -> None:
+    """What is of another kind is refused by what it is, what the asker takes, and who reads it.
+
+    `because`: options that make the asker take so little.
+    """
+    if source.kind in kinds:
+        return
+    takes = f"{asker} takes {listed(kinds)}"
+    if source.kind == "synthetic":
+        raise UsageError(f"there is no `source`: {takes}.", because=because)
+    sentence = f"{source} is {WORDS[source.kind].what}: {takes}{advice(source)}."
+    raise (InputError if source.is_file else UsageError)(sentence, because=because)
+
+
+def advice(source: Source) -> str:
+    """Who reads what is of no use here."""
+    if source.kind in ("weights", "pickle"):
+        return "; a model is the folder with its config.json"
+    if source.kind == "random":
+        return "; it has no files to read weights from: save the model in a folder and give that"
+    readers = WORDS[source.kind].readers
+    return f"; {readers} read{'' if ' and ' in readers else 's'} it" if readers else ""
+
+
+def listed(kinds: Sequence[Kind]) -> str:
+    """`a, b or c`; all ways to name a model are one."""
+    model = "a model (org/name, ./dir or random:ARCH)"
+    if "random" not in kinds:
+        model = "a saved model (org/name or ./dir)"
+    said = {kind: WORDS[kind].what for kind in kinds}
+    if set(ARRAYS) <= set(kinds):
+        said |= dict.fromkeys(ARRAYS, "a file of attention maps (.npz, .npy, .safetensors or .pt)")
+    *first, last = dict.fromkeys(model if kind in MODELS else what for kind, what in said.items())
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+def random_source(text: str) -> Source:
+    """`random:ARCH?name=value&…`; whether there are such a type and sizes is for the one who builds it to say."""
+    found = ARCHITECTURE.fullmatch(text.removeprefix(RANDOM))
+    if found is None:
+        raise UsageError(
+            f"'{text}' names no model type: write random:bert or random:llama?layers=4."
+        )
+    sizes: dict[str, Size] = {}
+    parts = [] if found["sizes"] is None else found["sizes"].split("&")
+    for part in parts:
+        size = SIZE.fullmatch(part)
+        if size is None:
+            raise UsageError(
+                f"'{part}' in {text} is no size: write name=number, as in random:bert?layers=4&width=64."
+            )
+        if size["name"] in sizes:
+            raise UsageError(f"{text} gives {size['name']} twice: leave one out.")
+        sizes[size["name"]] = 1 if size["value"] is None else plain(size["value"])
+    return Source("random", found["name"], sizes=sizes)
+
+
+def plain(value: str) -> Size:
+    """A number if it is one, else the word."""
+    for kind in (int, float):
+        try:
+            return kind(value)
+        except ValueError:
+            continue
+    return value
+
+
+def path_source(text: str) -> Source:
+    """A file by its content; a folder, or what is not there, as a folder unless it is called like a file."""
+    path = located(text)
+    if path.is_file():
+        return Source(kind_of(path), text)
+    if text.lower().endswith(ENDINGS) and not path.is_dir():
+        raise InputError(f"there is no file {text}: {GRAMMAR}.")
+    return Source("folder", text)
+
+
+def located(text: str) -> Path:
+    """A path as a shell reads it: ~ is a home at the beginning alone."""
+    if not text.startswith("~"):
+        return Path(text)
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise InputError(f"{text}: there is no such home: write ./{text} or the whole path.") from None  # fmt: skip
+
+
+def hub_source(text: str) -> Source:
+    """A hub id; a folder or file of the same name is not what is meant, and the report says so."""
+    found = HUB_ID.fullmatch(text)
+    if found is None or ".." in found["name"] or "--" in found["name"]:
+        here = on_disk(text)
+        hint = f"for a {here} ./{text}; else " if here else ""
+        raise UsageError(f"'{text}' names no model: {hint}{GRAMMAR}.")
+    name = found["name"]
+    here = on_disk(name)
+    shadow = (
+        f"the {here} {name} on this machine is not used, ./{name} would be: {name} is the hub's."
+    )
+    return Source("hub", name, found["revision"], warnings=(shadow,) if here else ())
+
+
+def on_disk(text: str) -> str:
+    """`folder` or `file`, where there is one of this name."""
+    path = Path(text)
+    return "folder" if text and path.is_dir() else "file" if path.is_file() else ""
+
+
+def spelled(path: str) -> str:
+    """A path on this disk as SOURCE is written: `runs/a` would be a name on the hub, `-x` an option."""
+    if path.startswith(("./", "../", "/")):
+        return path
+    plain_file = path[:1].isalnum() and path.lower().endswith(ENDINGS) and not path.startswith(RANDOM)  # fmt: skip
+    return path if plain_file else f"./{path}"
+
+
+def nearest(path: Path) -> str:
+    """The folder beside it that is called almost so."""
+    with suppress(OSError):
+        names = [each.name for each in path.parent.iterdir() if each.is_dir()]
+        near = get_close_matches(path.name, names, n=1, cutoff=NEAR)
+        return spelled(str(path.with_name(near[0]))) if near else ""
+    return ""

@@ -1,0 +1,40 @@
+"""Attention as one function of torch: scores, softmax and values in turn, each by the rule of what is carried."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attncli.capture.strips.masks import with_all_rows
+
+
+def attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:
+    """Dropout is off."""
+    if enable_gqa:
+        groups = query.shape[-3] // key.shape[-3]
+        key, value = (torch.repeat_interleave(side, groups, -3) for side in (key, value))
+    scores = torch.mul(
+        torch.matmul(query, torch.transpose(key, -1, -2)),
+        query.shape[-1] ** -0.5 if scale is None else scale,
+    )
+    if is_causal:
+        attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+    if attn_mask is not None:
+        scores = masked(scores, with_all_rows(attn_mask))
+    return torch.matmul(torch.softmax(scores, dim=-1), value)
+
+
+def masked(scores: Any, mask: Tensor) -> Any:
+    """Where a mask of booleans says no, or with a mask of numbers added."""
+    if mask.dtype == torch.bool:
+        return scores.masked_fill(~mask, float("-inf"))
+    return torch.add(scores, mask)

@@ -1,0 +1,98 @@
+"""How far the last token's state after the last block moves with each token's state before the first: plain autograd.
+
+Nothing is frozen and no rule is needed: it is the model's own code. One forward pass keeps what its backward passes need,
+and each of these gives one direction of the output against all input positions.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from attncli.capture.forward_wrappers import around_forwards
+from attncli.capture.stacks.blocks import Stack
+from attncli.capture.stacks.residual_stream_arguments import given, replaced, taken
+from attncli.errors import InputError, first_line
+from attncli.tensor_subclasses.residual_split.split_run import Arrived
+
+
+def directions(width: int, number: int, seed: int) -> Tensor:
+    """[direction, feature]: orthonormal ones at random, or the axes themselves where there are as many."""
+    if number >= width:
+        return torch.eye(width, dtype=torch.float64)
+    drawn = torch.randn(width, number, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)  # fmt: skip
+    found: Tensor = torch.linalg.qr(drawn).Q.T
+    return found
+
+
+class PulledBack(NamedTuple):
+    """What orthonormal directions u of the last token's state y_n show of its derivatives."""
+
+    norms: Tensor
+    """[direction, token]: ‖u^T ∂y_n/∂x_i‖."""
+    width: int
+    """Of y_n."""
+
+
+def pulled_back(
+    model: nn.Module, stack: Stack, inputs: Mapping[str, Any], number: int, seed: int
+) -> PulledBack:
+    """One forward pass, and a backward pass for each direction."""
+    passage = Leaf(stack)
+    try:
+        with torch.enable_grad(), around_forwards(passage.blocks, passage.around):
+            model(**inputs)
+    except Arrived:
+        pass
+    if passage.start is None or passage.end is None:
+        raise InputError(f"stack {stack.name} was not run to its end.")
+    state = passage.end[0, -1]
+    wanted = directions(len(state), number, seed).to(state)
+    found = torch.stack([norms(state, passage.start, each, stack) for each in wanted])
+    return PulledBack(found, len(state))
+
+
+def norms(state: Tensor, start: Tensor, direction: Tensor, stack: Stack) -> Tensor:
+    try:
+        (found,) = torch.autograd.grad(state, start, direction, retain_graph=True)
+    except RuntimeError as error:
+        raise InputError(
+            f"stack {stack.name}: its output has no gradient in its input ({first_line(error)})."
+        ) from error
+    if not bool(torch.isfinite(found).all()):
+        raise InputError(f"stack {stack.name}: its gradients are not finite.")
+    sizes: Tensor = found[0].double().norm(dim=-1).cpu()
+    return sizes
+
+
+class Leaf:
+    """The first block's input as a variable of its own, and the last one's output."""
+
+    def __init__(self, stack: Stack) -> None:
+        self.stack = stack
+        self.blocks = {call.module for call in stack.calls}
+        self.done = 0
+        self.start: Tensor | None = None
+        self.end: Tensor | None = None
+
+    def around(self, forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
+        if self.start is None:
+            args, kwargs = self.begin(module, args, kwargs)
+        output = forward(*args, **kwargs)
+        self.done += 1
+        if self.done < len(self.stack.calls):
+            return output
+        self.end = given(output)
+        if self.end is None or self.end.dim() != 3 or len(self.end) != 1:
+            raise InputError(f"{type(module).__name__} gives no states [1, token, feature].")
+        raise Arrived
+
+    def begin(self, module: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        stream = taken(args, kwargs)
+        if stream is None or stream.dim() != 3 or len(stream) != 1:
+            raise InputError(
+                f"one text's states [1, token, feature] must go through all blocks, which {type(module).__name__} does not take."
+            )
+        self.start = stream.detach().clone().requires_grad_()
+        return replaced(args, kwargs, stream, self.start)

@@ -1,0 +1,107 @@
+"""What heads bring to the last block's output: the frozen network's transpose, block after block.
+
+The frozen network is linear, so what C brings to the output Y is ⟨G C, V⟩ = ⟨C, G^T V⟩ in the direction V, and one
+backward pass gives G^T V at every place. Blocks are run once more on the way back, from their inputs, so that no more
+than one block's maps are held at a time.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from attncli.capture.stacks.blocks import Stack
+from attncli.capture.stacks.residual_stream_arguments import given, replaced
+from attncli.errors import InputError
+from attncli.tensor_subclasses.path_streams.path_run import (
+    FoundPaths,
+    PathPassage,
+    frozen_code,
+    passed,
+    refuse_several_attentions,
+)
+from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, begun
+from attncli.tensor_subclasses.path_streams.streams import Attention, FullAlone, Streams
+
+Visit = Callable[[Attention, Tensor], None]
+"""Called with every attention, the last one first, and G^T V at its heads' outputs [1, head, token, value]."""
+
+
+class Block(NamedTuple):
+    """One run of a block, to be repeated."""
+
+    forward: Callable[..., Any]
+    args: Any
+    kwargs: Any
+    stream: PathTensor
+    """As it stands among the arguments."""
+    state: Tensor
+    """The full stream at its input [1, token, feature]; a copy, as some blocks write to theirs."""
+
+
+class RecordedPassage(PathPassage):
+    """Keeps what is needed to run the blocks again."""
+
+    def __init__(self, stack: Stack, streams: Streams) -> None:
+        super().__init__(stack, streams)
+        self.blocks: list[Block] = []
+
+    def run(self, forward: Any, args: Any, kwargs: Any, stream: PathTensor) -> Any:
+        others = (*args, *kwargs.values())
+        if any(isinstance(each, PathTensor) and each is not stream for each in others):
+            raise InputError(
+                f"stack {self.stack.name}: a block is given earlier states beside its input, "
+                "whose share of the output is not told apart here."
+            )
+        self.blocks.append(Block(forward, args, kwargs, stream, stream.full().clone()))
+        return super().run(forward, args, kwargs, stream)
+
+
+def run_by_head(
+    model: nn.Module, stack: Stack, inputs: Mapping[str, Any]
+) -> tuple[Tensor, list[Tensor]]:
+    """The last block's output Y, and for each attention ⟨C_h, Y⟩/‖Y‖² [head], C_h all paths through that head."""
+    shares: list[Tensor] = []
+
+    def visit(attention: Attention, back: Tensor) -> None:
+        shares.append((attention.outputs.detach() * back).sum(dim=(0, 2, 3)))
+
+    with frozen_code(model):
+        found, blocks = forwards(model, RecordedPassage(stack, Streams()), inputs)
+        backwards(blocks, found.output[None], visit)
+    whole = found.output.square().sum()
+    return found.output, [share / whole for share in reversed(shares)]
+
+
+def forwards(
+    model: nn.Module, passage: RecordedPassage, inputs: Mapping[str, Any]
+) -> tuple[FoundPaths, list[Block]]:
+    """Up to the last block's output; what is not a chain of blocks is refused."""
+    stack = passage.stack
+    if not all(call.joined for call in stack.calls):
+        raise InputError(
+            f"stack {stack.name}: something stands between its blocks, which is not understood here."
+        )
+    with torch.no_grad():
+        found, _ = passed(model, passage, inputs)
+    refuse_several_attentions(found, stack)
+    return found, passage.blocks
+
+
+def backwards(blocks: list[Block], wanted: Tensor, visit: Visit) -> Tensor:
+    """From the last block's output to the first one's input [1, token, feature]."""
+    back = wanted
+    for block in reversed(blocks):
+        streams = FullAlone()
+        with torch.enable_grad():
+            state = block.state.requires_grad_()
+            stream = begun(state, streams)
+            args, kwargs = replaced(block.args, block.kwargs, block.stream, stream)
+            output = given(block.forward(*args, **kwargs))
+        assert isinstance(output, PathTensor)  # it was one on the way there
+        outputs = [attention.outputs for attention in streams.attentions]
+        back, *at_heads = torch.autograd.grad(output.numbers, [state, *outputs], back)
+        for attention, own in zip(streams.attentions, at_heads, strict=True):
+            visit(attention, own)
+    return back

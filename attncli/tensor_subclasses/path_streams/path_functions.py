@@ -1,0 +1,124 @@
+"""Rules for norms and activations: linear once the full stream has fixed the denominators and the ratios f(x)/x."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from attncli.capture.forward_wrappers import around_forwards
+from attncli.tensor_subclasses.path_streams.path_arithmetic import with_bias
+from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, rule
+from attncli.tensor_subclasses.path_streams.streams import refusal
+from attncli.tensor_subclasses.residual_split.handwritten_norms import (
+    Understood,
+    is_written_out,
+    understood,
+)
+
+ACTIVATIONS = ("transformers.activations", "torch.nn.modules.activation")
+"""Where the classes of activations are defined."""
+
+
+@rule(F.layer_norm, torch.layer_norm)
+def layer_norm(
+    x: PathTensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    *_: Any,
+) -> PathTensor:
+    return norm(x, eps, True, weight, bias)
+
+
+@rule(F.rms_norm, torch.rms_norm)
+def rms_norm(
+    x: PathTensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
+) -> PathTensor:
+    return norm(x, torch.finfo(x.dtype).eps if eps is None else eps, False, weight, None)
+
+
+def norm(
+    x: PathTensor, epsilon: float, centre: bool, gain: Tensor | None, bias: Tensor | None
+) -> PathTensor:
+    """(x - mean) / σ with the full stream's σ, over the last axis."""
+    numbers = x.by_stream()
+    if centre:
+        numbers = numbers - numbers.mean(dim=-1, keepdim=True)
+    deviation = torch.rsqrt(numbers[0].detach().square().mean(dim=-1, keepdim=True) + epsilon)
+    numbers = numbers * (deviation if gain is None else deviation * gain)
+    return with_bias(x.like(numbers.reshape(x.shape)), bias)
+
+
+def activated(x: PathTensor, function: Callable[[Tensor], Tensor]) -> PathTensor:
+    """Every stream times f(x)/x of the full one; where x is 0 so is f(x), and any ratio would do."""
+    full = x.by_stream()[0].detach()
+    ratio = torch.where(full == 0, torch.zeros_like(full), function(full) / full)
+    through = x.times_frozen(ratio).changed(x.streams.after_mlp)
+    return through.like(through.numbers, activated=True)
+
+
+@rule(F.relu, torch.relu, Tensor.relu)
+def relu(x: PathTensor, inplace: bool = False) -> PathTensor:
+    return activated(x, F.relu)
+
+
+@rule(F.silu)
+def silu(x: PathTensor, inplace: bool = False) -> PathTensor:
+    return activated(x, F.silu)
+
+
+@rule(F.gelu)
+def gelu(x: PathTensor, approximate: str = "none") -> PathTensor:
+    return activated(x, lambda numbers: F.gelu(numbers, approximate=approximate))
+
+
+@rule(torch.tanh, Tensor.tanh, F.tanh)
+def tanh(x: PathTensor) -> PathTensor:
+    return activated(x, torch.tanh)
+
+
+@contextmanager
+def frozen_modules(model: nn.Module) -> Iterator[None]:
+    """In this context the model's written-out norms and its activations take path tensors."""
+    norms: dict[nn.Module, Understood | None] = {}
+
+    def around_norm(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
+        x = args[0] if args else None
+        if not isinstance(x, PathTensor):
+            return forward(*args, **kwargs)
+        if module not in norms:
+            norms[module] = understood(module, forward, x.shape[-1])
+        found = norms[module]
+        if found is None or len(args) > 1 or kwargs:
+            raise refusal(f"the norm {type(module).__name__}")
+        gain = None if found.gain is None else found.gain.to(x.dtype)
+        bias = None if found.bias is None else found.bias.to(x.dtype)
+        return norm(x, found.epsilon, found.centre, gain, bias)
+
+    def around_activation(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
+        x = args[0] if args else None
+        if not isinstance(x, PathTensor):
+            return forward(*args, **kwargs)
+        if bool(forward(torch.zeros(1, dtype=x.dtype, device=x.device)).any()):
+            raise refusal(f"the activation {type(module).__name__}, which is not 0 at 0")
+        return activated(x, forward)
+
+    activations = (module for module in model.modules() if is_activation(module))
+    with (
+        around_forwards(filter(is_written_out, model.modules()), around_norm),
+        around_forwards(activations, around_activation),
+    ):
+        yield
+
+
+def is_activation(module: nn.Module) -> bool:
+    """A module without weights of its own, of torch's or transformers' activations."""
+    known = type(module).__module__ in ACTIVATIONS
+    return known and not any(True for _ in module.parameters())

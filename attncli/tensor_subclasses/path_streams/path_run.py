@@ -1,0 +1,222 @@
+"""Sends a stack of blocks through its own code with several streams side by side."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from attncli.capture.context import eager_everywhere, in_place_of_eager
+from attncli.capture.forward_wrappers import around_forwards
+from attncli.capture.model_errors import FAILURES
+from attncli.capture.stacks.blocks import Stack, find_stacks
+from attncli.capture.stacks.residual_stream_arguments import given, replaced, taken
+from attncli.errors import InputError, first_line, lacks_memory
+from attncli.models.loading.body import body_of
+from attncli.models.loading.random_init import random_twin
+from attncli.tensor_subclasses.path_streams import path_shapes as shapes  # noqa: F401  (they enter their rules)
+from attncli.tensor_subclasses.path_streams.path_attention import attend
+from attncli.tensor_subclasses.path_streams.path_functions import frozen_modules
+from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, begun
+from attncli.tensor_subclasses.path_streams.streams import AlongPaths, ByLength, Streams
+from attncli.tensor_subclasses.residual_split.split_run import Arrived
+
+GoOn = Callable[[Tensor], Tensor]
+"""From the partial streams [length, token, feature] to what the rest of the model is given in their place [batch, token, feature]."""
+
+
+class FoundPaths(NamedTuple):
+    """The last block's output, as it is in the full pass and in its parts."""
+
+    output: Tensor
+    """[token, feature]"""
+    terms: Tensor
+    """[partial stream, token, feature]"""
+    heads: tuple[int, ...]
+    """Of each attention, in order."""
+
+
+def run_by_length(
+    model: nn.Module,
+    stack: Stack,
+    inputs: Mapping[str, Any],
+    count_attention: bool,
+    go_on: GoOn | None = None,
+) -> tuple[FoundPaths, Any]:
+    """One forward pass of the stack; with `go_on`, the rest of the model too, whose output comes second."""
+    steps = sum(call.attention for call in stack.calls) if count_attention else len(stack.calls)
+
+    def streams() -> ByLength:
+        return ByLength(attentions=steps) if count_attention else ByLength(mlps=steps)
+
+    with torch.no_grad(), frozen_code(model):
+        found, output = passed(model, PathPassage(stack, streams(), go_on), inputs)
+
+    def longest_of_a_twin() -> Tensor:
+        twin = on_a_twin(model, stack, inputs, streams())
+        return found.terms[-1] if twin is None else twin.terms[-1]
+
+    check_steps(found, stack, steps, count_attention, longest_of_a_twin)
+    return found, output
+
+
+def run_by_both_lengths(model: nn.Module, stack: Stack, inputs: Mapping[str, Any]) -> FoundPaths:
+    """With terms [attentions, MLPs, token, feature] for how many of each a path went through."""
+    attentions = sum(call.attention for call in stack.calls)
+    steps = (attentions, len(stack.calls))
+    with torch.no_grad(), frozen_code(model):
+        found, _ = passed(model, PathPassage(stack, ByLength(*steps)), inputs)
+
+    def grid(found: FoundPaths) -> Tensor:
+        return found.terms.reshape(1 + attentions, 1 + len(stack.calls), *found.output.shape)
+
+    for counted, other in ((0, 1), (1, 0)):
+
+        def longest_of_a_twin(other: int = other) -> Tensor:
+            twin = on_a_twin(model, stack, inputs, ByLength(*steps))
+            return grid(twin or found).sum(dim=other)[-1]
+
+        one_kind = found._replace(terms=grid(found).sum(dim=other))
+        check_steps(one_kind, stack, steps[counted], counted == 0, longest_of_a_twin)
+    return found._replace(terms=grid(found))
+
+
+def run_along(
+    model: nn.Module, stack: Stack, inputs: Mapping[str, Any], paths: Sequence[Sequence[int]]
+) -> FoundPaths:
+    """What single paths bring to the last block's output; a path chooses 0 or a head from 1 on at every attention."""
+    with torch.no_grad(), frozen_code(model):
+        found, _ = passed(model, PathPassage(stack, AlongPaths(paths)), inputs)
+    refuse_several_attentions(found, stack)
+    return found
+
+
+@contextmanager
+def frozen_code(model: nn.Module) -> Iterator[None]:
+    """Within, the model's attention, norms and activations take path tensors."""
+    with eager_everywhere(model), in_place_of_eager(attend), frozen_modules(model):
+        yield
+
+
+def passed(
+    model: nn.Module, passage: "PathPassage", inputs: Mapping[str, Any]
+) -> tuple[FoundPaths, Any]:
+    """One forward pass, with the stream of the passage in the model's own code."""
+    blocks = {call.module for call in passage.stack.calls}
+    output = None
+    try:
+        with around_forwards(blocks, passage.around):
+            output = model(**inputs)
+    except Arrived:
+        pass
+    except FAILURES as error:  # torch's and the models' words for shapes that do not fit
+        if lacks_memory(error):
+            raise
+        raise InputError(
+            f"{type(model).__name__} cannot be run with parts of its stream as texts of one batch "
+            f"({first_line(error)}): this architecture cannot be decomposed."
+        ) from error
+    if passage.found is None:
+        raise InputError(f"stack {passage.stack.name} was not run to its end.")
+    return passage.found, output
+
+
+def on_a_twin(
+    model: nn.Module, stack: Stack, inputs: Mapping[str, Any], streams: Streams
+) -> FoundPaths | None:
+    """The same paths with random weights: what is zero there too is so by the wiring, and not by a weight of zero.
+
+    None where a twin cannot be made, or has other blocks.
+    """
+    if not isinstance(model, PreTrainedModel):
+        return None
+    twin = body_of(random_twin(model, seed=0))
+    alike = [each for each in find_stacks(twin, inputs) if each.name == stack.name]
+    if not alike or len(alike[0].calls) != len(stack.calls):
+        return None
+    own = alike[0]
+    with torch.no_grad(), frozen_code(twin):
+        found, _ = passed(twin, PathPassage(own, streams), inputs)
+    return found
+
+
+def check_steps(
+    found: FoundPaths,
+    stack: Stack,
+    steps: int,
+    count_attention: bool,
+    longest_of_a_twin: Callable[[], Tensor],
+) -> None:
+    """As many steps were seen as there are blocks to make them, so that no length is another one's.
+
+    The longest paths may carry nothing at all where a block's weights are zero.
+    """
+    seen = len(found.heads) if count_attention else steps
+    if seen != steps or not (bool(found.terms[-1].any()) or bool(longest_of_a_twin().any())):
+        raise InputError(
+            f"stack {stack.name}: {steps} blocks make {'attention' if count_attention else 'MLP'} steps, but not just "
+            "one each: their paths have no length that is understood here."
+        )
+
+
+def as_many(value: Any, stream: PathTensor) -> Any:
+    """Another stack's states [1, token, feature] as many times as there are streams: blocks read the batch off them."""
+    states = type(value) is Tensor and value.dim() == 3 and value.is_floating_point()
+    return value.expand(stream.streams.number, -1, -1) if states and len(value) == 1 else value
+
+
+def refuse_several_attentions(found: FoundPaths, stack: Stack) -> None:
+    if len(found.heads) != sum(call.attention for call in stack.calls):
+        raise InputError(f"stack {stack.name}: a block attends more than once, or not as expected.")
+
+
+class PathPassage:
+    """From the first block's input to the last one's output, the stream is a path tensor."""
+
+    def __init__(self, stack: Stack, streams: Streams, go_on: GoOn | None = None) -> None:
+        self.stack = stack
+        self.streams = streams
+        self.go_on = go_on
+        self.done = 0
+        self.found: FoundPaths | None = None
+
+    def around(self, forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
+        stream = taken(args, kwargs)
+        if stream is None:
+            raise InputError(f"{type(module).__name__} is given no stream of tokens.")
+        if isinstance(stream, PathTensor):
+            taken_in = stream.entering_block()
+        else:
+            taken_in = self.begin(stream, module)
+        output = self.run(forward, *replaced(args, kwargs, stream, taken_in), taken_in)
+        self.done += 1
+        if self.done < len(self.stack.calls):
+            return output
+        state = given(output)
+        if not isinstance(state, PathTensor) or state.dim() != 3:
+            raise InputError(f"the stream of tokens is lost in {type(module).__name__}.")
+        self.found = FoundPaths(state.numbers[0], state.numbers[1:], tuple(self.streams.heads))
+        if self.go_on is None:
+            raise Arrived
+        rest = self.go_on(self.found.terms)
+        return (
+            tuple(rest if part is state else part for part in output)
+            if isinstance(output, tuple)
+            else rest
+        )
+
+    def run(self, forward: Any, args: Any, kwargs: Any, stream: PathTensor) -> Any:
+        """The block itself."""
+        args = tuple(as_many(value, stream) for value in args)
+        kwargs = {name: as_many(value, stream) for name, value in kwargs.items()}
+        return forward(*args, **kwargs)
+
+    def begin(self, stream: Tensor, module: nn.Module) -> PathTensor:
+        if self.done or stream.dim() != 3 or stream.shape[0] != 1:
+            raise InputError(
+                f"one text's states [1, token, feature] must go through all blocks, which "
+                f"{type(module).__name__} does not take."
+            )
+        return begun(stream, self.streams)

@@ -1,0 +1,144 @@
+"""Rules for functions that move numbers: each stream alike, as the texts of a batch would be."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, met, rule
+from attncli.tensor_subclasses.path_streams.streams import refusal
+
+
+def within_streams(function: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+    """The function on the numbers, for calls that leave axis 0 where it is."""
+    result = function(x.numbers, *args, **kwargs)
+    if isinstance(result, Tensor):
+        return x.like(result)
+    return type(result)(x.like(part) for part in result)
+
+
+def register(*functions: Any) -> None:
+    for function in functions:
+
+        @rule(function)
+        def moved(x: Any, *args: Any, function: Any = function, **kwargs: Any) -> Any:
+            return within_streams(function, x, *args, **kwargs)
+
+
+register(
+    Tensor.contiguous, Tensor.clone, torch.clone, Tensor.detach, torch.detach, Tensor.view, Tensor.reshape, torch.reshape,
+    Tensor.float, Tensor.double, Tensor.to, Tensor.type, Tensor.cpu, Tensor.flatten, torch.flatten,
+)  # fmt: skip
+
+
+@rule(torch.result_type)
+def result_type(x: Any, y: Any) -> torch.dtype:
+    sides = (side.numbers if isinstance(side, PathTensor) else side for side in (x, y))
+    return torch.result_type(*sides)
+
+
+@rule(F.dropout, torch.dropout)
+def dropout(x: PathTensor, *_: Any, **__: Any) -> PathTensor:
+    """Models are in evaluation mode here."""
+    return x
+
+
+@rule(Tensor.type_as, Tensor.view_as, Tensor.reshape_as)
+def alike(x: Any, y: Any) -> Any:
+    """Only the stream's own shape and type are asked for where these are used."""
+    other = y.numbers if isinstance(y, PathTensor) else y
+    if not isinstance(x, PathTensor):
+        return x.to(other.dtype) if x.shape == other.shape else x.reshape(other.shape)
+    return x.like(x.numbers.to(other.dtype).reshape(other.shape))
+
+
+@rule(Tensor.transpose, torch.transpose, Tensor.swapaxes, torch.swapaxes)
+def transpose(x: PathTensor, first: int, second: int) -> PathTensor:
+    if 0 in (first % x.dim(), second % x.dim()):
+        raise refusal("a transposition of the batch")
+    return x.like(x.numbers.transpose(first, second))
+
+
+@rule(Tensor.permute, torch.permute)
+def permute(x: PathTensor, *dims: Any) -> PathTensor:
+    order = tuple(dims[0]) if len(dims) == 1 and not isinstance(dims[0], int) else dims
+    if order[0] % x.dim() != 0:
+        raise refusal("a transposition of the batch")
+    return x.like(x.numbers.permute(order))
+
+
+@rule(Tensor.unflatten, torch.unflatten)
+def unflatten(x: PathTensor, dim: int, sizes: Sequence[int]) -> PathTensor:
+    return x.like(torch.unflatten(x.numbers, not_first(x.dim(), dim), sizes))
+
+
+@rule(Tensor.repeat_interleave, torch.repeat_interleave)
+def repeat_interleave(x: PathTensor, repeats: int, dim: int | None = None) -> PathTensor:
+    """The same for heads, copied."""
+    if not isinstance(repeats, int) or dim is None:
+        raise refusal("a repetition by numbers of their own")
+    return x.like(x.numbers.repeat_interleave(repeats, not_first(x.dim(), dim)))
+
+
+@rule(Tensor.unsqueeze, torch.unsqueeze)
+def with_axis(x: PathTensor, dim: int) -> PathTensor:
+    return x.like(x.numbers.unsqueeze(not_first(x.dim() + 1, dim)))
+
+
+@rule(Tensor.squeeze, torch.squeeze)
+def without_axis(x: PathTensor, dim: int) -> PathTensor:
+    return x.like(x.numbers.squeeze(not_first(x.dim(), dim)))
+
+
+def not_first(axes: int, dim: int) -> int:
+    if dim % axes == 0:
+        raise refusal("a change of the batch axis")
+    return dim
+
+
+@rule(Tensor.__getitem__)
+def getitem(x: PathTensor, index: Any) -> PathTensor:
+    """Slices that leave the batch whole."""
+    given = index if isinstance(index, tuple) else (index,)
+    simple = all(isinstance(part, int | slice) or part in (None, Ellipsis) for part in given)
+    whole = given[0] is Ellipsis or (isinstance(given[0], slice) and given[0] == slice(None))
+    if not simple or not whole or (given[0] is Ellipsis and len(given) > x.dim()):
+        raise refusal("an index into the batch or by a tensor")
+    return x.like(x.numbers[index])
+
+
+@rule(torch.split, Tensor.split)
+def split(x: PathTensor, size: Any, dim: int = 0) -> tuple[PathTensor, ...]:
+    return tuple(map(x.like, torch.split(x.numbers, size, not_first(x.dim(), dim))))
+
+
+@rule(Tensor.chunk, torch.chunk)
+def chunk(x: PathTensor, chunks: int, dim: int = 0) -> tuple[PathTensor, ...]:
+    return tuple(map(x.like, x.numbers.chunk(chunks, not_first(x.dim(), dim))))
+
+
+@rule(Tensor.unbind, torch.unbind)
+def unbind(x: PathTensor, dim: int = 0) -> tuple[PathTensor, ...]:
+    return tuple(map(x.like, x.numbers.unbind(not_first(x.dim(), dim))))
+
+
+@rule(torch.cat, torch.concat)
+def cat(tensors: Sequence[Any], dim: int = 0) -> PathTensor:
+    parts = joined(tensors)
+    axis = not_first(parts[0].dim(), dim)
+    return parts[0].like(torch.cat([x.numbers for x in parts], axis))
+
+
+@rule(torch.stack)
+def stack(tensors: Sequence[Any], dim: int = 0) -> PathTensor:
+    parts = joined(tensors)
+    axis = not_first(parts[0].dim() + 1, dim)
+    return parts[0].like(torch.stack([x.numbers for x in parts], axis))
+
+
+def joined(tensors: Sequence[Any]) -> list[PathTensor]:
+    if not all(isinstance(x, PathTensor) for x in tensors):
+        raise refusal("joining a stream with something else")
+    return met(tensors)

@@ -1,0 +1,81 @@
+"""What one token's state after the last block comes from: the input tokens, constants; and what rollout says of it."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from attncli.capture.stacks.blocks import Stack
+from attncli.tensor_subclasses.path_streams.backward_pass import (
+    RecordedPassage,
+    backwards,
+    forwards,
+)
+from attncli.tensor_subclasses.path_streams.path_run import frozen_code
+from attncli.tensor_subclasses.path_streams.streams import Attention, Origins
+
+
+class Rolled(NamedTuple):
+    """A token's row of the product of ½A + ½I over the attentions, the last one on the left."""
+
+    attention: Tensor
+    """[token]; A the mean of an attention's heads."""
+    even: Tensor
+    """[token]; A uniform over the keys that each query sees."""
+
+
+class Origin(NamedTuple):
+    """What one token's state comes from."""
+
+    state: Tensor
+    """y [feature]"""
+    of_inputs: Tensor
+    """Σ_j c_j [feature], c_j what the state of token j at the first block's input becomes."""
+    of_constants: Tensor
+    """b [feature]: what biases on the way become, and what another stack's states bring."""
+    shares: Tensor
+    """⟨c_j, y⟩ / ‖y‖² [token]"""
+    rolled: Rolled
+
+
+def run_to_origins(model: nn.Module, stack: Stack, inputs: Mapping[str, Any], token: int) -> Origin:
+    """Both kinds of attribution from one way back through the blocks; a row is all that is carried of rollout."""
+    with frozen_code(model):
+        found, blocks = forwards(model, RecordedPassage(stack, Origins()), inputs)
+        state = found.output[token]
+        wanted = torch.zeros_like(found.output)
+        wanted[token] = state / state.square().sum()
+        rolling = Rolling(token, len(wanted))
+        back = backwards(blocks, wanted[None], rolling.visit)
+    shares = (back * blocks[0].state.detach()).sum(dim=(0, 2))
+    return Origin(state, found.terms[0, token], found.terms[1, token], shares, rolling.rolled)
+
+
+class Rolling:
+    """e_t^T (½A_L + ½I) … (½A_1 + ½I), from the left."""
+
+    def __init__(self, token: int, tokens: int) -> None:
+        row = torch.zeros(tokens, dtype=torch.float64)
+        row[token] = 1.0
+        self.rolled = Rolled(row, row)
+
+    def visit(self, attention: Attention, _: Tensor) -> None:
+        mean = attention.maps[0].mean(dim=0)
+        self.rolled = Rolled(
+            half_on(self.rolled.attention, mean), half_on(self.rolled.even, even_map(attention))
+        )
+
+
+def half_on(row: Tensor, weights: Tensor) -> Tensor:
+    """row (½A + ½I)"""
+    return (row + row @ weights.to("cpu", torch.float64)) / 2.0
+
+
+def even_map(attention: Attention) -> Tensor:
+    """[query, key]: all visible keys of a query alike."""
+    queries, keys = attention.maps.shape[-2:]
+    if attention.visible is None:
+        return torch.full((queries, keys), 1.0 / keys, dtype=torch.float64)
+    visible = attention.visible[0, 0].double().expand(queries, keys)  # one row may stand for all
+    return visible / visible.sum(dim=-1, keepdim=True)

@@ -1,0 +1,36 @@
+"""Convolutions of the stream: of one token at a time a linear layer, over several plain numbers.
+
+At its ends a convolution over tokens sees fewer of them, so what all tokens share leaves it as something that differs
+from token to token: nothing is lost by plain numbers.
+"""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attncli.maths.residuals.scaled import Scaled, scaled
+from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor, rule
+
+
+@rule(F.conv1d, torch.conv1d)
+def conv1d(
+    x: SplitTensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Tensor:
+    if weight.shape[-1] > 1 or x.axis != x.dim() - 1:
+        return F.conv1d(x.plain(), weight, bias, stride, padding, dilation, groups)
+    common, varying = (convolved(part, weight, groups) for part in (x.common, x.varying))
+    mixed = SplitTensor(common, varying, x.axis)
+    return mixed if bias is None else torch.add(mixed, bias[:, None])
+
+
+def convolved(part: Scaled, weight: Tensor, groups: int) -> Scaled:
+    mantissa = torch.from_numpy(part.mantissa.copy())
+    return scaled(F.conv1d(mantissa, weight.double(), groups=groups).numpy(), part.exponent)

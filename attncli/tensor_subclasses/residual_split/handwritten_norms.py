@@ -1,0 +1,85 @@
+"""Layer and RMS norms that models write out by hand: recognised by name, believed only if they compute what the rule computes."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from attncli.ablation.norm_modules import is_norm
+from attncli.capture.forward_wrappers import around_forwards
+from attncli.tensor_subclasses.residual_split.split_functions import norm
+from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor
+
+EPSILONS = ("variance_epsilon", "eps", "epsilon")
+"""How transformers' norms call their ε."""
+
+AGREEMENT = 1e-5
+"""Between a module and the rule on plain numbers, relative: modules may compute in float32."""
+
+
+SIZES = (1.0, 1e2, 1e-2, 1e-3, 1e-5)
+"""Of the tokens on which they must agree: where they are small it is ε that counts."""
+
+
+@contextmanager
+def exact_norms(model: nn.Module) -> Iterator[None]:
+    """In this context the norms that the model writes out take split tensors."""
+    known: dict[nn.Module, Understood | None] = {}
+
+    def around(forward: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
+        x = args[0] if args else None
+        if not isinstance(x, SplitTensor):
+            return forward(*args, **kwargs)
+        if len(args) > 1 or kwargs:
+            return forward(*args, **kwargs)
+        if module not in known:
+            known[module] = understood(module, forward, x.shape[-1])
+        found = known[module]
+        if found is None:
+            return forward(x)
+        return norm(x, found.epsilon, found.centre, found.gain, found.bias)
+
+    with around_forwards(filter(is_written_out, model.modules()), around):
+        yield
+
+
+class Understood(NamedTuple):
+    """A layer norm (`centre`) or an RMS norm."""
+
+    epsilon: float
+    gain: Tensor | None
+    centre: bool = False
+    bias: Tensor | None = None
+
+
+def is_written_out(module: nn.Module) -> bool:
+    return is_norm(module) and not isinstance(module, (nn.LayerNorm, nn.RMSNorm))
+
+
+def understood(
+    module: nn.Module, usual: Callable[[Tensor], Tensor], width: int
+) -> Understood | None:
+    """The norm that gives what the module gives on a few random tokens; None where it is no norm of these kinds."""
+    generator = torch.Generator().manual_seed(0)
+    tokens = torch.randn(len(SIZES), width, generator=generator, dtype=torch.float64) + 0.5
+    tokens = tokens * torch.tensor(SIZES, dtype=torch.float64)[:, None]
+    wanted = usual(tokens).double()
+    for one in candidates(module):
+        rows = tokens - tokens.mean(-1, keepdim=True) if one.centre else tokens
+        ours = rows * torch.rsqrt(rows.square().mean(-1, keepdim=True) + one.epsilon)
+        ours = ours * (1.0 if one.gain is None else one.gain)
+        ours = ours + (0.0 if one.bias is None else one.bias)
+        if torch.allclose(ours, wanted, rtol=AGREEMENT, atol=AGREEMENT * 1e-3):
+            return one
+    return None
+
+
+def candidates(module: nn.Module) -> Iterator[Understood]:
+    """What a norm with these weights may be."""
+    epsilon = next((float(getattr(module, e)) for e in EPSILONS if hasattr(module, e)), 0.0)
+    weight, bias = getattr(module, "weight", None), getattr(module, "bias", None)
+    for gain in (weight, None if weight is None else 1.0 + weight.double()):
+        for centre in (False, True):
+            yield Understood(epsilon, gain, centre, bias)

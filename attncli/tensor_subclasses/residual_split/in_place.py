@@ -1,0 +1,57 @@
+"""Functions that change the stream in place: the same numbers as the function that does not, under the old name.
+
+A stream that was changed must be seen as such by every alias of it; where a view of another shape still looks at the
+numbers, the change is refused.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attncli.tensor_subclasses.residual_split.split_scores import SCORE_RULES, Scores, settled
+from attncli.tensor_subclasses.residual_split.split_tensor import RULES, SplitTensor, plain, rule
+
+CHANGES: dict[Any, Callable[..., Any]] = {
+    Tensor.add_: torch.add,
+    Tensor.__iadd__: torch.add,
+    Tensor.sub_: torch.sub,
+    Tensor.__isub__: torch.sub,
+    Tensor.mul_: torch.mul,
+    Tensor.__imul__: torch.mul,
+    Tensor.div_: torch.div,
+    Tensor.__itruediv__: torch.div,
+    Tensor.masked_fill_: Tensor.masked_fill,
+    Tensor.clamp_: torch.clamp,
+    torch.relu_: torch.relu,
+    Tensor.relu_: torch.relu,
+    torch.sigmoid_: torch.sigmoid,
+    Tensor.sigmoid_: torch.sigmoid,
+    torch.tanh_: torch.tanh,
+    Tensor.tanh_: torch.tanh,
+}
+"""Each with the function that gives the same and leaves its argument alone."""
+
+
+def changed(written: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+    """x itself, with what the function gives; plain numbers stay plain."""
+    if isinstance(x, (SplitTensor, Scores)):
+        return x.become(CHANGES[written](x, *args, **kwargs), written.__name__)
+    numbers: Any = written(plain(settled(x)), *map(plain, map(settled, args)), **kwargs)
+    return numbers
+
+
+for written in CHANGES:
+    RULES[written] = SCORE_RULES[written] = partial(changed, written)
+
+
+@rule(Tensor.copy_)
+def copy(x: Any, source: Any, *_: Any) -> Any:
+    """Other numbers under the old name."""
+    if not isinstance(x, SplitTensor):
+        return x.copy_(source.plain())
+    if isinstance(source, SplitTensor):
+        return x.become(SplitTensor(source.common, source.varying, source.axis), "copy_")
+    return x.become(torch.add(torch.mul(x, 0.0), source), "copy_")

@@ -1,0 +1,26 @@
+"""A second sample of the rounding in exact arithmetic: streams whose last bits are moved as they enter a block.
+
+Common row and residual carried apart keep all digits of a residual however small, but each step rounds their last bits as
+any arithmetic does. Where blocks make small differences large, as deep stacks of MLPs without skips can, those bits become
+the first digits of what is printed: two runs that differ in them alone say what is known.
+"""
+
+import numpy as np
+
+from attncli.maths.residuals.scaled import Scaled, times
+from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor, centred
+
+
+class LastBits:
+    """Moves the last bits of streams; the same ones in every run of a command."""
+
+    def __init__(self) -> None:
+        self.generator = np.random.default_rng(0)
+
+    def __call__(self, stream: SplitTensor) -> SplitTensor:
+        return centred(self.moved(stream.common), self.moved(stream.varying), stream.axis)
+
+    def moved(self, numbers: Scaled) -> Scaled:
+        """Each as it is or one step nearer to 0."""
+        half = np.finfo(np.float64).eps / 2
+        return times(numbers, 1 - half * self.generator.integers(0, 2, numbers.mantissa.shape))

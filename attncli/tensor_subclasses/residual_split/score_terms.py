@@ -1,0 +1,79 @@
+"""What attention scores are made of, before anybody computes them."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attncli.tensor_subclasses.residual_split.split_tensor import plain
+
+HIDDEN = -1e30
+"""Scores below this are masked."""
+
+
+class SplitTerms(NamedTuple):
+    """scale · query key^T + bias, with columns of no key beside it, all up to what is constant along a row."""
+
+    query: Tensor
+    """[..., query, width], split or plain."""
+    key: Tensor
+    """[..., key, width], likewise."""
+    scale: float = 1.0
+    bias: Tensor | None = None
+    """[..., query or 1, key]: positions and masks."""
+    shift: Tensor | None = None
+    """[..., query or 1, 1]: constant along each row, so that no softmax sees it."""
+    beside: Tensor | None = None
+    """[..., query or 1, columns]: the scores of learned sinks."""
+
+    @property
+    def lead(self) -> tuple[int, ...]:
+        return np.broadcast_shapes(tuple(self.query.shape[:-2]), tuple(self.key.shape[:-2]))
+
+    @property
+    def columns(self) -> int:
+        return 0 if self.beside is None else self.beside.shape[-1]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (*self.lead, self.query.shape[-2], self.key.shape[-2] + self.columns)
+
+    def times(self, factor: float) -> "SplitTerms":
+        bias, shift, beside = (
+            None if part is None else part * factor for part in (self.bias, self.shift, self.beside)
+        )
+        return self._replace(scale=self.scale * factor, bias=bias, shift=shift, beside=beside)
+
+    def plain(self) -> Tensor:
+        """The scores as plain numbers, where what is specific to a query may vanish."""
+        scores = torch.matmul(plain(self.query), plain(self.key).transpose(-1, -2)) * self.scale
+        if self.bias is not None:
+            scores = scores + self.bias
+        if self.beside is not None:
+            beside = self.beside.expand(*scores.shape[:-1], self.columns)
+            scores = torch.cat([scores, beside], dim=-1)
+        return scores if self.shift is None else scores + self.shift
+
+
+def with_lead(terms: SplitTerms, lead: Sequence[int]) -> SplitTerms:
+    """The same scores under other leading axes."""
+
+    def there(part: Tensor | None) -> Any:
+        if part is None:
+            return None
+        return part.expand(*terms.lead, *part.shape[-2:]).reshape(*lead, *part.shape[-2:])
+
+    return terms._replace(
+        query=there(terms.query),
+        key=there(terms.key),
+        bias=there(terms.bias),
+        shift=there(terms.shift),
+        beside=there(terms.beside),
+    )
+
+
+def terms_of(scores: Tensor) -> SplitTerms:
+    """Scores that were computed before, as products of themselves with one key for each column."""
+    return SplitTerms(scores, torch.eye(scores.shape[-1], dtype=torch.float64))

@@ -1,0 +1,198 @@
+"""Rules for sums, products and linear layers."""
+
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attncli.maths.residuals.scaled import Array, Scaled, plus, product, scaled, times
+from attncli.tensor_subclasses.residual_split.score_terms import HIDDEN, SplitTerms, terms_of
+from attncli.tensor_subclasses.residual_split.split_attention import mixed_by_numbers
+from attncli.tensor_subclasses.residual_split.split_scores import scores_of
+from attncli.tensor_subclasses.residual_split.split_tensor import (
+    SplitTensor,
+    centred,
+    no_rule,
+    rule,
+)
+
+
+@rule(F.linear)
+def linear(x: Any, weight: Tensor, bias: Tensor | None = None) -> Any:
+    return affine(x, numbers(weight).T, bias)
+
+
+@rule(torch.addmm, Tensor.addmm)
+def addmm(bias: Tensor, x: Any, weight: Tensor) -> Any:
+    """GPT-2's Conv1D."""
+    return affine(x, numbers(weight), bias)
+
+
+@rule(torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm, torch.mm, Tensor.mm)
+def matmul(x: Any, y: Any) -> Any:
+    """With weights; of queries and keys, which are scores; of attention weights and values."""
+    if isinstance(x, SplitTensor):
+        if not isinstance(y, SplitTensor) and y.dim() == 2:
+            return affine(x, numbers(y), None)
+        if x.axis == x.dim() - 2:
+            return scores_of(SplitTerms(snapshot(x), snapshot(torch.transpose(y, -1, -2))))
+    elif y.axis == y.dim() - 2:
+        return mixed_by_numbers(x, y)
+    elif y.axis == y.dim() - 1 and x.dim() == 2:
+        turned: Any = torch.transpose(y, -1, -2)
+        return torch.transpose(affine(turned, numbers(x).T, None), -1, -2)
+    elif y.axis == y.dim() - 1:
+        return torch.matmul(x, y.plain())
+    raise SplitTensor.refusal("a product over tokens")
+
+
+@rule(torch.baddbmm, Tensor.baddbmm)
+def baddbmm(bias: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """Scores with something added."""
+    return torch.add(torch.mul(torch.bmm(batch1, batch2), alpha), torch.mul(bias, beta))
+
+
+def snapshot(x: Tensor) -> Tensor:
+    """The same numbers under a name of its own: what is not yet computed must not see later changes in place."""
+    return SplitTensor(x.common, x.varying, x.axis) if isinstance(x, SplitTensor) else x
+
+
+def affine(x: SplitTensor, weight: Array, bias: Tensor | None) -> Any:
+    """c W + b and V W: V meets neither c nor b."""
+    if not isinstance(x, SplitTensor):
+        raise no_rule("a linear layer whose weights descend from the stream")
+    if x.axis == x.dim() - 1:
+        return mixed_along_features(x, weight, bias)
+    common, varying = (
+        scaled(part.mantissa @ weight, part.exponent) for part in (x.common, x.varying)
+    )
+    if bias is not None:
+        common = plus(common, scaled(np.broadcast_to(numbers(bias), common.mantissa.shape)))
+    return SplitTensor(common, varying, x.axis)
+
+
+def mixed_along_features(x: SplitTensor, weight: Array, bias: Tensor | None) -> Any:
+    """Tokens mixed by a matrix of weights: its column sums are no common row."""
+    turned: Any = torch.transpose(x, -1, -2)
+    mixed: Any = torch.transpose(mixed_by_numbers(torch.from_numpy(weight.T), turned), -1, -2)
+    return mixed if bias is None else torch.add(mixed, bias)
+
+
+@rule(torch.add, Tensor.add, Tensor.__add__, Tensor.__radd__)
+def add(x: Any, y: Any, *, alpha: float = 1.0) -> Any:
+    """Common parts add, varying parts add; what differs from token to token joins the varying part."""
+    if alpha != 1.0:
+        y = multiply(y, alpha) if isinstance(y, SplitTensor) else y * alpha
+    if isinstance(x, SplitTensor) and isinstance(y, SplitTensor):
+        same_axis(x, y)
+        return centred(plus(x.common, y.common), plus(x.varying, y.varying), x.axis)
+    split, other = (x, y) if isinstance(x, SplitTensor) else (y, x)
+    if hides(other) and split.axis == split.dim() - 2:
+        return torch.add(scores_of(terms_of(split)), other)
+    constant = against(other, split)
+    if constant.shape[split.axis] == 1:
+        return SplitTensor(plus(split.common, scaled(constant)), split.varying, split.axis)
+    return centred(split.common, plus(split.varying, scaled(constant)), split.axis)
+
+
+def hides(other: Any) -> bool:
+    """Whether something that is added is a mask of scores."""
+    return isinstance(other, Tensor) and bool((other <= HIDDEN).any())
+
+
+@rule(torch.sub, Tensor.sub, Tensor.__sub__)
+def subtract(x: Any, y: Any, *, alpha: float = 1.0) -> Any:
+    return add(x, multiply(y, -alpha) if isinstance(y, SplitTensor) else y * -alpha)
+
+
+@rule(Tensor.__rsub__, torch.rsub)
+def subtract_from(x: Any, y: Any) -> Any:
+    return subtract(y, x)
+
+
+@rule(Tensor.neg, torch.neg, Tensor.__neg__)
+def negative(x: SplitTensor) -> SplitTensor:
+    return multiply(x, -1.0)
+
+
+@rule(torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__, torch.multiply, Tensor.multiply)
+def multiply(x: Any, y: Any) -> SplitTensor:
+    """(a + r)(b + s) - ab = a s + r (b + s)."""
+    if isinstance(x, SplitTensor) and isinstance(y, SplitTensor):
+        same_axis(x, y)
+        whole = plus(y.common, y.varying)
+        varying = plus(product(x.common, y.varying), product(x.varying, whole))
+        return centred(product(x.common, y.common), varying, x.axis)
+    split, other = (x, y) if isinstance(x, SplitTensor) else (y, x)
+    factor = against(other, split)
+    if factor.shape[split.axis] != 1:
+        return gated(split, factor)
+    return SplitTensor(times(split.common, factor), times(split.varying, factor), split.axis)
+
+
+def gated(x: SplitTensor, factor: Array) -> SplitTensor:
+    """Every token by numbers g of its own, such as its angle: c (g - ḡ) + V g is what then sets tokens apart."""
+    nothing = times(x.common, 0.0)
+    return centred(nothing, plus(times(x.common, factor), times(x.varying, factor)), x.axis)
+
+
+@rule(torch.div, Tensor.div, Tensor.__truediv__, Tensor.true_divide, torch.true_divide)
+def divide(x: Any, y: Any) -> Tensor:
+    """(a + r)/(b + s) - a/b = (r - (a/b) s)/(b + s)."""
+    if not isinstance(y, SplitTensor):
+        return multiply(x, 1.0 / y)
+    return multiply(x, reciprocal(y))
+
+
+@rule(Tensor.__rtruediv__, Tensor.__rdiv__)
+def divide_by(x: SplitTensor, y: Any) -> Tensor:
+    return multiply(y, reciprocal(x))
+
+
+@rule(torch.reciprocal, Tensor.reciprocal)
+def reciprocal(x: SplitTensor) -> SplitTensor:
+    """1/(a + r) - 1/a = -r/(a (a + r))."""
+    whole = plus(x.common, x.varying)
+    common, other = inverse(x.common), inverse(whole)
+    return centred(common, times(product(product(x.varying, common), other), -1.0), x.axis)
+
+
+def inverse(part: Scaled) -> Scaled:
+    """1 over every entry, none of which may be zero."""
+    if not np.all(part.mantissa):
+        raise SplitTensor.refusal("a division by zero")
+    return scaled(1.0 / part.mantissa, -part.exponent)
+
+
+@rule(torch.pow, Tensor.pow, Tensor.__pow__)
+def power(x: SplitTensor, exponent: Any) -> Tensor:
+    """Whole powers, by repeated products."""
+    if exponent not in (2, 3, 4):
+        raise SplitTensor.refusal(f"the power {exponent}")
+    square = multiply(x, x)
+    return {2: lambda: square, 3: lambda: multiply(square, x), 4: lambda: multiply(square, square)}[
+        int(exponent)
+    ]()
+
+
+@rule(torch.square, Tensor.square)
+def square(x: SplitTensor) -> Tensor:
+    return multiply(x, x)
+
+
+def same_axis(x: SplitTensor, y: SplitTensor) -> None:
+    if x.axis != y.axis or x.dim() != y.dim():
+        raise SplitTensor.refusal(f"a combination of shapes {tuple(x.shape)} and {tuple(y.shape)}")
+
+
+def against(other: Any, split: SplitTensor) -> Array:
+    """A number or a plain tensor with as many axes as the split one."""
+    array = numbers(other) if isinstance(other, Tensor) else np.asarray(float(other))
+    return array.reshape((1,) * (split.dim() - array.ndim) + array.shape)
+
+
+def numbers(tensor: Tensor) -> Array:
+    array: Array = tensor.detach().to(torch.float64).numpy()
+    return array

@@ -1,0 +1,149 @@
+"""P (1c^T + V) for attention weights P.
+
+Content-only attention without a mask, and attention to other states that no position tells apart, tends to one common
+row, and what is left of it must be computed without cancellation. Wherever positions or a mask keep the rows apart, P
+itself is enough: P (1c^T + V) = (P1) c^T + P V, where P1 = 1 but for the share of a learned sink.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attncli.errors import Unresolved
+from attncli.maths.residuals.logits import Logits
+from attncli.maths.residuals.scaled import Array, Scaled, plus, product, scaled, times
+from attncli.maths.residuals.softmax import RESOLVED_BITS, reference_offset, softmax_deviation
+from attncli.tensor_subclasses.fused_attention import attention
+from attncli.tensor_subclasses.residual_split.score_terms import HIDDEN, SplitTerms
+from attncli.tensor_subclasses.residual_split.split_tensor import (
+    SplitTensor,
+    centred,
+    no_rule,
+    rule,
+    split_of,
+)
+
+rule(F.scaled_dot_product_attention)(attention)
+
+SUMS = 1e-12
+"""How far rows of thousands of float64 weights may sum from 1 by rounding."""
+
+
+def rows_meet(terms: SplitTerms) -> bool:
+    """Whether nothing but the queries' contents tells the rows of these scores apart."""
+    if not isinstance(terms.query, SplitTensor) or terms.beside is not None:
+        return False
+    if any(
+        isinstance(side, SplitTensor) and side.axis != side.dim() - 2
+        for side in (terms.query, terms.key)
+    ):
+        return False
+    if terms.bias is None:
+        return True
+    row = terms.bias[..., :1, :]
+    hidden = row <= HIDDEN
+    alike = bool((hidden == hidden.flatten(0, -2)[0]).all()) and not bool(hidden.all())
+    return alike and bool((terms.bias == row).all())
+
+
+def content_attention(terms: SplitTerms, values: Tensor) -> SplitTensor:
+    """π^T V and (P - 1π^T) V, the reference row π that of the last token's query."""
+    lead = np.broadcast_shapes(terms.lead, tuple(values.shape[:-2]))
+    seen, bias = seen_keys(terms, lead)
+    (q_common, q), (_, k), (v_common, v) = (
+        in_maps(side, lead) for side in (terms.query, terms.key, values)
+    )
+    k, v = (scaled(part.mantissa[:, seen], part.exponent) for part in (k, v))
+    last = scaled(q.mantissa[:, -1:], q.exponent)
+    reference = plus(q_common, last)
+    own = scaled(q.mantissa - q.mantissa[:, -1:], q.exponent)
+    row = scaled(
+        (reference.mantissa @ k.mantissa.swapaxes(1, 2))[:, 0] * terms.scale,
+        reference.exponent + k.exponent,
+    )
+    logits = Logits(
+        reference=row if bias is None else plus(row, scaled(bias)),
+        queries=times(own, terms.scale),
+        keys=k,
+    )
+    varying, resolved = softmax_deviation(logits, v)
+    if not resolved:
+        raise Unresolved("tokens that share the attention coincide to the last bit.")
+    offset = reference_offset(logits)
+    mean = scaled(v.mantissa.mean(axis=1, keepdims=True), v.exponent)
+    shared = plus(
+        mean, scaled(offset.mantissa[:, None, :] @ v.mantissa, offset.exponent + v.exponent)
+    )
+    rows = (len(v.mantissa), q.mantissa.shape[1], v.mantissa.shape[2])
+    varying = Scaled(
+        np.broadcast_to(varying.mantissa, rows), varying.exponent
+    )  # beside one key it has one row
+    return out_of_maps(plus(v_common, shared), varying, lead)
+
+
+def seen_keys(terms: SplitTerms, lead: tuple[int, ...]) -> tuple[Any, Array | None]:
+    """Which keys no mask hides, and what is added to their scores [map, key]."""
+    if terms.bias is None:
+        return slice(None), None
+    row = terms.bias[..., 0, :].expand(*lead, -1).reshape(-1, terms.bias.shape[-1])
+    seen = (row[0] > HIDDEN).numpy()
+    bias = row.to(torch.float64).numpy()[:, seen]
+    return seen, bias
+
+
+def in_maps(side: Tensor, lead: tuple[int, ...]) -> tuple[Scaled, Scaled]:
+    """c [map, 1, width] and V [map, token, width], every leading axis flattened; of plain numbers c is the mean."""
+    if isinstance(side, SplitTensor):
+        common, varying = side.common, side.varying
+    else:
+        array = side.detach().to(torch.float64).numpy()
+        mean = array.mean(axis=-2, keepdims=True)
+        common, varying = scaled(mean), scaled(array - mean)
+    return flat(common, lead), flat(varying, lead)
+
+
+def flat(part: Scaled, lead: tuple[int, ...]) -> Scaled:
+    tail = part.mantissa.shape[-2:]
+    return Scaled(np.broadcast_to(part.mantissa, (*lead, *tail)).reshape(-1, *tail), part.exponent)
+
+
+def out_of_maps(common: Scaled, varying: Scaled, lead: tuple[int, ...]) -> SplitTensor:
+    inner, outer = (
+        Scaled(part.mantissa.reshape(*lead, *part.mantissa.shape[-2:]), part.exponent)
+        for part in (common, varying)
+    )
+    return centred(inner, outer, axis=len(lead))
+
+
+def mixed(weights: Tensor, values: Any, missing: Tensor) -> SplitTensor:
+    """P (1c^T + V) for plain weights; `missing` [..., query, 1] is what their rows lack of 1."""
+    if not isinstance(values, SplitTensor):
+        return split_of(torch.matmul(weights, values), axis=-2)
+    if values.axis != values.dim() - 2:
+        raise no_rule("weights that mix other axes than tokens")
+    mantissa = torch.from_numpy(np.ascontiguousarray(values.varying.mantissa))
+    varying = scaled(torch.matmul(weights, mantissa).numpy(), values.varying.exponent)
+    common = values.common
+    largest = values.varying
+    if bool(missing.any()):
+        lacks = times(product(scaled(missing.numpy()), common), -1.0)
+        largest = max(largest, lacks, key=lambda part: part.exponent)
+        varying = plus(varying, lacks)
+    shape = (*varying.mantissa.shape[:-2], 1, varying.mantissa.shape[-1])
+    common = Scaled(np.broadcast_to(common.mantissa, shape), common.exponent)
+    result = centred(common, varying, varying.mantissa.ndim - 2)
+    resolved = result.varying.exponent >= largest.exponent - RESOLVED_BITS
+    if not largest.is_zero() and (result.varying.is_zero() or not resolved):
+        raise Unresolved("the rows of the attention coincide to the last bit.")
+    return result
+
+
+def mixed_by_numbers(weights: Tensor, values: SplitTensor) -> SplitTensor:
+    """The same where it is not known how the weights were made: their own row sums say what they lack of 1."""
+    missing = 1.0 - weights.to(torch.float64).sum(dim=-1, keepdim=True)
+    if float(missing.abs().max()) <= SUMS:
+        missing = torch.zeros_like(missing)
+    return mixed(weights.to(torch.float64), values, missing)

@@ -1,0 +1,294 @@
+"""Rules for norms and activations: the arithmetic is that of the synthetic networks."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attncli.maths.residuals import activations
+from attncli.maths.residuals.scaled import (
+    NEGLIGIBLE,
+    Scaled,
+    aligned,
+    common_exponent,
+    expm1_scaled,
+    plus,
+    product,
+    scaled,
+    times,
+)
+from attncli.maths.residuals.split import Split, SplitParts, normalised
+from attncli.tensor_subclasses.residual_split.score_terms import terms_of
+from attncli.tensor_subclasses.residual_split.split_arithmetic import (
+    add,
+    inverse,
+    multiply,
+    negative,
+    numbers,
+    reciprocal,
+    subtract,
+    subtract_from,
+)
+from attncli.tensor_subclasses.residual_split.split_scores import LazyWeights
+from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor, centred, plain, rule
+
+Function = Callable[[SplitParts], SplitParts]
+
+
+def applied(function: Function, x: SplitTensor) -> SplitTensor:
+    common, varying = function(SplitParts(x.common, x.varying))
+    return centred(common, varying, x.axis)
+
+
+@rule(F.relu, torch.relu, Tensor.relu)
+def relu(x: SplitTensor, inplace: bool = False) -> SplitTensor:
+    return applied(activations.relu, x)
+
+
+@rule(F.silu, torch.nn.functional.silu)
+def silu(x: SplitTensor, inplace: bool = False) -> SplitTensor:
+    return applied(activations.silu, x)
+
+
+@rule(F.gelu)
+def gelu(x: SplitTensor, approximate: str = "none") -> SplitTensor:
+    return applied(activations.gelu if approximate == "tanh" else activations.gelu_erf, x)
+
+
+@rule(torch.tanh, Tensor.tanh, F.tanh)
+def tanh(x: SplitTensor) -> SplitTensor:
+    return applied(activations.tanh, x)
+
+
+@rule(torch.sigmoid, Tensor.sigmoid, F.sigmoid)
+def sigmoid(x: SplitTensor) -> SplitTensor:
+    return applied(activations.sigmoid, x)
+
+
+@rule(torch.exp, Tensor.exp)
+def exponential(x: SplitTensor) -> SplitTensor:
+    """e^(a + r) - e^a = e^a (e^r - 1)."""
+    common = scaled(np.exp(x.common.value()))
+    return centred(common, product(common, expm1_scaled(x.varying)), x.axis)
+
+
+@rule(torch.sqrt, Tensor.sqrt)
+def root(x: SplitTensor) -> SplitTensor:
+    """√(a + r) - √a = r/(√(a + r) + √a)."""
+    common, whole = (root_of(part) for part in (x.common, plus(x.common, x.varying)))
+    return centred(common, product(x.varying, inverse(plus(common, whole))), x.axis)
+
+
+@rule(torch.rsqrt, Tensor.rsqrt)
+def inverse_root(x: SplitTensor) -> Tensor:
+    return reciprocal(root(x))
+
+
+def root_of(part: Scaled) -> Scaled:
+    """The root of every entry; an odd exponent leaves one factor of 2."""
+    if float(part.mantissa.min()) < 0.0:
+        raise SplitTensor.refusal("the root of a negative number")
+    odd = part.exponent % 2
+    return scaled(np.sqrt(part.mantissa * 2.0**odd), (part.exponent - odd) // 2)
+
+
+@rule(F.softplus)
+def softplus(x: SplitTensor, beta: float = 1.0, threshold: float = 20.0) -> SplitTensor:
+    """log(1 + e^x), of which log(1 + e^(a + r)) - log(1 + e^a) = log(1 + σ(a) (e^r - 1))."""
+    a, r = (part.value() * beta for part in (x.common, x.varying))
+    if float((a + r).max()) > threshold:
+        raise SplitTensor.refusal("softplus beyond its threshold")
+    growth = product(scaled(np.exp(-np.logaddexp(0.0, -a))), expm1_scaled(times(x.varying, beta)))
+    change = log1p_scaled(growth)
+    return centred(scaled(np.logaddexp(0.0, a) / beta), times(change, 1.0 / beta), x.axis)
+
+
+def log1p_scaled(part: Scaled) -> Scaled:
+    """log(1 + x), to full relative accuracy however small x is."""
+    return part if part.exponent < NEGLIGIBLE else scaled(np.log1p(part.value()))
+
+
+@rule(torch.allclose)
+def allclose(x: Any, other: Any, rtol: float, atol: float) -> bool:
+    """As far as plain numbers show it."""
+    return torch.allclose(plain(x), plain(other), rtol, atol)
+
+
+@rule(torch.clamp, Tensor.clamp, torch.clip, Tensor.clip)
+def clamp(x: SplitTensor, min: float | None = None, max: float | None = None) -> SplitTensor:
+    """Moved by its lower limit it is a relu, and another one from above; where it limits nothing, nothing is lost."""
+    whole = x.plain()
+    if torch.equal(torch.clamp(whole, min, max), whole):
+        return SplitTensor(x.common, x.varying, x.axis)
+    if min is not None:
+        x = add(relu(subtract(x, min)), min)
+    return x if max is None else subtract_from(relu(subtract_from(x, max)), max)
+
+
+@rule(F.leaky_relu)
+def leaky_relu(x: SplitTensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    return torch.add(torch.mul(x, negative_slope), torch.mul(relu(x), 1.0 - negative_slope))
+
+
+@rule(F.elu)
+def elu(x: SplitTensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """x above zero, α (e^x - 1) below."""
+    below = subtract(exponential(negative(relu(negative(x)))), 1.0)
+    return torch.add(relu(x), torch.mul(below, alpha))
+
+
+@rule(F.relu6)
+def relu6(x: SplitTensor, inplace: bool = False) -> SplitTensor:
+    return clamp(x, 0.0, 6.0)
+
+
+@rule(F.hardtanh)
+def hardtanh(
+    x: SplitTensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
+) -> SplitTensor:
+    return clamp(x, min_val, max_val)
+
+
+@rule(F.mish)
+def mish(x: SplitTensor, inplace: bool = False) -> Tensor:
+    return torch.mul(x, tanh(softplus(x)))
+
+
+@rule(torch.erf, Tensor.erf)
+def erf(x: SplitTensor) -> SplitTensor:
+    """2Φ(√2 x) - 1, whose difference has a series of its own."""
+    from scipy.special import erf as of_numbers
+
+    a = x.common.value()
+    return centred(scaled(of_numbers(a)), activations.erf_change(a, x.varying), x.axis)
+
+
+@rule(torch.mean, Tensor.mean)
+def mean(x: SplitTensor, dim: Any = None, keepdim: bool = False, **_: Any) -> Tensor:
+    """Over features, of c and V alike; over tokens, plain numbers."""
+    return reduced(np.mean, torch.mean, x, dim, keepdim)
+
+
+@rule(torch.sum, Tensor.sum)
+def total(x: SplitTensor, dim: Any = None, keepdim: bool = False, **_: Any) -> Tensor:
+    return reduced(np.sum, torch.sum, x, dim, keepdim)
+
+
+def reduced(linear: Any, on_numbers: Any, x: SplitTensor, dim: Any, keepdim: bool) -> Tensor:
+    """A linear function of every token's features."""
+    dims = (dim,) if isinstance(dim, int) else tuple(range(x.dim()) if dim is None else dim)
+    axes = tuple(axis % x.dim() for axis in dims)
+    if x.axis in axes:
+        result: Tensor = on_numbers(x.plain(), axes, keepdim)
+        return result
+    common, varying = (
+        scaled(linear(part.mantissa, axis=axes, keepdims=keepdim), part.exponent)
+        for part in (x.common, x.varying)
+    )
+    gone = 0 if keepdim else sum(axis < x.axis for axis in axes)
+    return SplitTensor(common, varying, x.axis - gone)
+
+
+@rule(torch.var, Tensor.var)
+def variance(
+    x: SplitTensor,
+    dim: Any = None,
+    *,
+    unbiased: bool = True,
+    correction: Any = None,
+    keepdim: bool = False,
+) -> Tensor:
+    """The mean square of what is left when the mean is taken away; over features."""
+    if not isinstance(dim, int) or dim % x.dim() == x.axis:
+        return torch.var(x.plain(), dim, unbiased=unbiased, keepdim=keepdim)
+    less = int(unbiased) if correction is None else int(correction)
+    width = x.shape[dim]
+    rest = subtract(x, mean(x, dim, True))
+    return torch.mul(mean(multiply(rest, rest), dim, keepdim), width / (width - less))
+
+
+@rule(torch.std, Tensor.std)
+def standard_deviation(x: SplitTensor, dim: Any = None, **how: Any) -> Tensor:
+    return torch.sqrt(variance(x, dim, **how))
+
+
+@rule(torch.softmax, Tensor.softmax, F.softmax)
+def softmax(x: SplitTensor, dim: int | None = None, *_: Any, **__: Any) -> Tensor:
+    """Over features: what a router makes of its logits, or attention of scores that came as one stream."""
+    if dim is None or dim % x.dim() != x.dim() - 1 or x.axis != x.dim() - 2:
+        return torch.softmax(x.plain(), dim if dim is not None else -1)
+    terms = terms_of(x)
+    made: Tensor = LazyWeights.of(terms, terms.shape)
+    return made
+
+
+@rule(F.layer_norm, torch.layer_norm)
+def layer_norm(
+    x: SplitTensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    *_: Any,
+) -> Tensor:
+    if len(normalized_shape) != 1:
+        raise SplitTensor.refusal("a norm over several axes")
+    return norm(x, eps, True, weight, bias)
+
+
+@rule(F.rms_norm, torch.rms_norm)
+def rms_norm(
+    x: SplitTensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
+) -> Tensor:
+    if len(normalized_shape) != 1:
+        raise SplitTensor.refusal("a norm over several axes")
+    return norm(x, torch.finfo(torch.float64).eps if eps is None else eps, False, weight, None)
+
+
+def norm(
+    x: SplitTensor, epsilon: float, centre: bool, gain: Tensor | None, bias: Tensor | None
+) -> SplitTensor:
+    """A layer or RMS norm over the features, of every head by itself."""
+    if x.axis == x.dim() - 1:
+        raise SplitTensor.refusal("a norm over tokens")
+    states = [Split(*parts, plain=False) for parts in by_heads(x)]
+    normal = [normalised(state, epsilon, centre).parts for state in states]
+    common, varying = (
+        together([getattr(parts, side) for parts in normal]) for side in ("common", "varying")
+    )
+    common, varying = in_place_of(x, common), in_place_of(x, varying)
+    if gain is not None:
+        common, varying = times(common, numbers(gain)), times(varying, numbers(gain))
+    if bias is not None:
+        common = plus(common, scaled(numbers(bias)))
+    return centred(common, varying, x.axis)
+
+
+def by_heads(x: SplitTensor) -> Iterator[tuple[Scaled, Scaled]]:
+    """c [feature] and V [token, feature] of every index of the axes that are neither tokens nor features."""
+    common, varying = (
+        np.moveaxis(part.mantissa, x.axis, -2).reshape(-1, size, x.shape[-1])
+        for part, size in ((x.common, 1), (x.varying, x.shape[x.axis]))
+    )
+    for c, v in zip(common, varying, strict=True):
+        yield scaled(c[0], x.common.exponent), scaled(v, x.varying.exponent)
+
+
+def together(parts: Sequence[Scaled]) -> Scaled:
+    """Stacked under one exponent."""
+    top = common_exponent(*parts)
+    return scaled(np.stack([aligned(part, top) for part in parts]), top)
+
+
+def in_place_of(x: SplitTensor, part: Scaled) -> Scaled:
+    """Parts by heads [head, token or none, feature] in the shape of x."""
+    width = x.shape[-1]
+    others = [size for axis, size in enumerate(x.shape[:-1]) if axis != x.axis]
+    array = part.mantissa.reshape(*others, -1, width)
+    return Scaled(np.moveaxis(array, -2, x.axis), part.exponent)

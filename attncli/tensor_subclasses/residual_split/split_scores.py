@@ -1,0 +1,304 @@
+"""Attention scores s q k^T + b that are not yet computed, and their softmax, on their way through a model's own code.
+
+What the model does with its scores (scales, adds positions and masks, puts a sink beside them, takes the softmax) is
+noted; only where weights meet values is it known whether P tends to one common row and must not be computed as such.
+Any other function gets numbers: a split tensor where one can be had, else plain ones.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.utils._pytree import tree_map
+
+from attncli.capture.strips.masks import with_all_rows
+from attncli.errors import NoRule
+from attncli.maths.residuals.scaled import scaled
+from attncli.tensor_subclasses.dispatch import KNOWN_WITHOUT_NUMBERS, Carried, Table, entering
+from attncli.tensor_subclasses.residual_split.score_terms import HIDDEN, SplitTerms, with_lead
+from attncli.tensor_subclasses.residual_split.split_attention import (
+    content_attention,
+    mixed,
+    rows_meet,
+)
+from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor, no_rule, plain
+
+SCORE_RULES: Table = {}
+score_rule = entering(SCORE_RULES)
+WEIGHT_RULES: Table = {}
+weight_rule = entering(WEIGHT_RULES)
+
+
+class Lazy(Carried):
+    """A tensor that is not computed before somebody asks for its numbers."""
+
+    terms: SplitTerms
+
+    @classmethod
+    def of(cls, terms: SplitTerms, shape: Sequence[int]) -> Any:
+        made = torch.Tensor._make_wrapper_subclass(cls, tuple(shape), dtype=torch.float64)
+        made.terms = terms
+        return made
+
+    def settled(self) -> Tensor:
+        """Its numbers."""
+        raise NotImplementedError
+
+    @classmethod
+    def refusal(cls, what: str) -> NoRule:
+        return no_rule(f"{what} of attention scores")
+
+    @classmethod
+    def __torch_function__(
+        cls,
+        func: Any,
+        types: Any,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        name = getattr(func, "__name__", str(func))
+        if func in cls.rules or (name in KNOWN_WITHOUT_NUMBERS and name != "requires_grad_"):
+            return super().__torch_function__(func, types, args, kwargs)
+        if changes_in_place(name):
+            raise cls.refusal(name)
+        args, kwargs = tree_map(settled, (tuple(args), dict(kwargs or {})))
+        return func(*args, **kwargs)
+
+
+def changes_in_place(name: str) -> bool:
+    """Whether a function of this name writes to its argument."""
+    inner = name.strip("_")
+    return (
+        name in ("__setitem__",)
+        or (name.startswith("__i") and name != "__invert__")
+        or (name == f"{inner}_")
+    )
+
+
+def settled(value: Any) -> Any:
+    return value.settled() if isinstance(value, Lazy) else value
+
+
+class Scores(Lazy):
+    """Scores before the softmax."""
+
+    rules = SCORE_RULES
+
+    def settled(self) -> Tensor:
+        """Split where the keys are the same whatever the stream is, as in attention to other states."""
+        return as_stream(self.terms) if follows_queries(self.terms) else self.terms.plain()
+
+    def become(self, other: Any, name: str) -> "Scores":
+        """Take on what a function gave that was to change these scores in place."""
+        if not isinstance(other, Scores) or other.shape != self.shape:
+            raise self.refusal(name)
+        self.terms = other.terms
+        torch.autograd.graph.increment_version(self)
+        return self
+
+
+def follows_queries(terms: SplitTerms) -> bool:
+    """Whether the scores are a linear function of a split stream of queries."""
+    bare = terms.bias is None and terms.shift is None and terms.beside is None
+    return bare and rows_meet(terms) and not isinstance(terms.key, SplitTensor)
+
+
+def as_stream(terms: SplitTerms) -> SplitTensor:
+    """c K^T and V K^T."""
+    query: Any = terms.query
+    key = np.swapaxes(terms.key.to(torch.float64).numpy(), -1, -2) * terms.scale
+    common, varying = (
+        scaled(part.mantissa @ key, part.exponent) for part in (query.common, query.varying)
+    )
+    return SplitTensor(common, varying, len(terms.lead))
+
+
+def scores_of(terms: SplitTerms) -> Scores:
+    made: Scores = Scores.of(terms, terms.shape)
+    return made
+
+
+@score_rule(torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__)
+def scale(x: Any, y: Any) -> Tensor:
+    """By a number, or by one for each head."""
+    scores, factor = (x, y) if isinstance(x, Scores) else (y, x)
+    if isinstance(factor, Lazy):
+        return torch.mul(scores.settled(), factor.settled())
+    if not isinstance(factor, Tensor) or factor.numel() == 1:
+        return scores_of(scores.terms.times(float(factor)))
+    terms = scores.terms
+    bare = terms.bias is None and terms.shift is None and terms.beside is None
+    if isinstance(factor, Carried) or not bare or not by_head(factor, scores):
+        return torch.mul(scores.settled(), factor)
+    return scores_of(terms._replace(query=terms.query * factor))
+
+
+def by_head(factor: Tensor, scores: Tensor) -> bool:
+    """Whether a factor is one number for each map."""
+    return factor.dim() <= scores.dim() and factor.dim() >= 2 and factor.shape[-2:] == (1, 1)
+
+
+@score_rule(torch.div, Tensor.div, Tensor.__truediv__, Tensor.true_divide, torch.true_divide)
+def divide(x: Any, y: Any) -> Tensor:
+    if not isinstance(x, Scores):
+        return torch.div(x, y.settled())
+    return scale(x, 1.0 / y if not isinstance(y, Carried) else 1.0 / settled(y))
+
+
+@score_rule(torch.add, Tensor.add, Tensor.__add__, Tensor.__radd__)
+def add(x: Any, y: Any, *, alpha: float = 1.0) -> Tensor:
+    """Positions, masks, and what is constant along a row."""
+    if not isinstance(x, Scores):
+        x, y = (y, x) if alpha == 1.0 else (x, y.settled())
+    if not isinstance(x, Scores):
+        return torch.add(x, y, alpha=alpha)
+    y = with_all_rows(plain(settled(y)))
+    y = y * alpha if alpha != 1.0 else y
+    terms = x.terms
+    if not isinstance(y, Tensor) or y.dim() == 0 or y.shape[-1] == 1:
+        moved = torch.as_tensor(y, dtype=torch.float64)
+        moved = moved.reshape(1, 1) if moved.dim() < 2 else moved
+        return widened(
+            terms._replace(shift=moved if terms.shift is None else terms.shift + moved), x
+        )
+    if terms.beside is not None:
+        return torch.add(x.settled(), y)
+    y = y[None] if y.dim() == 1 else y
+    return widened(terms._replace(bias=y if terms.bias is None else terms.bias + y), x)
+
+
+def widened(terms: SplitTerms, scores: Scores) -> Tensor:
+    """The scores with other terms; what was added may not make them larger."""
+    added = [tuple(part.shape[:-1]) for part in (terms.bias, terms.shift) if part is not None]
+    rows = tuple(scores.shape[:-1])
+    return scores_of(terms) if np.broadcast_shapes(rows, *added) == rows else terms.plain()
+
+
+@score_rule(torch.sub, Tensor.sub, Tensor.__sub__)
+def subtract(x: Any, y: Any) -> Tensor:
+    if not isinstance(x, Scores):
+        return torch.sub(x, y.settled())
+    return add(x, -settled(y))
+
+
+@score_rule(Tensor.masked_fill, torch.masked_fill)
+def masked_fill(x: Any, mask: Tensor, value: Any) -> Tensor:
+    if not isinstance(x, Scores) or float(value) > HIDDEN:
+        return torch.masked_fill(settled(x), mask, float(value))
+    nothing = torch.zeros(mask.shape, dtype=torch.float64)
+    return add(x, nothing.masked_fill(mask, -math.inf))
+
+
+@score_rule(torch.where)
+def where(condition: Tensor, x: Any, y: Any) -> Tensor:
+    """With the scores where they are seen and a very small number where not."""
+    hides = isinstance(x, Scores) and (not isinstance(y, Tensor) or y.numel() == 1)
+    if hides and float(y) <= HIDDEN:
+        return masked_fill(x, ~condition, float(y))
+    return torch.where(condition, settled(x), settled(y))
+
+
+LAYOUTS = (
+    Tensor.view, Tensor.reshape, torch.reshape, Tensor.unsqueeze, torch.unsqueeze, Tensor.squeeze, torch.squeeze,
+    Tensor.flatten, torch.flatten, Tensor.unflatten, torch.unflatten,
+)  # fmt: skip
+"""Functions that may put heads beside or among the texts."""
+
+
+def laid_out(function: Any, x: Lazy, *args: Any, **kwargs: Any) -> Tensor:
+    """Queries and keys stay where they are, or else the numbers are asked for."""
+    shape = function(torch.empty(x.shape, device="meta"), *args, **kwargs).shape
+    if len(shape) < 2 or shape[-2:] != x.shape[-2:]:
+        return function(x.settled(), *args, **kwargs)  # type: ignore[no-any-return]
+    made: Tensor = type(x).of(with_lead(x.terms, shape[:-2]), shape)
+    return made
+
+
+for layout in LAYOUTS:
+    SCORE_RULES[layout] = WEIGHT_RULES[layout] = partial(laid_out, layout)
+
+
+@score_rule(torch.cat, torch.concat)
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Learned sinks beside the keys."""
+    first, *rest = tensors
+    last = dim in (-1, first.dim() - 1)
+    if not (isinstance(first, Scores) and last) or any(isinstance(x, Carried) for x in rest):
+        return torch.cat([plain(settled(x)) for x in tensors], dim)
+    beside = [] if first.terms.beside is None else [first.terms.beside]
+    return scores_of(first.terms._replace(beside=torch.cat([*beside, *rest], dim=-1)))
+
+
+@score_rule(torch.softmax, Tensor.softmax, F.softmax)
+def softmax(x: Scores, dim: int | None = None, *_: Any, **__: Any) -> Tensor:
+    if dim not in (-1, x.dim() - 1):
+        return F.softmax(x.settled(), dim)
+    terms = x.terms
+    made: Tensor = LazyWeights.of(terms, terms.shape)
+    return made
+
+
+class LazyWeights(Lazy):
+    """What the softmax makes of scores; the columns of sinks may have been cut off."""
+
+    rules = WEIGHT_RULES
+
+    @property
+    def without_sinks(self) -> bool:
+        return self.shape[-1] < self.terms.shape[-1]
+
+    def settled(self) -> Tensor:
+        """Split where P tends to a common row, so that a router's weights keep their digits."""
+        terms = self.terms
+        if rows_meet(terms):
+            columns = torch.eye(terms.key.shape[-2], dtype=torch.float64)
+            return content_attention(terms, columns.expand(*terms.lead, *columns.shape))
+        return torch.softmax(terms.plain(), dim=-1)[..., : self.shape[-1]]
+
+
+@weight_rule(Tensor.__getitem__)
+def cut(x: LazyWeights, index: Any) -> Tensor:
+    """`weights[..., :-1]` drops the sinks."""
+    lasting = isinstance(index, tuple) and index[:1] == (Ellipsis,) and len(index) == 2
+    if lasting and isinstance(index[1], slice):
+        keys = x.terms.key.shape[-2]
+        if index[1].indices(x.shape[-1]) == (0, keys, 1):
+            made: Tensor = LazyWeights.of(x.terms, (*x.shape[:-1], keys))
+            return made
+    return x.settled()[index]
+
+
+def same(x: Tensor, *_: Any, **__: Any) -> Tensor:
+    """Types too: everything is float64 here, and dropout is off."""
+    return x
+
+
+UNCHANGED = (
+    Tensor.contiguous, Tensor.to, Tensor.float, Tensor.double, Tensor.type_as, Tensor.type, Tensor.cpu, F.dropout,
+    torch.dropout,
+)  # fmt: skip
+
+for harmless in UNCHANGED:
+    SCORE_RULES[harmless] = WEIGHT_RULES[harmless] = same
+
+
+@weight_rule(torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm)
+def weigh(weights: Any, values: Any) -> Tensor:
+    """P (1c^T + V)."""
+    if not isinstance(weights, LazyWeights) or isinstance(values, Lazy):
+        return torch.matmul(settled(weights), settled(values))
+    terms = weights.terms
+    if terms.beside is None and rows_meet(terms):
+        return content_attention(terms, values)
+    shares = torch.softmax(terms.plain(), dim=-1)
+    if terms.beside is None:
+        return mixed(shares, values, torch.zeros((), dtype=torch.float64))
+    if not weights.without_sinks:
+        return torch.matmul(shares, values)
+    keys = terms.key.shape[-2]
+    return mixed(shares[..., :keys], values, shares[..., keys:].sum(dim=-1, keepdim=True))

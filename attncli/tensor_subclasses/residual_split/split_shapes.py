@@ -1,0 +1,282 @@
+"""Rules for functions that move numbers and change none: both parts move alike.
+
+A function that would mix tokens, or pick some of them, gets plain numbers instead; nothing is exact about those, so
+only what feeds the logits of position-dependent attention may use them.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attncli.maths.residuals.scaled import Scaled, aligned, common_exponent, plus, scaled, times
+from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor, centred, plain, rule
+
+
+@rule(Tensor.view_as, Tensor.detach, torch.detach)
+def alias(x: SplitTensor, *_: Any, **__: Any) -> SplitTensor:
+    """Another tensor of the same numbers: what is known of one need not hold for the other."""
+    return SplitTensor.of(x.numbers, x.axis)
+
+
+@rule(Tensor.clone, torch.clone)
+def copied(x: SplitTensor, *_: Any, **__: Any) -> SplitTensor:
+    return SplitTensor(x.common, x.varying, x.axis)
+
+
+@rule(torch.result_type)
+def result_type(*_: Any) -> torch.dtype:
+    return torch.float64
+
+
+@rule(Tensor.expand)
+def expand(x: SplitTensor, *sizes: Any) -> SplitTensor:
+    """Heads are repeated for the queries that share them; one token would not stay what tells tokens apart."""
+    wanted = tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
+    before = len(wanted) - x.dim()
+    if before < 0 or wanted[before + x.axis] not in (-1, x.shape[x.axis]):
+        raise SplitTensor.refusal("a repetition of tokens")
+    shape = [
+        x.shape[index - before] if size == -1 and index >= before else size
+        for index, size in enumerate(wanted)
+    ]
+    single = [1 if index == before + x.axis else size for index, size in enumerate(shape)]
+    return SplitTensor(
+        Scaled(np.broadcast_to(x.common.mantissa, single), x.common.exponent),
+        Scaled(np.broadcast_to(x.varying.mantissa, shape), x.varying.exponent),
+        before + x.axis,
+        view_of=x,
+    )
+
+
+@rule(Tensor.expand_as)
+def expand_as(x: Any, other: Tensor) -> Any:
+    return x.expand(*other.shape)
+
+
+@rule(Tensor.repeat_interleave, torch.repeat_interleave)
+def repeat_interleave(x: SplitTensor, repeats: int, dim: int | None = None) -> SplitTensor:
+    """The same for heads, copied."""
+    if not isinstance(repeats, int) or dim is None or dim % x.dim() == x.axis:
+        raise SplitTensor.refusal("a repetition of tokens")
+    common, varying = (
+        Scaled(np.repeat(part.mantissa, repeats, axis=dim), part.exponent)
+        for part in (x.common, x.varying)
+    )
+    return SplitTensor(common, varying, x.axis)
+
+
+@rule(
+    Tensor.contiguous, Tensor.to, Tensor.float, Tensor.double, Tensor.type_as, Tensor.type, Tensor.cpu, F.dropout,
+    torch.dropout,
+)  # fmt: skip
+def unchanged(x: Tensor, *_: Any, **__: Any) -> Tensor:
+    """Types too: everything is float64 here, and dropout is off."""
+    return x
+
+
+@rule(Tensor.view, Tensor.reshape, torch.reshape)
+def reshape(x: SplitTensor, *shape: Any) -> Tensor:
+    if len(shape) == 1 and isinstance(shape[0], torch.dtype):
+        return x
+    wanted = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
+    sizes = list(np.empty(x.shape, dtype=np.bool_).reshape(wanted).shape)
+    if is_shift(x, sizes):
+        return x.plain().reshape(sizes)
+    return reshaped(x, sizes)
+
+
+def is_shift(x: SplitTensor, sizes: Sequence[int]) -> bool:
+    """Queries and keys exchanged without turning them: how scores are shifted to relative positions."""
+    *lead, rows, columns = x.shape
+    return x.axis == len(lead) and list(sizes) == [*lead, columns, rows] and rows != columns
+
+
+@rule(Tensor.reshape_as)
+def reshape_as(x: Any, other: Tensor) -> Any:
+    return torch.reshape(x, other.shape)
+
+
+def reshaped(x: SplitTensor, sizes: Sequence[int]) -> SplitTensor:
+    """The token axis keeps its place among the numbers: as many of them before it, as many in it."""
+    tokens, before = x.shape[x.axis], math.prod(x.shape[: x.axis])
+    places = [
+        axis
+        for axis, size in enumerate(sizes)
+        if size == tokens and math.prod(sizes[:axis]) == before
+    ]
+    if not places:
+        raise SplitTensor.refusal(f"a change of shape from {tuple(x.shape)} to {tuple(sizes)}")
+    axis = places[-1]
+    single = [1 if index == axis else size for index, size in enumerate(sizes)]
+    return SplitTensor(
+        Scaled(x.common.mantissa.reshape(single), x.common.exponent),
+        Scaled(x.varying.mantissa.reshape(sizes), x.varying.exponent),
+        axis,
+        view_of=x,
+    )
+
+
+@rule(Tensor.flatten, torch.flatten)
+def flatten(x: SplitTensor, start_dim: int = 0, end_dim: int = -1) -> SplitTensor:
+    start, end = start_dim % x.dim(), end_dim % x.dim()
+    sizes = [*x.shape[:start], math.prod(x.shape[start : end + 1]), *x.shape[end + 1 :]]
+    return reshaped(x, sizes)
+
+
+@rule(Tensor.unflatten, torch.unflatten)
+def unflatten(x: SplitTensor, dim: int, sizes: Sequence[int]) -> Tensor:
+    dim %= x.dim()
+    return reshape(x, (*x.shape[:dim], *sizes, *x.shape[dim + 1 :]))
+
+
+@rule(Tensor.transpose, torch.transpose, Tensor.swapaxes, torch.swapaxes)
+def transpose(x: SplitTensor, first: int, second: int) -> SplitTensor:
+    order = list(range(x.dim()))
+    order[first], order[second] = order[second], order[first]
+    return permute(x, order)
+
+
+@rule(Tensor.permute, torch.permute)
+def permute(x: SplitTensor, *dims: Any) -> SplitTensor:
+    given = tuple(dims[0]) if len(dims) == 1 and not isinstance(dims[0], int) else dims
+    order = [dim % x.dim() for dim in given]
+    common, varying = (
+        Scaled(part.mantissa.transpose(order), part.exponent) for part in (x.common, x.varying)
+    )
+    return SplitTensor(common, varying, order.index(x.axis), view_of=x)
+
+
+@rule(Tensor.unsqueeze, torch.unsqueeze)
+def unsqueeze(x: SplitTensor, dim: int) -> SplitTensor:
+    dim %= x.dim() + 1
+    return reshaped(x, [*x.shape[:dim], 1, *x.shape[dim:]])
+
+
+@rule(Tensor.squeeze, torch.squeeze)
+def squeeze(x: SplitTensor, dim: int) -> SplitTensor:
+    dim %= x.dim()
+    return reshaped(x, [*x.shape[:dim], *x.shape[dim + 1 :]]) if x.shape[dim] == 1 else x
+
+
+@rule(Tensor.__getitem__)
+def getitem(x: SplitTensor, index: Any) -> Tensor:
+    """Slices of features; where tokens are picked, plain numbers."""
+    given = tuple(map(as_slice(x), index if isinstance(index, tuple) else (index,)))
+    if not all(isinstance(part, (int, slice)) or part in (None, Ellipsis) for part in given):
+        return x.plain()[index]
+    probe = np.empty(x.shape, dtype=np.bool_)[tuple(given)]
+    strides = np.arange(x.shape[x.axis]).reshape(
+        [-1 if axis == x.axis else 1 for axis in range(x.dim())]
+    )
+    tokens = np.broadcast_to(strides, x.shape)[tuple(given)]
+    axis = token_axis(tokens, x.shape[x.axis])
+    if axis is None or probe.size == 0:
+        return x.plain()[index]
+    single = [slice(None)] * x.dim()
+    single[x.axis] = slice(0, 1)
+    whole = np.broadcast_to(x.common.mantissa, x.shape)[tuple(given)]
+    common = np.take(whole, [0], axis=axis)
+    return SplitTensor(
+        scaled(common, x.common.exponent),
+        scaled(x.varying.mantissa[tuple(given)], x.varying.exponent),
+        axis,
+        view_of=x,
+    )
+
+
+def as_slice(x: SplitTensor) -> Callable[[Any], Any]:
+    """What an index of numbers comes to where it lists all tokens in order, or one place again and again."""
+
+    def plainer(part: Any) -> Any:
+        if (
+            not isinstance(part, Tensor)
+            or part.dtype == torch.bool
+            or part.shape != x.shape[x.axis : x.axis + 1]
+        ):
+            return part
+        if torch.equal(part, torch.arange(len(part))):
+            return slice(None)
+        return int(part[0]) if bool((part == part[0]).all()) else part
+
+    return plainer
+
+
+def token_axis(tokens: Any, count: int) -> int | None:
+    """The axis along which an array of token numbers runs through all of them."""
+    for axis in range(tokens.ndim):
+        if tokens.shape[axis] == count and count > 1:
+            line = np.moveaxis(tokens, axis, -1)
+            if (line == np.arange(count)).all():
+                return axis
+    return None
+
+
+@rule(torch.split, Tensor.split)
+def parts(x: SplitTensor, size: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    width = x.shape[dim]
+    sizes = [size] * math.ceil(width / size) if isinstance(size, int) else list(size)
+    edges = np.concatenate([[0], np.cumsum(sizes)]).clip(max=width)
+    lead = [slice(None)] * (dim % x.dim())
+    return tuple(
+        getitem(x, (*lead, slice(int(first), int(last))))
+        for first, last in itertools.pairwise(edges)
+    )
+
+
+@rule(Tensor.chunk, torch.chunk)
+def chunk(x: SplitTensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    return parts(x, math.ceil(x.shape[dim] / chunks), dim)
+
+
+@rule(Tensor.unbind, torch.unbind)
+def unbind(x: SplitTensor, dim: int = 0) -> tuple[Tensor, ...]:
+    lead = [slice(None)] * (dim % x.dim())
+    return tuple(getitem(x, (*lead, index)) for index in range(x.shape[dim]))
+
+
+@rule(torch.cat, torch.concat)
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Side by side along features, or one after the other along tokens; beside plain features, plain."""
+    tensors = [x for x in tensors if x.numel()]  # an empty cache
+    split = [x for x in tensors if isinstance(x, SplitTensor)]
+    dim %= split[0].dim()
+    if any(x.axis != split[0].axis for x in split):
+        raise SplitTensor.refusal("cat along features and tokens at once")
+    if split[0].axis == dim:
+        return after_each_other(tensors, dim)
+    if len(split) < len(tensors):
+        return torch.cat([plain(x) for x in tensors], dim)
+    common, varying = (
+        joined(side, dim) for side in ([x.common for x in split], [x.varying for x in split])
+    )
+    return SplitTensor(common, varying, axis=split[0].axis)
+
+
+def after_each_other(tensors: Sequence[Tensor], axis: int) -> SplitTensor:
+    """More tokens: c of the first split tensor is the common row, and what the others' rows differ by joins V."""
+    first = next(x.common for x in tensors if isinstance(x, SplitTensor))
+    pieces = []
+    for x in tensors:
+        if isinstance(x, SplitTensor):
+            pieces.append(plus(x.varying, plus(x.common, times(first, -1.0))))
+        else:
+            pieces.append(plus(scaled(x.to(torch.float64).numpy()), times(first, -1.0)))
+    return centred(first, joined(pieces, axis), axis)
+
+
+@rule(torch.stack)
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """As `cat` of the same with an axis more."""
+    dim %= tensors[0].dim() + 1
+    return torch.cat([torch.unsqueeze(x, dim) for x in tensors], dim)
+
+
+def joined(parts: Sequence[Scaled], dim: int) -> Scaled:
+    top = common_exponent(*parts)
+    return scaled(np.concatenate([aligned(part, top) for part in parts], axis=dim), top)

@@ -1,0 +1,147 @@
+"""A tensor X = 1c^T + V that goes through a model's own code in place of the stream.
+
+c [token axis of size 1] is what all tokens share, V what sets them apart; each has an integer exponent of its own, so a
+residual of 10^-1000 beside a common row of order one keeps all its digits. torch asks the tensor what to do with every
+function; the rules are kept in one table, and what is not in it is refused.
+"""
+
+import weakref
+from typing import Any
+
+import numpy as np
+import torch
+
+from attncli.errors import NoRule, Unresolved
+from attncli.maths.residuals.scaled import Scaled, plus, scaled
+from attncli.maths.residuals.softmax import RESOLVED_BITS
+from attncli.maths.residuals.split import Split
+from attncli.tensor_subclasses.dispatch import Carried, Table, caller, entering
+
+RULES: Table = {}
+rule = entering(RULES)
+
+WHAT_TO_DO = (
+    "leave `exact` out, and residuals are found by subtraction, as far as float64 knows them"
+)
+
+
+def no_rule(what: str, where: str = "") -> NoRule:
+    """The one refusal of this room: which function, in which line of the model, and what to do instead."""
+    return NoRule(f"exact residuals have no rule for {what} ({where or caller()}): {WHAT_TO_DO}.")
+
+
+class Numbers:
+    """The parts of a split tensor. Aliases share them, so that all of them see a change in place."""
+
+    __slots__ = ("__weakref__", "common", "memory", "varying")
+
+    def __init__(self, common: Scaled, varying: Scaled, memory: "Memory | None") -> None:
+        self.common = common
+        self.varying = varying
+        self.memory = memory or Memory()
+        self.memory.holders.append(weakref.ref(self))
+
+
+class Memory:
+    """What would be one piece of memory in torch: the numbers of a tensor and of all views of it."""
+
+    __slots__ = ("holders",)
+
+    def __init__(self) -> None:
+        self.holders: list[weakref.ref[Numbers]] = []
+
+    def others(self, numbers: Numbers) -> bool:
+        """Whether anybody else still looks at it, whom a change would have to reach."""
+        return any(
+            found is not None and found is not numbers for found in (h() for h in self.holders)
+        )
+
+
+class SplitTensor(Carried):
+    """1c^T + V along one token axis; the rest of its shape is as in the model."""
+
+    rules = RULES
+    numbers: Numbers
+    axis: int
+    """The token axis."""
+
+    @staticmethod
+    def __new__(
+        cls, common: Scaled, varying: Scaled, axis: int, view_of: "SplitTensor | None" = None
+    ) -> "SplitTensor":
+        memory = None if view_of is None else view_of.numbers.memory
+        return cls.of(Numbers(common, varying, memory), axis)
+
+    @classmethod
+    def of(cls, numbers: Numbers, axis: int) -> "SplitTensor":
+        shape = numbers.varying.mantissa.shape
+        made = torch.Tensor._make_wrapper_subclass(cls, shape, dtype=torch.float64)
+        made.numbers, made.axis = numbers, axis
+        return made
+
+    @property
+    def common(self) -> Scaled:
+        return self.numbers.common
+
+    @property
+    def varying(self) -> Scaled:
+        return self.numbers.varying
+
+    @classmethod
+    def refusal(cls, what: str) -> NoRule:
+        return no_rule(f"{what} of the stream")
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
+        return f"SplitTensor({tuple(self.shape)}, token axis {self.axis})"
+
+    def plain(self) -> torch.Tensor:
+        """The numbers themselves, where V may vanish beside c."""
+        return torch.from_numpy(np.ascontiguousarray(plus(self.common, self.varying).value()))
+
+    def state(self) -> Split:
+        """As what the metrics measure; the token axis is the last but one."""
+        width = self.shape[-1]
+        common = Scaled(self.common.mantissa.reshape(width), self.common.exponent)
+        varying = Scaled(self.varying.mantissa.reshape(-1, width), self.varying.exponent)
+        return Split(common, varying, plain=False)
+
+    def become(self, result: Any, name: str) -> "SplitTensor":
+        """Take on a result's numbers, as a function that changes its argument in place does."""
+        if (
+            not isinstance(result, SplitTensor)
+            or result.shape != self.shape
+            or result.axis != self.axis
+        ):
+            raise no_rule(f"{name}, which changes the stream in place to another layout,")
+        if self.numbers.memory.others(self.numbers):
+            raise no_rule(f"{name}, which changes in place what other views of the stream look at,")
+        self.numbers.common, self.numbers.varying = result.common, result.varying
+        torch.autograd.graph.increment_version(self)
+        return self
+
+
+def centred(common: Scaled, varying: Scaled, axis: int) -> SplitTensor:
+    """With the mean of V over tokens moved to c, so that V is the residual to the token mean.
+
+    Where next to nothing of V is left by that, rounding has swallowed what set the tokens apart.
+    """
+    mean = varying.mantissa.mean(axis=axis, keepdims=True)
+    rest = scaled(varying.mantissa - mean, varying.exponent)
+    if not varying.is_zero() and (
+        rest.is_zero() or rest.exponent < varying.exponent - RESOLVED_BITS
+    ):
+        raise Unresolved("what all tokens share drowns what sets them apart.")
+    return SplitTensor(plus(common, scaled(mean, varying.exponent)), rest, axis)
+
+
+def split_of(states: torch.Tensor, axis: int) -> SplitTensor:
+    """From plain numbers."""
+    array = states.detach().to(torch.float64).numpy()
+    axis %= array.ndim
+    shape = [1 if index == axis else size for index, size in enumerate(array.shape)]
+    return centred(scaled(np.zeros(shape)), scaled(array), axis)
+
+
+def plain(value: Any) -> Any:
+    """Of a split tensor its plain numbers; anything else as it is."""
+    return value.plain() if isinstance(value, SplitTensor) else value

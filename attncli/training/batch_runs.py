@@ -1,0 +1,289 @@
+"""The batch of a step: its maps, seen as its own forward pass runs, or in one more pass beside it."""
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attncli.analysis.heads.forward_passes.head_runs import Observer, Seen, Wanted
+from attncli.analysis.heads.metric_selection import Metrics
+from attncli.capture import STRIP_MEMORY, Site, Strip
+from attncli.capture.passive import EAGER, SDPA, beside_attention, implementations
+from attncli.capture.strips.attention_interface import EagerCall, maps_alone, own_eager, rows_within
+from attncli.capture.strips.attention_sites import Sites
+from attncli.capture.strips.differential import is_differential
+from attncli.errors import InputError, NotFinite, UsageError
+from attncli.metrics.attention import nature, on_maps
+from attncli.metrics.attention._totals import Totals, Values
+from attncli.models.forward_names import forward_of
+from attncli.models.loading.in_memory.eval_mode import resting
+from attncli.models.loading.in_memory.unwrap import Unwrapped
+from attncli.models.loading.isolate_global_state import in_turn
+from attncli.training.packed_batches import TextPiece, are_apart, of_pieces, packed, rows_of
+from attncli.training.probe_runs import ProbeRuns, unheard
+
+Due = Callable[[], bool]
+"""Whether the step that is being made is to be looked at."""
+Given = Mapping[str, Any]
+"""The arguments of a model's forward by their names."""
+
+ALIKE = 1e-3
+"""How far numbers seen beside a pass may be from those of the capture that was proved."""
+
+
+ACROSS = (
+    "position ids begin anew within rows, and the mask lets the texts of one row see each other: a row is taken for one "
+    "text."
+)
+
+
+class BatchRuns:
+    """Waits for the batches of the steps that are due."""
+
+    how = ""
+    """What is to be said of the way they are seen, once it is known."""
+
+    def __init__(self, runs: ProbeRuns, due: Due) -> None:
+        self.runs, self.due = runs, due
+        self.found: list[Seen] = []
+        self.failure: Exception | None = None
+        model = runs.trained.stepped
+        self.signature = forward_of(runs.trained.model)
+        self.handles = [
+            model.register_forward_pre_hook(self.begin, with_kwargs=True),
+            model.register_forward_hook(self.end, always_call=True),
+        ]
+
+    def taken(self) -> list[Seen]:
+        """What the batches since the last time have shown, one for each text in them."""
+        found, self.found = self.found, []
+        failure, self.failure = self.failure, None
+        if failure is not None:
+            raise failure
+        return found
+
+    def close(self) -> None:
+        for handle in self.handles:
+            handle.remove()
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def begin(self, module: nn.Module, args: Any, kwargs: Any) -> None:
+        """The forward pass of a step begins; those of an evaluation are not looked at."""
+        if not (module.training and torch.is_grad_enabled() and self.due()):
+            return
+        self.guarded(lambda: self.enter(self.by_name(args, kwargs)))
+
+    def by_name(self, args: Any, kwargs: Any) -> dict[str, Any]:
+        given = self.signature.bind_partial(*args, **kwargs).arguments
+        return {**given, **given.get("kwargs", {})}
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def end(self, *_: Any) -> None:
+        self.guarded(self.leave)
+
+    def guarded(self, work: Callable[[], None]) -> None:
+        """What goes wrong in looking is told at the end of the step, and never in the middle of it."""
+        if self.failure is not None and work != self.leave:
+            return
+        try:
+            work()
+        except Exception as error:
+            self.failure = error
+
+    def enter(self, given: Given) -> None:
+        raise NotImplementedError
+
+    def leave(self) -> None:
+        """The forward pass is over, whether it has come to its end or not."""
+
+
+class BesideStep(BatchRuns):
+    """Maps are computed beside the model's own attention."""
+
+    def __init__(self, runs: ProbeRuns, due: Due) -> None:
+        super().__init__(runs, due)
+        self.around = ExitStack()
+        self.running = False
+
+    def enter(self, given: Given) -> None:
+        self.sites = Sites(self.runs.subject.body)
+        self.rows = rows_of(given)
+        self.borders = packed(given, self.rows)
+        self.groups: dict[tuple[int, int], Items] | None = None
+        self.around = ExitStack()
+        self.running = True
+        self.around.enter_context(self.sites.watching())
+        self.around.enter_context(beside_attention(self.runs.trained.model, self.attention))
+
+    def leave(self) -> None:
+        self.around.close()
+        if not self.running:
+            return
+        self.running = False
+        with torch.no_grad():
+            for group in (self.groups or {}).values():
+                group.finish()
+        pieces = [found for group in (self.groups or {}).values() for found in group.of_pieces()]
+        self.found += [seen for _, seen in sorted(pieces, key=lambda each: each[0])]
+
+    def attention(self, call: EagerCall) -> None:
+        self.guarded(lambda: self.watch(call))
+
+    def watch(self, call: EagerCall) -> None:
+        """One attention of the batch, each text in it by itself."""
+        site = self.sites.site(call.module)
+        if self.groups is None:
+            apart = self.borders != self.rows and are_apart(call, self.borders)
+            self.how = self.how if apart or self.borders == self.rows else ACROSS
+            self.groups = groups_of(self.runs, self.borders if apart else self.rows)
+        for (start, stop), group in self.groups.items():
+            own = of_pieces(call, [piece.item for piece in group.pieces], start, stop)
+            rows = rows_within(STRIP_MEMORY, own.row)
+            maps_alone(own_eager(call.module), own, rows, group.observe(site))
+
+
+class Items(Observer):
+    """Texts of one batch that stand at the same places of their rows, looked at together."""
+
+    def __init__(self, runs: ProbeRuns, pieces: list[TextPiece]) -> None:
+        super().__init__(Wanted(runs.metrics.heads), runs.null, "the batch", unheard)
+        self.pieces = pieces
+        self.each = [Seen() for _ in pieces]
+
+    def observe(self, site: Site) -> Callable[[Strip], bool]:
+        def observed(strip: Strip) -> bool:
+            refuse_nan(site, strip)
+            return self.strip(site, strip)
+
+        return observed
+
+    def numbers_of(self, site: Site, totals: Totals) -> Values:
+        for seen, values in zip(self.each, totals.items(), strict=True):
+            seen.heads[site] = values
+        return totals.values()
+
+    def of_pieces(self) -> list[tuple[TextPiece, Seen]]:
+        """Each text with its own numbers; what all share is shared."""
+        for seen in self.each:
+            seen.nulls, seen.short = self.seen.nulls, self.seen.short
+            seen.tokens = self.seen.tokens
+        return list(zip(self.pieces, self.each, strict=True))
+
+
+def groups_of(runs: ProbeRuns, pieces: list[TextPiece]) -> dict[tuple[int, int], Items]:
+    """By their places; a text of one token has no attention to speak of."""
+    places: dict[tuple[int, int], list[TextPiece]] = {}
+    for piece in pieces:
+        if piece.stop - piece.start > 1:
+            places.setdefault((piece.start, piece.stop), []).append(piece)
+    return {place: Items(runs, members) for place, members in places.items()}
+
+
+def refuse_nan(site: Site, strip: Strip) -> None:
+    if bool(strip.weights.sum().isnan()):
+        raise NotFinite(
+            f"layer {site.layer} ({site.name}): the attention of the batch has NaN; the weights or the states before it are "
+            "not finite."
+        )
+
+
+class BesideBatch(BatchRuns):
+    """Every text of the batch is run once more, uncompiled, before the step's own pass."""
+
+    def __init__(self, runs: ProbeRuns, due: Due, why: str) -> None:
+        super().__init__(runs, due)
+        self.how = f"{why}: each batch that is looked at is run once more beside the step."
+
+    def enter(self, given: Given) -> None:
+        pieces = packed(given, rows_of(given))
+        with in_turn(), resting(self.runs.trained.model):
+            for piece in pieces:
+                if piece.stop - piece.start > 1:
+                    self.found.append(self.runs.seen(alone(given, piece), "the batch"))
+
+
+def alone(given: Given, piece: TextPiece) -> dict[str, Tensor]:
+    """One text of a batch as a batch of one; what is no input of tokens is left out, labels too."""
+    names = ("input_ids", "inputs_embeds", "token_type_ids", "position_ids")
+    found = {}
+    for name in names:
+        value = given.get(name)
+        if isinstance(value, Tensor) and value.dim() >= 2:
+            item = piece.item if len(value) > 1 else 0
+            found[name] = value[item : item + 1, piece.start : piece.stop].detach()
+    return found
+
+
+def require_batches(trained: Unwrapped) -> None:
+    """Models whose batches are understood."""
+    model = trained.of_transformers
+    if model is None:
+        raise UsageError(
+            f"`measure='batch'` is for models of transformers, and {type(trained.model).__name__} is none: leave it out, and "
+            "give `probe`."
+        )
+    if model.config.is_encoder_decoder or model.main_input_name != "input_ids":
+        raise UsageError(
+            f"measure='batch' is for models of one stack that read tokens: look at {type(trained.model).__name__} with a "
+            "probe."
+        )
+
+
+def batch_runs(runs: ProbeRuns, due: Due) -> BatchRuns:
+    """Beside the attention where it runs on the interface; else beside the step, and this is said."""
+    why = why_not_beside(runs)
+    if why:
+        return BesideBatch(runs, due, why)
+    found = BesideStep(runs, due)
+    try:
+        prove_beside(runs, found)
+    except BaseException:
+        found.close()
+        raise
+    return found
+
+
+def why_not_beside(runs: ProbeRuns) -> str:
+    """What keeps the maps of a step from being seen as it runs."""
+    model = runs.trained.model
+    if runs.trained.compiled:
+        return "the model is compiled, so that its steps cannot be watched as they run"
+    if runs.off_interface or any(map(is_differential, model.modules())):
+        return f"{type(model).__name__} computes its attention by itself, so that it cannot be watched as it runs"
+    others = sorted(implementations(model) - {SDPA, EAGER})
+    if others:
+        return f"maps of {others[0]} attention cannot be seen as it runs"
+    return ""
+
+
+def prove_beside(runs: ProbeRuns, batch: BesideStep) -> None:
+    """What is seen beside a pass is what the proved capture sees, on the first text."""
+    text = runs.texts[0].kwargs
+    with in_turn(), resting(runs.trained.model):
+        captured = runs.seen(text, "the proof")
+        batch.enter(text)
+        try:
+            runs.subject.body(**text)
+        finally:
+            batch.leave()
+    seen = batch.taken()
+    for site, values in captured.heads.items():
+        for metric, value in values.items():
+            other = seen[0].heads.get(site, {}).get(metric) if seen else None
+            if isinstance(value, Tensor) and not (isinstance(other, Tensor) and torch.allclose(value, other, rtol=ALIKE, atol=ALIKE)):  # fmt: skip
+                raise InputError(
+                    f"{site.name}: {metric} of a step is not what the capture sees: its maps cannot be vouched for, look at the "
+                    "model with a probe."
+                )
+
+
+def refuse_not_of_maps(metrics: Metrics) -> None:
+    """States, roles and what heads write are not to be had from the maps of a step."""
+    others = [*metrics.states, *(n for n in metrics.heads if not on_maps(n) or "repeats" in nature(n).needs)]  # fmt: skip
+    if others:
+        raise UsageError(
+            f"measure='batch' sees attention maps alone, and {others[0]} is not made of them: leave it out, or look with "
+            "a probe."
+        )

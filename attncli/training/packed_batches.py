@@ -1,0 +1,92 @@
+"""What of a batch is text: padding is none, and several texts may be packed into one row."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from attncli.capture.strips.attention_interface import EagerCall
+
+TOKEN_SHAPED = ("input_ids", "inputs_embeds", "attention_mask", "position_ids")
+
+
+class TextPiece(NamedTuple):
+    """Tokens of one batch item that are one text."""
+
+    item: int
+    start: int
+    stop: int
+
+
+def rows_of(given: Mapping[str, Any]) -> list[TextPiece]:
+    """The tokens of each batch item that are no padding."""
+    shaped = next(each for name in TOKEN_SHAPED if (each := given.get(name)) is not None)
+    items, tokens = shaped.shape[:2]
+    mask = given.get("attention_mask")
+    if mask is None or mask.dim() != 2 or mask.shape != (items, tokens):
+        return [TextPiece(item, 0, tokens) for item in range(items)]
+    return [piece for item in range(items) for piece in runs(item, mask[item] != 0)]
+
+
+def runs(item: int, real: Tensor) -> list[TextPiece]:
+    """Stretches of true values."""
+    padded = torch.nn.functional.pad(real.to("cpu", torch.int8), (1, 1))
+    steps = padded.diff()
+    starts, stops = (steps == 1).nonzero()[:, 0], (steps == -1).nonzero()[:, 0]
+    return [
+        TextPiece(item, int(start), int(stop)) for start, stop in zip(starts, stops, strict=True)
+    ]
+
+
+def packed(given: Mapping[str, Any], rows: list[TextPiece]) -> list[TextPiece]:
+    """The rows cut where the position ids begin anew; the rows themselves where they never do."""
+    positions = given.get("position_ids")
+    if positions is None or positions.dim() != 2:
+        return rows
+    found = []
+    for row in rows:
+        own = positions[row.item if len(positions) > 1 else 0, row.start : row.stop].tolist()
+        cuts = [place for place in range(1, len(own)) if own[place] != own[place - 1] + 1]
+        for start, stop in zip([0, *cuts], [*cuts, len(own)], strict=True):
+            found.append(TextPiece(row.item, row.start + start, row.start + stop))
+    return found
+
+
+def are_apart(call: EagerCall, pieces: list[TextPiece]) -> bool:
+    """Whether the mask hides the pieces of an item from each other: position ids alone separate nothing."""
+    if call.mask is None:
+        return False
+    for piece in pieces:
+        rows = mask_of(call.mask, piece.item)[:, piece.start : piece.stop]
+        visible = rows > torch.finfo(torch.float32).min / 2
+        visible[..., piece.start : piece.stop] = False
+        for other in pieces:
+            if other.item == piece.item and other != piece and bool(visible[..., other.start : other.stop].any()):  # fmt: skip
+                return False
+    return True
+
+
+def mask_of(mask: Tensor, item: int) -> Tensor:
+    """[1 or head, query, key]"""
+    return mask[item if len(mask) > 1 else 0]
+
+
+def of_pieces(call: EagerCall, items: list[int], start: int, stop: int) -> EagerCall:
+    """The attention of the same tokens of some batch items, alone."""
+    here = slice(start, stop)
+    query, key, value = (side[items][:, :, here] for side in (call.query, call.key, call.value))
+    keywords = {name: cut(value, call, items, here) for name, value in call.keywords.items()}
+    mask = cut(call.mask, call, items, here)
+    if mask is not None and len(mask) > 1 and torch.equal(mask, mask[:1].expand_as(mask)):
+        mask = mask[:1]
+    return EagerCall(call.module, query, key, value, mask, keywords)
+
+
+def cut(value: Any, call: EagerCall, items: list[int], here: slice) -> Any:
+    """What has a row for each query and a column for each key, such as a mask."""
+    if not isinstance(value, Tensor) or value.dim() != 4 or value.shape[2] != call.queries:
+        return value
+    value = value[items] if len(value) > 1 else value
+    value = value[:, :, here]
+    return value[..., here] if value.shape[-1] == call.keys else value

@@ -1,0 +1,137 @@
+"""The numbers of one step of a training as a report, like that of any other model."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from attncli.analysis.heads.classification.head_roles import heads_of, role_rows
+from attncli.analysis.heads.forward_passes.head_runs import Seen
+from attncli.analysis.heads.metric_selection import Metrics
+from attncli.analysis.heads.model_heads import HeadSubject, census, everything
+from attncli.analysis.heads.rows.head_rows import Observed, head_rows, site_keys, state_rows
+from attncli.analysis.heads.tables import views
+from attncli.errors import AttnError
+from attncli.records import Finding, Report, Row, View
+from attncli.training.head_growth import Growth
+
+STUDY = "training"
+
+WORST: Mapping[str, str] = {
+    "max_logit": "max",
+    "qk_clip": "min",
+    "min_entropy": "min",
+    "entropy_collapse": "max",
+    "entropy": "min",
+    "entropy_normalised": "min",
+    "effective_support": "min",
+    "sink": "max",
+    "sink_max": "max",
+    "attention_stable_rank": "min",
+    "stable_rank": "min",
+    "effective_rank": "min",
+    "participation_ratio": "min",
+    "log10_residual": "min",
+    "token_cosine_gap": "min",
+    "max_activation": "max",
+}
+"""On which side of a metric a training goes wrong; of the others neither is worse."""
+
+
+@dataclass
+class StepReports:
+    """What all reports of a training have in common, and how fast its numbers move."""
+
+    subject: HeadSubject
+    metrics: Metrics
+    identity: Mapping[str, Any]
+    read: Mapping[str, Any]
+    """What the model is looked at on."""
+    growth: Growth
+    latest: Sequence[Row] = field(default_factory=tuple)
+    """Of the last look that found anything: a look that fails has rows at the same places."""
+
+    def report(self, step: int, seen: Sequence[Seen]) -> Report:
+        """Of the passes of one look."""
+        own = Observed(texts=list(seen))
+        rows = self.measured(own)
+        self.latest = rows
+        self.growth.add(step, rows)
+        grown = list(self.growth.rows(rows))
+        return replace(
+            self.empty(step),
+            headline=headline(step, self.identity, rows),
+            rows=(*rows, *grown),
+            source={**self.identity, "step": step, "attention": census(own)},
+            input={**self.read, "read": len(own.texts)},
+            views=(*views(rows, self.metrics, None, len(own.texts)), *growth_views(grown)),
+        )
+
+    def measured(self, own: Observed) -> list[Row]:
+        metrics = self.metrics
+        keys = site_keys(own.sites, self.subject.stacks)
+        rows = list(head_rows(metrics.heads, own, {}, keys, everything))
+        units = {name: metrics.definitions()[name].unit for name in metrics.states}
+        roles = role_rows(heads_of(rows)) if metrics.roles else []
+        return [*roles, *rows, *state_rows(metrics.states, units, own, {})]
+
+    def failed(self, step: int, error: AttnError, where: str) -> Report:
+        """A look that found no numbers: every row is there, and says why it is null."""
+        said = f"{error}" + (f" ({where})" if where else "")
+        places = self.latest or [Row(name, None, "1") for name in self.metrics.definitions()]
+        rows = tuple(replace(row, value=None, spread=None, n=1, note=said, keys=place_keys(row), each=()) for row in places)  # fmt: skip
+        return replace(
+            self.empty(step),
+            headline=f"step {step}: {said}",
+            rows=rows,
+            findings=(Finding("not finite", said),),
+            warnings=(f"step {step}: {said}",),
+        )
+
+    def empty(self, step: int) -> Report:
+        definitions = self.metrics.definitions()
+        return Report(
+            study=STUDY,
+            headline=f"step {step}",
+            rows=(),
+            metrics={**definitions, **self.growth.definitions(definitions)},
+            source={**self.identity, "step": step},
+            input=self.read,
+        )
+
+
+def growth_views(rows: Sequence[Row]) -> Iterator[View]:
+    """One table, once there are slopes."""
+    known = dict.fromkeys(row.metric for row in rows if row.value is not None)
+    if known:
+        yield View("growth over the last looks", "layer.head", tuple(known))
+
+
+def place_keys(row: Row) -> dict[str, Any]:
+    """The keys that say where a number stands."""
+    return {name: row.keys[name] for name in row.coordinates if name in row.keys}
+
+
+def headline(step: int, identity: Mapping[str, Any], rows: Sequence[Row]) -> str:
+    """The worst of every metric, with its place."""
+    parts = [
+        f"{metric} {row.value:.4g}{deviation(row)} ({row.place})"
+        for metric in dict.fromkeys(row.metric for row in rows)
+        if (row := worst(metric, rows)) is not None
+    ]
+    return f"step {step} of {identity['name']}: {', '.join(parts) or 'no numbers'}."
+
+
+def deviation(row: Row) -> str:
+    """Over the texts of one look, where there are several."""
+    return "" if row.spread is None else f" ± {row.spread:.1g}"
+
+
+def worst(metric: str, rows: Sequence[Row]) -> Row | None:
+    """The row on the side where trainings go wrong; None where no side is worse, or no number is there."""
+    side = WORST.get(metric)
+    if side is None:
+        return None
+    known = [row for row in rows if row.metric == metric and row.value is not None]
+    if not known:
+        return None
+    return (max if side == "max" else min)(known, key=lambda row: row.value or 0.0)

@@ -1,0 +1,21 @@
+"""What many items warn of is told once."""
+
+from functools import partial
+from statistics import fmean
+
+from attncli import gates
+from attncli.commands.about.sweep.report import Item, ShownNumber, model_sweep
+from attncli.records import Report, Row
+
+
+def item(step: int, *warnings: str) -> Item:
+    report = Report("example", "", (Row("sink", 0.5, "1"),), {}, {}, warnings=warnings)
+    return Item(f"net-{step}", step, report)
+
+
+def test_a_warning_of_many_items_is_told_once() -> None:
+    selection, aggregate = gates.parse_subject("sink")
+    shown = ShownNumber("sink", "sink", partial(gates.select, wanted=selection), aggregate, fmean)
+    items = [item(1, "weights are random"), item(2, "weights are random", "cut"), Item("net-3", 3, None, "gone")]  # fmt: skip
+    found = model_sweep(items, shown)
+    assert found.warnings == ("net-1 and 1 more: weights are random", "net-2: cut")

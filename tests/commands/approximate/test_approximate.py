@@ -1,0 +1,236 @@
+"""The study from patterns to report and file, and back."""
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from attncli.commands.approximate.least_sizes.frontier import frontier
+from attncli.commands.approximate.least_sizes.width_growth import growth
+from attncli.commands.approximate.one_module.module_fits import approximate
+from attncli.commands.approximate.one_module.solutions import Solution, solve
+from attncli.commands.verify_fit.report import verify_file
+from attncli.errors import AttnError, InputError
+from attncli.fits import FitRequest
+from attncli.fits._module_files import metadata, read_fits, tensors
+from attncli.maths.capacity.widths import sufficient_width
+from attncli.maths.digits import about, number
+from attncli.patterns import build
+from attncli.records import Report
+
+PATTERNS = ("window:3", "random:k=3,weights=dirichlet", "permutation")
+
+
+def targets(length: int = 48, patterns: tuple[str, ...] = PATTERNS):
+    return {text: build(text, length, np.random.default_rng(0)) for text in patterns}
+
+
+@cache
+def solved(methods: tuple[str, ...] = ("auto",), **request) -> Solution:
+    """Made once; no test changes it."""
+    return solve(targets(), methods, FitRequest(**({"d": 1} | request)), [0])
+
+
+def values(report: Report, metric: str) -> dict[str, float | None]:
+    return {str(row.keys["fit"]): row.value for row in report.rows if row.metric == metric}
+
+
+@pytest.mark.slow
+def test_headline_answers_with_the_width_and_the_papers_bound() -> None:
+    one = solve(targets(patterns=("permutation",)), ["auto"], FitRequest(d=1), [0])
+    bound = about(sufficient_width(48, 1, 0.2, 0.2, 1.0))
+    scale = number(one.fits[0].module.x[:, :2].max())  # keys at n = 48 include the axes
+    assert approximate(one).headline == (
+        f"d = 2 is enough (cyclic, logits to {scale}); the paper's construction would need d ≈ {bound}."
+    )
+    assert bound == "15,000"
+    three = solved()
+    widest = max(one.chosen.fit.d for one in three.solved)
+    assert approximate(three).headline.startswith(
+        f"d = {widest} is enough: one module makes all 3 patterns"
+    )
+
+
+@pytest.mark.slow
+def test_one_module_serves_all_patterns() -> None:
+    solution = solved()
+    weights = {fit.module.w_q.tobytes() + fit.module.w_k.tobytes() for fit in solution.fits}
+    assert len(weights) == 1
+    report = approximate(solution)
+    assert report.source["module"]["patterns"] == list(PATTERNS)
+    assert len(report.source["module"]["weights_sha256"]) == 64
+    for fit in solution.fits:
+        assert fit.module.x.shape == (48, 2 * report.source["module"]["d"])
+
+
+@pytest.mark.slow
+def test_rows_cover_every_pattern_and_method() -> None:
+    report = approximate(solved(("learned", "cyclic", "convex"), dtype="float32"))
+    widths = values(report, "d_min")
+    assert len(widths) == 9
+    assert widths["permutation cyclic"] == 2
+    for label, meets in values(report, "meets").items():
+        variation = values(report, "total_variation")[label]
+        assert (meets == 1.0) == (widths[label] is not None)
+        assert meets == 0.0 or (variation is not None and variation <= 0.01)
+    nulls = [row for row in report.rows if row.value is None]
+    assert nulls
+    assert all(row.note for row in nulls)
+    assert {row.metric for row in report.rows} <= report.metrics.keys()
+
+
+@pytest.mark.slow
+def test_same_seed_same_report_and_time_only_on_demand() -> None:
+    solution = solved()
+    first = approximate(solution)
+    assert first == approximate(solved.__wrapped__())
+    assert not values(first, "seconds")
+    assert len(values(approximate(solution, timing=True), "seconds")) == 3
+
+
+@pytest.mark.slow
+def test_a_given_width_is_kept_and_a_failed_search_is_not_called_impossible() -> None:
+    narrow = approximate(
+        solve(targets(), ["learned"], FitRequest(d=2, effort=1), [0], search=False)
+    )
+    assert set(values(narrow, "d").values()) == {2.0}
+    assert "not met" in narrow.headline
+    short = solve(targets(), ["learned"], FitRequest(d=1, effort=1), [0], widest=2)
+    report = approximate(short)
+    text = report.headline + " ".join(finding.text for finding in report.findings)
+    assert "not found up to d = 2" in text
+    assert "impossible" not in text
+
+
+def test_auto_beside_its_choice_is_listed_once() -> None:
+    solution = solve(targets(patterns=("permutation",)), ["cyclic", "auto"], FitRequest(d=1), [0])
+    assert [attempt.method for attempt in solution.solved[0].attempts] == ["cyclic"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_saved_fit_is_verified_from_the_file_alone(dtype: str, tmp_path: Path) -> None:
+    solution = solved(dtype=dtype)
+    path = tmp_path / "fit.safetensors"
+    save_file(tensors(solution.fits), path, metadata(solution.fits, solution.request))
+    report = verify_file(path)
+    assert report.headline.startswith("All 3 patterns")
+    again, first = (
+        values(report, "total_variation"),
+        values(approximate(solution), "total_variation"),
+    )
+    assert again == pytest.approx(first, rel=1e-3)
+
+    f = load_file(path)  # the four lines
+    logits = f["x.1"] @ f["w_q"] @ f["w_k"].T @ f["x.1"].T
+    made = np.exp(logits - logits.max(axis=1, keepdims=True))
+    made /= made.sum(axis=1, keepdims=True)
+    made[f["target.1.row"], f["target.1.col"]] -= f["target.1.value"]
+    label = next(label for label in again if label.startswith("random"))
+    assert 0.5 * np.abs(made).sum(axis=1).max() == pytest.approx(again[label], rel=1e-3)
+
+
+@pytest.mark.slow
+def test_a_spoiled_fit_no_longer_passes(tmp_path: Path) -> None:
+    solution = solved()
+    held = tensors(solution.fits)
+    held["x.0"] = held["x.0"].copy()
+    held["x.0"][5] = held["x.0"][6]
+    save_file(held, tmp_path / "fit.safetensors", metadata(solution.fits, solution.request))
+    assert verify_file(tmp_path / "fit.safetensors").headline.startswith("2 of 3 patterns")
+
+
+BROKEN = {
+    "no module": (lambda held, meta: held.pop("w_q"), "no fitted module"),
+    "no x": (lambda held, meta: held.pop("x.0"), "names 2 fitted patterns of 2 but holds 1"),
+    "part missing": (lambda held, meta: held.pop("target.1.col"), "incomplete"),
+    "other shape": (lambda held, meta: held.update({"w_k": held["w_k"][:, 1:]}), "do not fit together"),
+    "complex w_q": (lambda held, meta: held.update({"w_q": (held["w_q"] + 1j).astype(np.complex64)}), "w_q holds C64, which is not read"),
+    "complex x": (lambda held, meta: held.update({"x.1": held["x.1"].astype(np.complex64)}), "x.1 holds C64"),
+    "complex target": (lambda held, meta: held.update({"target.0.value": held["target.0.value"].astype(np.complex64)}), "target.0.value holds C64"),
+    "places that are no whole numbers": (
+        lambda held, meta: held.update({"target.0.row": held["target.0.row"].astype(np.float64)}), "not whole ones"
+    ),
+    "weights of integers": (lambda held, meta: held.update({"w_k": held["w_k"].astype(np.int64)}), "not real ones"),
+    "nan": (lambda held, meta: held.update({"x.0": held["x.0"] * np.nan}), "not finite"),
+    "outside": (lambda held, meta: held.update({"target.0.col": held["target.0.col"] + 9}), "out of range"),
+    "sum": (lambda held, meta: held.update({"target.0.value": held["target.0.value"] * 2}), "sum to one"),
+    "no names": (lambda held, meta: meta.pop("patterns"), "'patterns'"),
+    "wrong count": (lambda held, meta: meta.update({"patterns": "[]", "methods": "[]"}), "names 0"),
+    "no request": (lambda held, meta: meta.update({"request": "{}"}), "request"),
+    "a mask that is a number": (lambda held, meta: meta.update({"request": meta["request"].replace("false", "7")}), "no readable request"),
+    "keys behind the mask": (lambda held, meta: meta.update({"request": meta["request"].replace("false", "true")}), "which its request masks"),
+    "foreign": (lambda held, meta: meta.update({"format": "pt"}), "no fitted module"),
+}  # fmt: skip
+
+
+@cache
+def two_patterns() -> Solution:
+    return solve(targets(patterns=("window:3", "previous")), ["learned"], FitRequest(d=1), [0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", BROKEN)
+def test_broken_files_are_refused_in_one_sentence(case: str, tmp_path: Path) -> None:
+    solution = two_patterns()
+    held, meta = dict(tensors(solution.fits)), metadata(solution.fits, solution.request)
+    spoil, says = BROKEN[case]
+    spoil(held, meta)
+    held = {name: np.ascontiguousarray(part) for name, part in held.items()}
+    save_file(held, tmp_path / "fit.safetensors", meta)
+    with pytest.raises(InputError, match=says) as refused:
+        read_fits(tmp_path / "fit.safetensors")
+    assert "\n" not in str(refused.value)
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    (tmp_path / "junk.safetensors").write_bytes(b"junk")
+    for name in ("junk.safetensors", "missing.safetensors"):
+        with pytest.raises(AttnError):
+            read_fits(tmp_path / name)
+
+
+@pytest.mark.slow
+def test_sweep_finds_a_width_at_every_length_and_names_the_law() -> None:
+    request = FitRequest(d=1, ratio_error=0.5, off_support=0.5, total_variation=0.9999)
+    report = growth(
+        ["random:k=1"], ["jl", "cyclic"], [16, 32, 64, 128], request, [0, 1, 2], 256, build
+    )
+    rows = {
+        (row.keys["length"], row.keys["fit"]): row for row in report.rows if row.metric == "d_min"
+    }
+    assert len(rows) == 8
+    assert all(row.n == 3 for row in rows.values())
+    assert rows[128, "random:k=1 jl"].value > rows[16, "random:k=1 jl"].value
+    texts = {finding.about: finding.text for finding in report.findings}
+    assert texts["random:k=1 cyclic"].startswith("width stays at 2. d = 2; AIC")
+    best = {
+        row.keys["law"]
+        for row in report.rows
+        if row.metric == "aic_above_best" and row.value == 0.0 and "jl" in str(row.keys["fit"])
+    }
+    assert best <= {"log", "power"}
+
+
+def test_sweep_says_where_nothing_was_found() -> None:
+    request = FitRequest(d=1, dtype="float32")
+    report = growth(["window:5"], ["cyclic"], [64, 128, 256], request, [0], 16, build)
+    widths = [row for row in report.rows if row.metric == "d_min"]
+    assert all(row.value is None and row.note for row in widths)
+    assert "0 of 3 lengths" in report.headline
+
+
+@pytest.mark.slow
+def test_frontier_falls_with_the_width() -> None:
+    target = build("random:k=2", 48, np.random.default_rng(0))
+    report = frontier("random:k=2", target, [4, 8, 16], FitRequest(d=1), [0], ("float64",))
+    scales = [row.value for row in report.rows if row.metric == "logit_scale"]
+    assert None not in scales
+    assert scales[0] > scales[1] > scales[2]
+    assert report.warnings
+
+
+def test_thousands() -> None:
+    assert [about(n) for n in (8, 97, 24_390, 9_565_409)] == ["8", "97", "24,000", "9,600,000"]

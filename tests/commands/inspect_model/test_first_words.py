@@ -1,0 +1,73 @@
+"""What stands in the first line: the user's own model first, plain words, nothing that says nothing."""
+
+import numpy as np
+import pytest
+
+from attncli.analysis.states.trajectories import EXACT, RESIDUAL, Ensemble, Trajectory
+from attncli.commands.approximate.least_sizes.width_growth import in_short, in_words
+from attncli.commands.attribute.report import LIFT, OF_CONSTANTS, SHARE, ChosenToken
+from attncli.commands.attribute.report import headline as attribution_headline
+from attncli.commands.rank_collapse.model_collapse import headline as collapse_headline
+from attncli.commands.rank_collapse.model_collapse import in_words as regime_of
+from attncli.maths.curves.growth import Law, fit_laws
+from attncli.records import Finding, Row
+
+LENGTHS = [16.0, 32.0, 64.0, 128.0, 256.0, 512.0]
+
+
+def laws(widths: list[float]) -> list[Law]:
+    return fit_laws(LENGTHS, widths)
+
+
+def test_a_width_that_grows_is_said_to_grow_as_something() -> None:
+    power = [round(2.0 * n**0.7) for n in LENGTHS]
+    assert in_short(laws(power)) == "width grows about as n^0.7"
+    log = [round(3.0 * np.log(n)) for n in LENGTHS]
+    assert in_short(laws(log)) == "width grows, and how is open: log n and a power of n fit as well"
+    many = [round(8.0 * np.log(n)) for n in LENGTHS]
+    assert in_short(fit_laws(LENGTHS * 3, many * 3)) == "width grows about as log n"
+    slow = [3, 4, 3, 4, 4, 4]
+    assert in_short(laws(slow)).startswith("whether the width grows is open: ")
+    assert in_short(laws([2.0] * 6)).startswith("width stays at 2")
+    assert in_short([]) == ""
+
+
+def test_the_laws_numbers_stand_in_the_table() -> None:
+    widths = [round(2.0 * n**0.7) for n in LENGTHS]
+    said = in_words(laws(widths), {int(n): [d] for n, d in zip(LENGTHS, widths, strict=True)}, 999)
+    assert said.startswith("width grows about as n^0.7. d = ")
+    assert "(exponent ± 0.00" in said
+    assert "AIC behind it: log n " in said
+
+
+def ensemble(**ends: float) -> Ensemble:
+    """Of every variant a straight line over eight layers."""
+    return {
+        name.replace("_", "@"): [
+            Trajectory({RESIDUAL: [end * layer / 8 for layer in range(9)]}, [], EXACT)
+        ]
+        for name, end in ends.items()
+    }
+
+
+def test_the_users_model_comes_before_its_random_twin() -> None:
+    """Whatever collapses more."""
+    found = {"encoder": ensemble(SAN=-9.0, transformer=-0.01, SAN_random=-99.0, transformer_random=0.1)}  # fmt: skip
+    findings = [
+        Finding(name, regime_of(curves[0].measured[RESIDUAL], "", "", EXACT))
+        for name, curves in found["encoder"].items()
+    ]
+    said = collapse_headline(found, findings)
+    own, twin = said.split("; with random weights ")
+    assert own.startswith("SAN: log10 r = -9.000 at layer 8, geometric decay: ")
+    assert "@" not in said
+    assert twin == "SAN log10 r = -99.00 at layer 8, transformer log10 r = 0.1000 at layer 8."
+
+
+@pytest.mark.parametrize(("lift", "told"), [(1.0, False), (1.1, False), (1.4, True), (3.0, True)])
+def test_rollout_is_told_where_it_is_another_than_even_attention(lift: float, told: bool) -> None:
+    rows = [Row(SHARE, 0.9, "1", keys={"position": 0}), Row(OF_CONSTANTS, 0.1, "1"), Row(LIFT, lift, "1", keys={"position": 0})]  # fmt: skip
+    said = attribution_headline(ChosenToken(0, {0: "fox"}), rows, 2)
+    assert said.startswith("Token 0 fox after 2 blocks: 90 % from itself, 10 % from biases")
+    assert ("rollout" in said) == told
+    assert "1 times" not in said

@@ -1,0 +1,54 @@
+"""Half-written files of runs that were killed go; one that another sweep is writing stays."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from attncli.analysis import no_progress
+from attncli.commands.about.sweep.items import remove_leftovers
+from attncli.commands.about.sweep.report import Item
+from attncli.commands.about.sweep.runs import SweepPlan, run_all
+from attncli.errors import UsageError
+from attncli.io.whole_files import write_whole
+from attncli.processes.engines import Outcomes
+from attncli.processes.jobs import Job
+from attncli.processes.runs import ProcessRun
+
+
+def test_a_file_that_is_being_written_is_nobodys_leftover(tmp_path: Path) -> None:
+    report = tmp_path / "net.json"
+    left = tmp_path / ".net.json.abc.json"
+    left.write_text("{")
+
+    def write(temporary: Path) -> None:
+        remove_leftovers(str(report))
+        assert temporary.exists()
+        temporary.write_text("{}")
+        remove_leftovers(str(report))
+        assert temporary.exists()
+
+    write_whole(report, write)
+    assert [path.name for path in tmp_path.iterdir()] == ["net.json"]
+    assert report.read_text() == "{}"
+
+
+def test_nothing_half_written_stays_where_a_sweep_is_ended_in_the_middle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that is stopped while it writes leaves a file that no other run may ever ask for."""
+    monkeypatch.chdir(tmp_path)
+
+    def stopped_while_writing(jobs: Iterable[Job], total: int) -> Outcomes:
+        first, second = jobs
+        report = Path(second.report)
+        (report.parent / f".{report.name}.abc.json").write_text("{")
+        yield first.place, ProcessRun(3, "it cannot be read")
+
+    def refuse(item: Item) -> None:
+        raise UsageError("it does not go on")
+
+    plan = SweepPlan("rank-collapse", (), {}, ("net-1", "net-2"), str(tmp_path))
+    with pytest.raises(UsageError, match="it does not go on"):
+        run_all(plan, stopped_while_writing, no_progress, refuse)
+    assert not list(tmp_path.iterdir())

@@ -1,50 +1,54 @@
 """attn: measures attention matrices exactly, says what the numbers mean, and fails the build when they go wrong.
 
-The way of the data. A question of `api` wires it, and a command is a shell around a question:
+The way of the data:
 
-    source              →  observations      →  measures         →  Report  →  renderer  →  stdout / file
-    synthetic network      states (c, R)        pure functions,     flat       table json
-    checkpoint + input     strips of maps       one file each       frozen     csv markdown
-    network, maps file     a head's weights                         rows       plot, CI
+    command line, Python, config file     one declaration of options for all three
+      → source                            which kind of thing the user named
+      → prepare                           a verified model with its inputs, or a network, maps, weights
+      → run                               states of the residual stream, strips of maps, a head's weights, a fit
+      → report                            flat rows, findings, a headline
+      → gates → render → stdout or a file
 
-Rooms, top to bottom; a room imports only from rooms above it, and `tests/test_house.py` says so:
+Packages, top to bottom; each imports only from those above it, and `tests/test_house.py` says so:
 
-    errors       the error tree with its exit codes
-    visible      text from anywhere, made safe to show
-    records      Row, Report, provenance: the only types that travel between rooms
-    registry     one mechanism for whatever is extended by adding a file
-    limits       what the machine can hold
-    threads      one BLAS thread around loops of our own
-    stored       files that others wrote: JSON objects, safetensors without torch
-    processes    one command in several processes, and commands of attn that attn itself starts
-    writing      files written whole or not at all
-    maths        numpy only, no input or output: the c+R arithmetic, bounds, laws of curves
-    reports      finished reports: read back from JSON, put side by side
-    networks     synthetic transformers in c+R form: specification, weights, files, one layer's step
-    maps         synthetic attention maps, one kind per file
-    patterns     sparse target patterns, one per file, and pattern files
-    fits         one fixed attention module fitted to patterns: one method per file
-    tasks        small networks trained here on the paper's tasks, one task per file
-    watching     finds a model's blocks and attention while it runs, and hands on its states and strips of its maps
-    models       a name or a live module → a loaded, understood model and its input
-    heads        single heads from files, without torch
-    surgery      parts of a model's blocks switched off, on its own code
-    carried      tensors that go through model code in place of its stream: exact residuals, paths
-    metrics      one measurement per file: of states, attention maps, activations, weights
-    options      what can be asked, each option once, for Python and the command line
-    studies      how a question is answered: source → observations → measures → Report, no printing
-    gates        Report × conditions, or two reports × limits → verdicts → exit code
-    render       one format per file: Report → text or a rich renderable; writes nothing
-    training     a training run watched: a monitor for loops, a callback for transformers' Trainer
-    api          the front door: every question as a function that returns a report
-    guides       how to use it and how to read its numbers, one topic per file
-    cli          parse → one question → gates → write; imports no torch
+    errors             the error tree with its exit codes
+    sanitize           text from outside, made safe to show
+    records            Row, Report, provenance: the types that travel between packages
+    registry           one mechanism for whatever is extended by adding a file
+    limits             what the machine can hold
+    threads            one BLAS thread around loops of our own
+    ranks              which process this is, by the environment alone
+    io                 files that others wrote, read without torch; files written whole or not at all
+    maths              numpy only, no input or output: the c+R arithmetic, bounds, laws of curves
+    reports            finished reports: read back from JSON, compared
+    networks           synthetic transformers in c+R form: specification, weights, files, one layer's step
+    maps               synthetic attention maps, one kind per file
+    patterns           sparse target patterns, one per file, and pattern files
+    fits               one fixed attention module fitted to patterns: one method per file
+    metrics            one measurement per file: of states, attention maps, activations, weights
+    gates              a report against conditions, or two reports against limits → verdicts → exit code
+    sources            what a SOURCE on the command line names
+    declare            how options and commands are declared, once for Python and for the command line
+    processes          one command in several processes, and commands of attn that attn itself starts
+    capture            finds a model's blocks and attention while it runs, and emits its states and strips of its maps
+    models             a name or an in-memory module → a loaded, understood model and its input
+    head_weights       single heads from files, without torch
+    ablation           parts of a model's blocks switched off, on its own code
+    tensor_subclasses  tensors that travel through model code in place of its stream: exact residuals, path streams
+    options            groups of options that several commands share
+    analysis           what several questions, or a question and the monitor, share
+    render             one format per file: Report → text or a rich renderable; writes nothing
+    training           a training run monitored: a monitor for loops, a callback for transformers' Trainer
+    python             questions as functions that take Python's own things and return a report
+    guides             how to use attn and how to read its numbers, one topic per file
+    cli                parse → one question → gates → write; imports no torch, and knows no command
+    commands           a folder for each question: its options, its run, its report
 
-The docstring of a room names every file and sub-room in it, and where it has sub-rooms, in the same order: each imports only
-from those above it. Where the files are entries of a registry, it says what one of them looks like.
+The docstring of a package names every file and sub-package in it, and where it has sub-packages, in the same order: each
+imports only from those above it. Where the files are entries of a registry, it says what one of them looks like.
 
-torch and transformers are imported in watching, models, surgery, carried, metrics, tasks, studies, api, training and
-processes alone, and only once a model is named or trained. `attn --help` and all synthetic work import neither.
+torch and transformers are imported in capture, models, ablation, tensor_subclasses, metrics, analysis, training,
+processes and commands alone, and only once a model is named or trained. `attn --help` and all synthetic work import neither.
 """
 
 import importlib
@@ -54,22 +58,33 @@ PUBLIC = {
     "rank_collapse": "attncli.commands.rank_collapse.command",
     "approximate": "attncli.commands.approximate.command",
     "inspect_model": "attncli.commands.inspect_model.command",
+    "inspect_weights": "attncli.commands.inspect_weights.command",
+    "inspect_maps": "attncli.commands.inspect_maps.command",
+    "dispersion": "attncli.commands.dispersion.command",
+    "attribute": "attncli.commands.attribute.command",
     "paths": "attncli.commands.paths.command",
-    "generate_network": "attncli.commands.generate.command",
-    "generate_maps": "attncli.commands.generate.command",
+    "count_paths": "attncli.commands.count_paths.command",
+    "sensitivity": "attncli.commands.sensitivity.command",
+    "head_capacity": "attncli.commands.head_capacity.command",
+    "verify_fit": "attncli.commands.verify_fit.command",
+    "generate_network": "attncli.commands.generate.network",
+    "generate_maps": "attncli.commands.generate.maps",
     "sweep": "attncli.commands.about.sweep.command",
-    "measure": "attncli.commands.inspect_maps.command",
     "Monitor": "attncli.training.monitor",
     "read": "attncli.python.saved_reports",
-    "compare": "attncli.commands.about.compare.command",
+    "compare": "attncli.commands.about.compare",
     "Report": "attncli.records",
     "Answer": "attncli.python.answers",
     "AttnError": "attncli.errors",
 }
 """Names of the public API and where they live; none is imported before it is asked for."""
 
-MODULES = ("errors", "training")
-"""Rooms that callers reach into: `except attncli.errors.InputError`."""
+MODULES = {
+    "errors": "attncli.errors",
+    "training": "attncli.training",
+    "reproduce": "attncli.python.reproduce",
+}
+"""Modules that callers reach into: `except attncli.errors.InputError`, `attncli.reproduce.circle()`."""
 HEAVY = ("Monitor",)
 """What needs torch to be imported at all: `from attncli import *` leaves it to those who ask for it by name."""
 
@@ -82,10 +97,13 @@ def __getattr__(name: str) -> Any:
 
         return version("attncli")
     if name in MODULES:
-        return importlib.import_module(f"attncli.{name}")
+        return importlib.import_module(MODULES[name])
     if name in PUBLIC:
         return getattr(importlib.import_module(PUBLIC[name]), name)
-    raise AttributeError(f"module 'attncli' has no attribute '{name}'")
+    from attncli.declare.moved import MOVED_FUNCTIONS
+
+    now = f": it is {MOVED_FUNCTIONS[name]} now" if name in MOVED_FUNCTIONS else ""
+    raise AttributeError(f"module 'attncli' has no attribute '{name}'{now}")
 
 
 def __dir__() -> list[str]:

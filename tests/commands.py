@@ -64,7 +64,8 @@ def attn_program(
 NAMED = re.compile(r"(?<![\w'=-])--[a-z][a-z-]+")
 """An option in a sentence; what stands in quotes was typed."""
 OF_ALL = {"--help", "--help-all", "--debug"}
-UNKNOWN = "no such option"
+UNKNOWN = re.compile("no such option|has become a command")
+"""Sentences about an option that is not there."""
 
 
 def foreign_options(arguments: tuple[str, ...], said: str) -> Iterator[str]:
@@ -77,7 +78,9 @@ def foreign_options(arguments: tuple[str, ...], said: str) -> Iterator[str]:
         for part in re.split(r"\battn (?=[a-z])", line):
             other = next((path for path in table if part.startswith(" ".join(path))), asked)
             known = {*OF_ALL, *table[asked], *table[other]}
-            yield from () if UNKNOWN in line else (o for o in NAMED.findall(part) if o not in known)
+            yield from (
+                () if UNKNOWN.search(line) else (o for o in NAMED.findall(part) if o not in known)
+            )
 
 
 @cache

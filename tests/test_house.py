@@ -1,6 +1,7 @@
 """What is promised about the house: arrows between rooms, light imports, and words that match the code."""
 
 import ast
+import inspect
 import itertools
 import re
 import subprocess
@@ -13,7 +14,9 @@ import pytest
 import attncli
 
 PACKAGE = Path(attncli.__file__).parent
-ROOMS = re.findall(r"^    (\w+) +\S", (attncli.__doc__ or "").partition("Rooms,")[2], re.MULTILINE)
+ROOMS = re.findall(
+    r"^    (\w+) +\S", (attncli.__doc__ or "").partition("Packages,")[2], re.MULTILINE
+)
 """The rooms in the order of the drawing."""
 
 
@@ -151,7 +154,7 @@ def test_every_room_of_more_than_a_few_files_says_what_they_are() -> None:
         for each in PACKAGE.rglob("__init__.py")
         if each not in LISTS and len(list(each.parent.glob("*.py"))) > 5
     }
-    assert {Path(name).name for name in silent} - registries - {""} <= {"gates", "networks", "tasks", "circle"}  # fmt: skip
+    assert {Path(name).name for name in silent} - registries - {""} <= {"gates", "networks", "reports", "tasks", "circle"}  # fmt: skip
 
 
 ENTRIES = {"patterns", "maps", "render", "fits", "metrics", "metrics/attention", "metrics/activations", "metrics/weights", "commands/reproduce/tasks"}  # fmt: skip
@@ -170,26 +173,36 @@ def test_no_room_is_a_heap() -> None:
     assert heaps - ENTRIES == set()
 
 
-@pytest.mark.slow
-def test_class_names_are_unique() -> None:
-    known: dict[str, list[str]] = {}
-    for name, path in MODULES.items():
-        for node in ast.parse(path.read_text()).body:
-            if isinstance(node, ast.ClassDef):
-                known.setdefault(node.name, []).append(name)
-    assert {name: where for name, where in known.items() if len(where) > 1} == {}
+def test_public_names_are_unique() -> None:
+    """What `attn.` and `attn.reproduce.` offer; within the package a name only has to be unique in its file."""
+    from attncli.python.reproduce import EXPERIMENTS
+
+    names = [*attncli.PUBLIC, *attncli.MODULES, *EXPERIMENTS]
+    assert len(names) == len(set(names))
 
 
-def test_no_two_files_share_a_name() -> None:
-    """But entries of registries (the pattern `window` and the map `window`), and a question with its command."""
-    known: dict[str, list[str]] = {}
-    for path in SOURCES:
-        folder = path.relative_to(PACKAGE).parent.as_posix()
-        entry = folder in ENTRIES and not path.stem.startswith("_")
-        command = folder == "commands" and (PACKAGE / "api" / path.name).exists()
-        if path.stem != "__init__" and not entry and not command:
-            known.setdefault(path.stem, []).append(folder)
-    assert {name: where for name, where in known.items() if len(where) > 1} == {}
+def command_of(module: str) -> str:
+    """The folder of a command: `rank_collapse`, or `about`."""
+    return module.split(".")[2]
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name.startswith("attncli.commands.")])
+def test_no_command_imports_another(name: str) -> None:
+    """What two questions share has a package of its own; only the table of commands knows them all, by name."""
+    commands = {other for other in imported_modules(MODULES[name]) if other.count(".") >= 2}
+    others = {other for other in commands if other.startswith("attncli.commands.")}
+    assert {command_of(other) for other in others} <= {command_of(name)}
+
+
+def test_every_command_of_the_table_is_there() -> None:
+    """Its function, its examples, and in its help the sentence that the table shows."""
+    from attncli.declare.commands import COMMANDS, import_function
+
+    for path, entry in COMMANDS.items():
+        function = import_function(path)
+        first = (inspect.getdoc(function) or "").partition("\n\n")[0].replace("\n", " ")
+        assert first == entry.summary, path
+        assert sys.modules[function.__module__].EXAMPLES, path
 
 
 HEAVY = "import sys; sys.exit(', '.join(sorted({'torch', 'transformers', 'scipy', 'pandas'} & set(sys.modules))) or 0)"
@@ -230,16 +243,24 @@ def test_functions_can_be_taken_in_at_a_glance(path: Path) -> None:
     if room(path) == "cli":
         return
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.FunctionDef) and "question(" not in source_of(node.decorator_list):
+        if isinstance(node, ast.FunctionDef) and not is_declaration(node.decorator_list):
             assert (node.end_lineno or 0) - node.lineno < 60, node.name
 
 
-def source_of(decorators: list[ast.expr]) -> str:
-    return " ".join(map(ast.unparse, decorators))
+def is_declaration(decorators: list[ast.expr]) -> bool:
+    """Of a command: its signature is its options."""
+    source = " ".join(map(ast.unparse, decorators))
+    return "question(" in source or "grouped" in source
 
 
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*|(?<![\w-])-o\b")
-WRITES_COMMAND_LINES = {"processes/runs.py", "ranks.py", "python/keyword_help.py"}
+WRITES_COMMAND_LINES = {
+    "declare/commands.py",
+    "declare/moved.py",
+    "processes/runs.py",
+    "ranks.py",
+    "python/keyword_help.py",
+}
 OF_OTHERS = ("--nproc-per-node",)
 """Options of programs that are not ours."""
 
@@ -256,7 +277,8 @@ def sentences(path: Path) -> list[tuple[int, str]]:
             any(each.arg == "help" for each in node.keywords)
             or ast.unparse(node.func) == "Definition"
         )
-        if declares or (isinstance(node, ast.FormattedValue) and node.format_spec):
+        is_examples = isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "EXAMPLES"
+        if declares or is_examples or (isinstance(node, ast.FormattedValue) and node.format_spec):
             apart |= {id(inner) for inner in ast.walk(node)}
         if isinstance(node, ast.JoinedStr):
             apart |= {id(inner) for inner in node.values if isinstance(inner, ast.Constant)}
@@ -277,10 +299,18 @@ def filled(part: ast.expr) -> str:
     return "'X'" if isinstance(part, ast.FormattedValue) and part.conversion == ord("r") else "X"
 
 
+TERMINAL_ALONE = tuple(
+    f"commands/about/{name}"
+    for name in ("check", "ci", "config", "guide", "list", "sweep/terminal")
+)
+"""Commands without a function in Python."""
+
 LIBRARY = [
     path
     for path in SOURCES
-    if room(path) != "cli" and path.relative_to(PACKAGE).as_posix() not in WRITES_COMMAND_LINES
+    if room(path) != "cli"
+    and path.relative_to(PACKAGE).as_posix() not in WRITES_COMMAND_LINES
+    and not path.relative_to(PACKAGE).as_posix().startswith(TERMINAL_ALONE)
 ]
 
 
@@ -336,6 +366,7 @@ def test_whatever_a_sentence_has_in_backticks_can_be_said_in_python() -> None:
     import inspect
 
     asked = [getattr(attncli, name) for name in attncli.PUBLIC]
+    asked += [getattr(attncli.reproduce, name) for name in dir(attncli.reproduce)]
     answers = [one for name, one in vars(attncli.Answer).items() if not name.startswith("_")]
     signed = [inspect.signature(one) for one in (*asked, *answers) if callable(one)]
     keywords = {name for signature in signed for name in signature.parameters}
@@ -419,6 +450,7 @@ READS_WORDS = {
     "cli/main.py": "--debug, which says how errors of the parser itself are shown",
     "cli/shell_completion.py": "where bash breaks a word",
     "cli/config/typed_alone.py": "options that count on the command line alone, however deep in command lines within values",
+    "cli/help.py": "options that have become commands, refused before the parser misses them",
     "commands/about/sweep/command.py": "the words of a saved report, perhaps of another version",
 }
 """Files that may look for dashes in the words of a command line, and why the parser cannot tell them."""
@@ -441,7 +473,7 @@ def test_a_command_line_is_read_by_its_parser_alone() -> None:
     found = {
         str(path.relative_to(PACKAGE))
         for path in SOURCES
-        if {"cli", "api", "processes"} & set(path.relative_to(PACKAGE).parts[:1])
+        if {"cli", "python", "processes", "commands"} & set(path.relative_to(PACKAGE).parts[:1])
         for node in ast.walk(ast.parse(path.read_text()))
         if looks_for_a_flag(node)
     }

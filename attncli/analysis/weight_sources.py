@@ -65,12 +65,12 @@ def refuse_to_run(model: Any, name: str, inputs: Any) -> None:
 
     if isinstance(model, HeldModule):
         raise UsageError(
-            f"`weights_only` finds heads by the names that a type of transformers has for them, and {name} is none: leave it "
-            "out.",
-            idle=["weights_only"],
+            f"heads are found by the names that a type of transformers has for their weights, and {name} is none of those."
         )
     if inputs is not None:
-        raise UsageError("`weights_only` and `inputs` exclude each other: leave one out.", rivals=["weights_only", "inputs"])  # fmt: skip
+        raise UsageError(
+            "nothing is run here, so `inputs` says nothing: leave it out.", idle=["inputs"]
+        )
 
 
 def config_in_memory(model: Any, name: str) -> Config:

@@ -1,58 +1,58 @@
-"""The commands and their order in `attn --help`."""
+"""The command line as typer has it, made from the table of commands; a command is imported when it is run or asked for help."""
 
 import os
-from typing import Annotated
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any
 
 import typer
+from typer.models import CommandInfo, TyperInfo
 
 from attncli.cli.help import Command, Group
 from attncli.cli.root import enrol
-from attncli.commands.about.check import EXAMPLES as CHECK_EXAMPLES
-from attncli.commands.about.check import check
-from attncli.commands.about.ci.command import EXAMPLES as CI_EXAMPLES
-from attncli.commands.about.ci.command import ci
-from attncli.commands.about.compare.terminal import EXAMPLES as COMPARE_EXAMPLES
-from attncli.commands.about.compare.terminal import compare
-from attncli.commands.about.config import app as config_app
-from attncli.commands.about.guide import EXAMPLES as GUIDE_EXAMPLES
-from attncli.commands.about.guide import guide
-from attncli.commands.about.list.command import EXAMPLES as LIST_EXAMPLES
-from attncli.commands.about.list.command import list_things
-from attncli.commands.about.sweep.terminal import EXAMPLES as SWEEP_EXAMPLES
-from attncli.commands.about.sweep.terminal import sweep
-from attncli.commands.approximate.terminal import EXAMPLES as APPROXIMATE_EXAMPLES
-from attncli.commands.approximate.terminal import approximate
-from attncli.commands.generate.terminal import app as generate
-from attncli.commands.inspect_model.terminal import EXAMPLES as INSPECT_EXAMPLES
-from attncli.commands.inspect_model.terminal import inspect_model
-from attncli.commands.paths.terminal import EXAMPLES as PATHS_EXAMPLES
-from attncli.commands.paths.terminal import paths
-from attncli.commands.rank_collapse.terminal import EXAMPLES, rank_collapse
+from attncli.declare.commands import COMMANDS, GROUPS, import_function
 from attncli.io.standard_output import to_stdout
 
-app = typer.Typer(
-    name="attn",
-    cls=Group,
-    help="Measure attention matrices exactly, say what the numbers mean, fail the build when they "
+HELP = (
+    "Measure attention matrices exactly, say what the numbers mean, fail the build when they "
     "go wrong.\n\nExit codes: 0 fine, 1 a gate failed, 2 usage, 3 the input cannot be analysed, "
-    "4 memory or disk, 5 no baseline to compare with, 70 a bug, 130 interrupted.",
-    epilog="attn rank-collapse\nattn inspect-model gpt2\nattn rank-collapse --help-all\nattn guide metrics",
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+    "4 memory or disk, 5 no baseline to compare with, 70 a bug, 130 interrupted."
+)
+EXAMPLES = (
+    "attn rank-collapse\nattn inspect-model gpt2\nattn rank-collapse --help-all\nattn guide metrics"
 )
 
 
-def show_version(context: typer.Context, wanted: bool) -> None:
-    if wanted and not context.resilient_parsing:
+class LazyCommands(Mapping[str, Any]):
+    """The commands of a group by name, each made when it is first looked up."""
+
+    def __init__(self, makers: Mapping[str, Callable[[], Any]]) -> None:
+        self.makers = makers
+        self.made: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.made:
+            self.made[name] = self.makers[name]()
+        return self.made[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.makers
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.makers)
+
+    def __len__(self) -> int:
+        return len(self.makers)
+
+
+def show_version(context: typer.Context, is_set: bool) -> None:
+    if is_set and not context.resilient_parsing:
         from attncli import __version__
 
         to_stdout(f"attn {__version__}\n")
         raise typer.Exit
 
 
-@app.callback()
 def attn(
     context: typer.Context,
     version: Annotated[
@@ -82,18 +82,66 @@ def attn(
     context.default_map = default_map(context.command)
 
 
-app.command("rank-collapse", cls=Command, epilog=EXAMPLES)(rank_collapse)
-app.command("approximate", cls=Command, epilog=APPROXIMATE_EXAMPLES)(approximate)
-app.command("inspect-model", cls=Command, epilog=INSPECT_EXAMPLES)(inspect_model)
-app.command("paths", cls=Command, epilog=PATHS_EXAMPLES)(paths)
-app.command("check", cls=Command, epilog=CHECK_EXAMPLES)(check)
-app.command("compare", cls=Command, epilog=COMPARE_EXAMPLES)(compare)
-app.command(
-    "sweep", cls=Command, epilog=SWEEP_EXAMPLES, context_settings={"ignore_unknown_options": True}
-)(sweep)
-app.command("ci", cls=Command, epilog=CI_EXAMPLES)(ci)
-app.add_typer(config_app, name="config")
-app.add_typer(generate, name="generate")
-app.command("list", cls=Command, epilog=LIST_EXAMPLES)(list_things)
-app.command("guide", cls=Command, epilog=GUIDE_EXAMPLES)(guide)
-enrol(app)
+def build_app() -> Any:
+    """The group of all commands."""
+    names = dict.fromkeys(path.split()[0] for path in COMMANDS)
+    makers = {name: maker_of(name) for name in names}
+    summaries = {name: summary_of(name) for name in names}
+    group = build_group("attn", makers, summaries, help=HELP, epilog=EXAMPLES, callback=attn)
+    group.context_settings = {"help_option_names": ["-h", "--help"]}
+    group.params += typer.main.get_install_completion_arguments()
+    return group
+
+
+def maker_of(name: str) -> Callable[[], Any]:
+    return (lambda: build_subgroup(name)) if name in GROUPS else (lambda: build_command(name))
+
+
+def summary_of(name: str) -> str:
+    return GROUPS[name] if name in GROUPS else COMMANDS[name].summary
+
+
+def build_group(
+    name: str,
+    makers: Mapping[str, Callable[[], Any]],
+    summaries: Mapping[str, str],
+    **about: Any,
+) -> Any:
+    """A group of commands that are made when they are looked up."""
+    info = TyperInfo(typer.Typer(rich_markup_mode=None), name=name, cls=Group, no_args_is_help=True, **about)  # fmt: skip
+    group = typer.main.get_group_from_info(
+        info, pretty_exceptions_short=True, suggest_commands=True, rich_markup_mode=None
+    )
+    group.commands = LazyCommands(makers)  # type: ignore[assignment]  # typer only reads it
+    group.summaries = summaries  # type: ignore[attr-defined]
+    return group
+
+
+def build_subgroup(name: str) -> Any:
+    """`attn generate`, with its commands of two words."""
+    paths = {path.split()[1]: path for path in COMMANDS if path.split()[0] == name}
+    makers = {word: (lambda path=path: build_command(path)) for word, path in paths.items()}
+    summaries = {word: COMMANDS[path].summary for word, path in paths.items()}
+    return build_group(name, makers, summaries, help=GROUPS[name])
+
+
+def build_command(path: str) -> Any:
+    """One command: its module is imported, and its function gets the options of its kind of answer."""
+    from attncli.cli.run_question import shell_of
+
+    function = import_function(path)
+    module = sys.modules[function.__module__]
+    settings = {"ignore_unknown_options": True} if hasattr(module, "PASSES_OPTIONS_ON") else None
+    info = CommandInfo(
+        path.split()[-1],
+        cls=Command,
+        callback=shell_of(function, COMMANDS[path]),
+        epilog=module.EXAMPLES,
+        context_settings=settings,
+    )
+    return typer.main.get_command_from_info(
+        info, pretty_exceptions_short=True, rich_markup_mode=None
+    )
+
+
+enrol(build_app)

@@ -18,6 +18,8 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
+from attncli.cli.root import path_of
+from attncli.declare.moved import refuse_moved_option
 from attncli.errors import UsageError
 from attncli.io.standard_output import to_stdout
 
@@ -45,6 +47,7 @@ class Helped:
         return [*own, self.help_all]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        refuse_moved(ctx, args)
         refuse_repeats(self, ctx, args)
         found: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
         return found
@@ -85,6 +88,14 @@ def shows_page(everything: bool) -> Callable[[Any, Any, bool], None]:
 
 class Group(Helped, TyperGroup):
     """A group of commands."""
+
+
+def refuse_moved(ctx: Any, args: list[str]) -> None:
+    """An option that has become a command is refused with the command's name."""
+    path = " ".join(path_of(ctx))
+    for word in args:
+        if word.startswith("--"):
+            refuse_moved_option(path, word[2:].partition("=")[0])
 
 
 def refuse_repeats(command: Any, ctx: Any, args: list[str]) -> None:
@@ -172,10 +183,7 @@ def is_usual(command: Any, parameter: Any) -> bool:
 
 
 def commands(group: TyperGroup, ctx: Any) -> Iterator[tuple[str, str]]:
-    for name in group.list_commands(ctx):
-        member = group.get_command(ctx, name)
-        if member is not None:
-            yield name, (member.help or "").partition("\n\n")[0]
+    yield from group.summaries.items()  # type: ignore[attr-defined]
 
 
 def grouped_options(command: Any, ctx: Any, brief: bool) -> dict[str, list[tuple[str, str]]]:

@@ -1,29 +1,29 @@
 """The whole command line as typer has it, for those who read or run other command lines.
 
-`app` enrols it when it is built, so that commands need not import what imports them.
+`app` enrols what builds it, so that what `app` imports can read the command line too.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
 from attncli.cli.arguments import for_parser
+from attncli.declare.commands import COMMANDS
 
 Path = tuple[str, ...]
 """The words that reach a command: `("generate", "network")`."""
 
-ENROLLED: list[Any] = []
+
+ENROLLED: list[Callable[[], Any]] = []
 
 
-def enrol(app: Any) -> None:
-    ENROLLED[:] = [app]
+def enrol(build: Callable[[], Any]) -> None:
+    ENROLLED[:] = [build]
 
 
 def root() -> Any:
     """The group of all commands, to be read."""
-    import typer
-
-    return typer.main.get_command(ENROLLED[0])
+    return ENROLLED[0]()
 
 
 @cache
@@ -33,6 +33,18 @@ def runner() -> Any:
     Nobody else reads it, as a command remembers what it was first asked: without its parent it knows no `-h`.
     """
     return root()
+
+
+def command_paths() -> list[Path]:
+    """The words of every command; none is imported for it."""
+    return [tuple(path.split()) for path in COMMANDS]
+
+
+def command_at(command: Any, path: Path) -> Any:
+    """The command that these words reach, below a group."""
+    for word in path:
+        command = command.commands[word]
+    return command
 
 
 def leaves(command: Any, path: Path) -> Iterator[tuple[Path, Any]]:

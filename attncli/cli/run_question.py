@@ -7,18 +7,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
+from attncli.analysis import Say
 from attncli.cli.spelling import as_typed
 from attncli.cli.typer_options import with_options
+from attncli.declare.commands import MODEL_COMMANDS, CommandEntry
 from attncli.declare.groups import flat_parameters, gathered, group_parameters
 from attncli.declare.options import Option
 from attncli.errors import FAILED_GATE, UsageError
 from attncli.io.whole_files import is_stream
 from attncli.options.shared import OutputOptions
 from attncli.processes.resume_cache import PARTS
-from attncli.processes.runs import OF_MODELS
 from attncli.processes.stderr import say as print_line
 from attncli.python.keywords import SOURCE
-from attncli.python.question import How, Say, silent
+from attncli.python.question import How, silent
 from attncli.ranks import first, launch, started_by_attn
 from attncli.threads import TURNS
 
@@ -38,14 +39,16 @@ class QuietOptions:
     ] = False
 
 
-def command_of(question: Callable[..., Any]) -> Callable[..., int]:
-    """What typer calls: the question's own options, and those of the output."""
+def shell_of(function: Callable[..., Any], entry: CommandEntry) -> Callable[..., int]:
+    """What typer calls: the function's own options, and those of what it answers with."""
+    question = getattr(function, "asked", None)
+    if question is None:  # it reads its options, and writes, by itself
+        return function
+    if question.__annotations__["return"] is Path:
+        return with_group(question, QuietOptions, written)
+    if entry.runs_models:
+        return with_group(question, ProcessOptions, answered_by_several)
     return with_group(question, OutputOptions, answered)
-
-
-def shared_command_of(question: Callable[..., Any]) -> Callable[..., int]:
-    """Of a question about models, whose texts may be divided over processes."""
-    return with_group(question, ProcessOptions, answered_by_several)
 
 
 @dataclass(frozen=True)
@@ -62,13 +65,7 @@ class ProcessOptions(OutputOptions):
     ] = None
 
 
-def writing_command_of(question: Callable[..., Any]) -> Callable[..., int]:
-    """Of a question whose answer is a file."""
-    return with_group(question, QuietOptions, written)
-
-
-def with_group(question: Callable[..., Any], group: type, run: Run) -> Callable[..., int]:
-    asked = question.asked  # type: ignore[attr-defined]
+def with_group(asked: Callable[..., Any], group: type, run: Run) -> Callable[..., int]:
     own = list(flat_parameters(asked))
     shared = list(group_parameters(group))
 
@@ -152,7 +149,7 @@ def keep_parts(asked: Callable[..., Any], values: dict[str, Any], output: Any) -
     path = getattr(output, "file", None)
     command = asked.__name__.replace("_", "-")
     PARTS.folder = None
-    if command not in OF_MODELS or path is None or is_stream(path):
+    if command not in MODEL_COMMANDS or path is None or is_stream(path):
         return
 
     def facts() -> str:

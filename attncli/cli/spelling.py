@@ -7,7 +7,7 @@ value, or a call. Here, and nowhere else, they become what stands on a command l
     `dtype='float64'`                 --dtype float64
     `skip=False`, `exact=True`        --no-skip, --exact
     `layers=5, heads=1`               --layers 5 --heads 1
-    `inspect_model(weights_only=True)`  attn inspect-model --weights-only
+    `approximate(decide=True)`         attn approximate --decide
 """
 
 import ast

@@ -51,6 +51,7 @@ def for_typer(parameter: inspect.Parameter) -> inspect.Parameter:
     if get_origin(parameter.annotation) is not Annotated:
         return parameter
     kind, *said = get_args(parameter.annotation)
+    kind = str if kind is Any else kind  # Python takes arrays there, too
     words = [in_typers_words(one, number_metavar(kind)) for one in said]
     return parameter.replace(annotation=Annotated[kind, *words])
 

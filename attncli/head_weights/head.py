@@ -24,7 +24,7 @@ from attncli.models.files.weight_files import unread_shards
 
 Reader = Callable[[int, int], "Head"]
 """(layer, head) → the head from a model's files; whatever speaks against it is raised."""
-SPEC = re.compile(r"(?P<model>.+):(?P<layer>\d{1,9})\.(?P<head>\d{1,9})")
+SPEC = re.compile(r"(?P<layer>\d{1,9})\.(?P<head>\d{1,9})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +53,16 @@ class Head:
         return int(self.w_q.shape[1])
 
 
-def read_head(text: str, how: Fetching = NOTHING_TRUSTED) -> Head:
-    """The head that `MODEL:LAYER.HEAD` names."""
-    spec = SPEC.fullmatch(text)
+def read_head(model: str, place: str, how: Fetching = NOTHING_TRUSTED) -> Head:
+    """The head of a saved model at LAYER.HEAD."""
+    spec = SPEC.fullmatch(place)
     if spec is None:
-        raise UsageError(f"`module={text!r}`: write MODEL:LAYER.HEAD, as in ./model:0.3.")
+        raise UsageError(f"`head={place!r}`: write LAYER.HEAD, as in 0.3.")
     layer, head = int(spec["layer"]), int(spec["head"])
-    local, config = with_plain_logits(spec["model"], how)
+    local, config = with_plain_logits(model, how)
     if layer >= config.layers or head >= config.heads:
         raise UsageError(
-            f"`module={text!r}`: the model has layers 0 … {config.layers - 1} and heads 0 … {config.heads - 1}."
+            f"`head={place!r}`: the model has layers 0 … {config.layers - 1} and heads 0 … {config.heads - 1}."
         )
     return reader(local, config, how)(layer, head)
 

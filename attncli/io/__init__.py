@@ -9,8 +9,8 @@ label_files       the tokens of a text
 addresses         files at an fsspec address, read and written whole
 in_memory_arrays  arrays that the caller holds, read as those of files
 file_kinds        what one file is, seen in its content
-standard_output   what goes to stdout, whole or told: whoever else meets an error of the system was not writing there
 tensor_files      writes safetensors files, the same bytes every time
 tensor_names      what files of tensors are called; apart from what writes them, which needs numpy
 whole_files       writing a file whole or not at all
+standard_output   what goes to stdout, whole or told: whoever else meets an error of the system was not writing there
 """

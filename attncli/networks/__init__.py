@@ -14,4 +14,14 @@ attention(u) = Σ_h P_h (u W_V,h + b_V,h) W_O,h + b_O, with logits (u W_Q + b_Q)
     without the outlier, every entry of P_h is less by 1/n, last of all
 mlp(u) = f(u W_in + b_in) W_out + b_out, f relu, silu or gelu (tanh form)
 N subtracts the mean over features (layer) or not (rms) and divides by √(mean of squares + 1e-5); no gain, no bias
+
+fixed_maps     a one-headed layer of attention alone with its weights held: a map A [query, key] and a matrix W = W_V W_O
+frozen         one layer's attention as a linear map: attention weights, gates and norm denominators stay those of a full pass
+gated_heads    what the gates of a synthetic layer multiply, in plain numbers: the heads' outputs, and the weights on token 0
+layer          one block of a synthetic network as a map of split states
+network_files  networks in safetensors files, as design describes them for other programs
+positions      rotary positions and masks
+spec           what a synthetic network is: its sizes and the kinds of its parts
+variants       variants: which parts of every block are switched on
+weights        the weights of a network, one layer at a time, generated from a seed or read from a file
 """

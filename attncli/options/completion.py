@@ -47,6 +47,10 @@ def head_metrics() -> list[str]:
     return [name for package in packages for name in Registry("metric", package).names()]
 
 
+def weight_metrics() -> list[str]:
+    return list(Registry("metric", "attncli.metrics.weights").names())
+
+
 def complete_order(incomplete: str) -> list[str]:
     """`METRIC` or `METRIC:rising`."""
     metric, colon, _ = incomplete.partition(":")

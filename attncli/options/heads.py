@@ -35,8 +35,8 @@ head_option = partial(Option, panel="Layers and heads")
 
 
 @dataclass(frozen=True)
-class HeadOptions:
-    """Which heads are looked at, and in which order."""
+class HeadChoice:
+    """Which heads are measured."""
 
     layers: Annotated[
         list[str],
@@ -52,19 +52,6 @@ class HeadOptions:
             help="Measure only these heads; 5.1 is head 1 of layer 5.",
         ),
     ] = field(default_factory=list)
-    top: Annotated[
-        int | None,
-        head_option(metavar="N", usual=True, help="Show only the first N heads by --sort."),
-    ] = None
-    sort: Annotated[
-        str | None,
-        head_option(
-            metavar="METRIC[:rising]",
-            complete=complete_order,
-            usual=True,
-            help="Show a table of heads, sorted by METRIC. [with --top: the first --metric]",
-        ),
-    ] = None
 
     def given(self) -> list[str]:
         """Names of the options that the command line sets."""
@@ -87,6 +74,39 @@ class HeadOptions:
         pairs = {(int(m[1]), int(m[2])) for part in parts if (m := HEAD.fullmatch(part))}
         plain = set(numbers("heads", [part for part in parts if not HEAD.fullmatch(part)]))
         return lambda layer, head: head in plain or (layer, head) in pairs
+
+
+@dataclass(frozen=True)
+class HeadOptions(HeadChoice):
+    """Which heads are measured, and in which order they are shown."""
+
+    top: Annotated[
+        int | None,
+        head_option(metavar="N", usual=True, help="Show only the first N heads by --sort."),
+    ] = None
+    sort: Annotated[
+        str | None,
+        head_option(
+            metavar="METRIC[:rising]",
+            complete=complete_order,
+            usual=True,
+            help="Show a table of heads, sorted by METRIC. [with --top: the first --metric]",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class LayerHeadOptions:
+    """Which layers, and which heads of each."""
+
+    layers: Annotated[
+        list[str],
+        head_option(metavar="N,N-M,…", usual=True, help="Only these layers."),
+    ] = field(default_factory=list)
+    heads: Annotated[
+        list[str],
+        head_option(metavar="N,N-M,…", usual=True, help="Only these heads of each layer."),
+    ] = field(default_factory=list)
 
 
 def numbers(name: str, texts: list[str]) -> list[int]:

@@ -1,7 +1,7 @@
 """Options of the commands that run a model: which one, how it is loaded, and on what."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,8 +34,8 @@ ARITHMETICS = (AUTO, EXACTLY, PLAIN)
 
 
 @dataclass(frozen=True)
-class CheckpointOptions:
-    """Which files of a model are read, and what of them is believed: nothing is trusted unless it is said."""
+class FetchOptions:
+    """Where a model's files come from."""
 
     revision: Annotated[
         str | None,
@@ -46,18 +46,40 @@ class CheckpointOptions:
     offline: Annotated[
         bool, model_option("--offline", help="Use only files that are already in the cache.")
     ] = False
-    allow_missing: Annotated[
-        bool,
-        model_option(
-            "--allow-missing", help="Draw weights that the checkpoint lacks at random, from --seed."
-        ),
-    ] = False
+
+    def given(self) -> list[str]:
+        """Names of the options that the command line sets."""
+        return [name for name, value in asdict(self).items() if value]
+
+    def to_fetch(self) -> "Fetching":
+        from attncli.models.files.local_folder import Fetching
+
+        known = {field.name for field in fields(self)} & set(OF_FILES)
+        return Fetching(**{name: getattr(self, name) for name in known})
+
+
+@dataclass(frozen=True)
+class WeightFileOptions(FetchOptions):
+    """Which files of weights are read, without a model of them."""
+
     allow_pickle: Annotated[
         bool,
         model_option(
             "--allow-pickle",
             typed_alone=RUNS_CODE,
             help="Also read .bin files (pickle), not only safetensors.",
+        ),
+    ] = False
+
+
+@dataclass(frozen=True)
+class CheckpointOptions(WeightFileOptions):
+    """Which files of a model are read, and what of them is believed: nothing is trusted unless it is said."""
+
+    allow_missing: Annotated[
+        bool,
+        model_option(
+            "--allow-missing", help="Draw weights that the checkpoint lacks at random, from --seed."
         ),
     ] = False
     trust_remote_code: Annotated[
@@ -69,10 +91,6 @@ class CheckpointOptions:
         ),
     ] = False
 
-    def given(self) -> list[str]:
-        """Names of the options that the command line sets."""
-        return [name for name, value in asdict(self).items() if value]
-
     def given_for_runs(self) -> list[str]:
         """Those that mean nothing where files are read and no model is run."""
         return [name for name in self.given() if name not in OF_FILES]
@@ -80,11 +98,6 @@ class CheckpointOptions:
     def given_for_a_model(self) -> list[str]:
         """Those that mean nothing where none is named; that nothing be fetched always holds."""
         return [name for name in self.given() if name != "offline"]
-
-    def to_fetch(self) -> "Fetching":
-        from attncli.models.files.local_folder import Fetching
-
-        return Fetching(**{name: getattr(self, name) for name in OF_FILES})
 
     def to_load(self, seed: int) -> "LoadOptions":
         from attncli.models.loading.load_options import LoadOptions
@@ -263,6 +276,14 @@ class InputOptions:
         refuse_two_kinds(wanted)
         return wanted
 
+
+StackOption = Annotated[
+    str | None,
+    Option(
+        metavar="NAME",
+        help="Which stack of a model with several, such as decoder. [default: the first]",
+    ),
+]
 
 Source = Annotated[
     str | None,

@@ -75,8 +75,8 @@ class PatternOptions:
 
 
 @dataclass(frozen=True)
-class SearchOptions:
-    """How the module is made."""
+class MethodOptions:
+    """Which methods make the inputs, and how long they search."""
 
     method: Annotated[
         list[str],
@@ -87,19 +87,6 @@ class SearchOptions:
             help="auto, or methods of `attn list methods`. [default: auto]",
         ),
     ] = field(default_factory=list)
-    width: Annotated[
-        int | None,
-        Option(
-            usual=True, help="Head dimension d of queries and keys. [default: the smallest found]"
-        ),
-    ] = None
-    find_width: Annotated[
-        bool,
-        Option(
-            "--find-width",
-            help="Search for the smallest width; this is the default without --width.",
-        ),
-    ] = False
     widest: Annotated[int, Option(help="Largest width that a search tries. [default: 512]")] = 512
     allow_unmet: Annotated[
         bool,
@@ -128,6 +115,25 @@ class SearchOptions:
             if name not in ("auto", *FITS.names()):
                 raise unknown_name("method", name, ["auto", *FITS.names()])
         return list(dict.fromkeys(methods))
+
+
+@dataclass(frozen=True)
+class SearchOptions(MethodOptions):
+    """How the module is made."""
+
+    width: Annotated[
+        int | None,
+        Option(
+            usual=True, help="Head dimension d of queries and keys. [default: the smallest found]"
+        ),
+    ] = None
+    find_width: Annotated[
+        bool,
+        Option(
+            "--find-width",
+            help="Search for the smallest width; this is the default without --width.",
+        ),
+    ] = False
 
 
 @dataclass(frozen=True)
@@ -175,11 +181,13 @@ class DrawOptions(RunOptions):
 
 
 def request_of(
-    patterns: PatternOptions, search: SearchOptions, precision: PrecisionOptions
+    patterns: PatternOptions, search: MethodOptions, precision: PrecisionOptions
 ) -> "FitRequest":
     from attncli.fits import MOST_WIDTH, FitRequest
 
     if not 1 <= search.widest <= MOST_WIDTH:
         raise UsageError(f"`widest` must be from 1 to {MOST_WIDTH:,}, not {search.widest}.")
-    d = 1 if search.width is None else search.width
-    return FitRequest(d=d, causal=patterns.causal, effort=search.effort, **asdict(precision))
+    width = search.width if isinstance(search, SearchOptions) else None
+    return FitRequest(
+        d=width or 1, causal=patterns.causal, effort=search.effort, **asdict(precision)
+    )

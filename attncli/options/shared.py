@@ -155,7 +155,7 @@ class SwitchOptions:
 
 
 @dataclass(frozen=True)
-class VariantOptions:
+class VariantNames:
     """Which variants of the network are compared."""
 
     variants: Annotated[
@@ -167,6 +167,12 @@ class VariantOptions:
             help="Variants to compare (see `attn list variants`). [default: paper]",
         ),
     ] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class VariantOptions(VariantNames):
+    """Which variants of the network are compared, and whether with their outlier removed."""
+
     remove_outlier: Annotated[
         bool,
         variant_option(
@@ -177,14 +183,22 @@ class VariantOptions:
 
     def chosen(self, switches: SwitchOptions, default: str = "paper") -> dict[str, Switches]:
         """The variants by name; a saved network brings its own default."""
-        if switches.given and self.variants:
-            raise UsageError(
-                "give `variants` or single switches such as `skip=False`, not both.",
-                rivals=["variants", *switches.named()],
-            )
-        names = separated(self.variants) or [default]
-        chosen = switches.chosen() if switches.given else by_names(names)
+        chosen = named_variants(self, switches, default)
         return with_outlier_removed(chosen) if self.remove_outlier else chosen
+
+
+def named_variants(
+    variants: VariantNames, switches: SwitchOptions, default: str = "paper"
+) -> dict[str, Switches]:
+    """The variants by name or by single switches, which exclude each other."""
+    if switches.given and variants.variants:
+        raise UsageError(
+            "give `variants` or single switches such as `skip=False`, not both.",
+            rivals=["variants", *switches.named()],
+        )
+    return (
+        switches.chosen() if switches.given else by_names(separated(variants.variants) or [default])
+    )
 
 
 @dataclass(frozen=True)

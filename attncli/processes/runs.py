@@ -12,8 +12,6 @@ from attncli.errors import FAILED_GATE, AttnError, LimitError
 from attncli.limits import MEMORY
 from attncli.ranks import without_launch
 
-OF_MODELS = ("rank-collapse", "inspect-model", "paths")
-"""Commands whose first argument is a model."""
 SETTING = "ATTN_"
 """How environment variables begin that set attn's options."""
 

@@ -10,4 +10,5 @@ answers        a report with what one does next: check, save, to_pandas, picture
 question       declares a question once, for Python and for the command line
 saved_reports  finished reports, read back
 baselines      what a report is held against: options of `attn check`, keywords of `report.check`, lines of a check of `attn ci`
+reproduce      the papers' small training experiments: `attn.reproduce.circle(width=32)`
 """

@@ -20,8 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attncli.analysis import Progress, no_progress
+from attncli.analysis import Progress, Say, no_progress
 from attncli.declare.groups import flat_parameters, gathered
+from attncli.declare.moved import refuse_moved_keyword
 from attncli.declare.values import converted, require_known, second_names
 from attncli.errors import UsageError, refused_by_system
 from attncli.gates import Condition
@@ -32,8 +33,6 @@ from attncli.python.progress import doing_of, progress_asked_for
 from attncli.records import Report
 from attncli.sources import Source
 from attncli.threads import TURNS, one_blas_thread
-
-Say = Callable[[str], None]
 
 MEASURING = "measuring"
 """What is being done once all is opened."""
@@ -100,6 +99,8 @@ def question(
 
         @functools.wraps(asked)
         def ask(*args: Any, **keywords: Any) -> Any:
+            for name in keywords:
+                refuse_moved_keyword(asked.__name__, name)
             require_known(asked.__name__, keywords, signature.parameters)
             bound = signature.bind(*args, **keywords)
             bound.apply_defaults()

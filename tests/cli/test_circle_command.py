@@ -1,4 +1,4 @@
-"""`attn rank-collapse --task circle`: what it refuses, what it writes, and that interrupted trainings go on."""
+"""`attn reproduce circle`: what it refuses, what it writes, and that interrupted trainings go on."""
 
 import json
 import signal
@@ -10,22 +10,32 @@ from commands import attn, files_in
 
 from attncli.commands.reproduce.circle import circle_network
 
-CIRCLE = ("rank-collapse", "--task", "circle")
+CIRCLE = ("reproduce", "circle")
 SMALL = (*CIRCLE, "--width", "8", "--seeds", "2", "--train-steps", "6", "--recurrence", "12")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (("circel",), "Did you mean 'circle'?"),
+        ((*CIRCLE[1:], "gpt2"), "unexpected extra argument"),
+        ((*CIRCLE[1:], "--layers", "3"), "no such option: --layers"),
+        ((*CIRCLE[1:], "--exact"), "no such option: --exact"),
+        ((*CIRCLE[1:], "--dtype", "float32"), "no such option: --dtype"),
+        ((*CIRCLE[1:], "--remove-outlier"), "no such option: --remove-outlier"),
+    ],
+)
+def test_what_the_experiment_does_not_have_is_no_option_of_it(
+    arguments: tuple[str, ...], part: str
+) -> None:
+    outcome = attn("reproduce", *arguments)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert part in outcome.err
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("--task", "circel"), "unknown task 'circel': did you mean 'circle'?"),
-        (("--as-published",), "--as-published goes with --task circle: name the task."),
-        (("--train-steps", "5"), "--train-steps goes with --task circle: name the task."),
-        (("--recurrence", "5"), "--recurrence goes with --task circle: name the task."),
-        ((*CIRCLE[1:], "gpt2"), "--task trains networks of its own: leave out gpt2."),
-        ((*CIRCLE[1:], "--layers", "3"), "--layers has no meaning for the networks of --task: leave it out."),
-        ((*CIRCLE[1:], "--exact"), "--exact has no meaning for the networks of --task: leave it out."),
-        ((*CIRCLE[1:], "--dtype", "float32"), "--dtype has no meaning for the networks of --task: leave it out."),
-        ((*CIRCLE[1:], "--remove-outlier"), "--remove-outlier has no meaning for the networks of --task: leave it out."),
         ((*CIRCLE[1:], "--recurrence", "0"), "--recurrence must be from 1 to 100,000, not 0."),
         ((*CIRCLE[1:], "--train-steps", "-1"), "--train-steps must be from 0 to 10,000,000, not -1."),
         ((*CIRCLE[1:], "--width", "9"), "--width 9 must be a positive multiple of the 2 heads."),
@@ -39,7 +49,7 @@ SMALL = (*CIRCLE, "--width", "8", "--seeds", "2", "--train-steps", "6", "--recur
     ],
 )  # fmt: skip
 def test_what_makes_no_sense_is_refused_by_name(arguments: tuple[str, ...], sentence: str) -> None:
-    assert attn("rank-collapse", *arguments) == (2, "", f"attn: {sentence}\n")
+    assert attn("reproduce", *arguments) == (2, "", f"attn: {sentence}\n")
 
 
 def test_more_than_the_memory_is_refused_before_the_work() -> None:

@@ -7,11 +7,10 @@ from typing import Any
 
 import commands
 import pytest
-import typer
 from commands import ONE, attn
 from small_checkpoints import saved
 
-from attncli.cli.app import app
+from attncli.cli.app import build_app
 from attncli.cli.config.defaults import RUNNABLE
 from attncli.cli.config.settings import leaves
 
@@ -124,7 +123,7 @@ GATES = ("fail_if",)
 
 
 def commands_by_name() -> dict[str, Any]:
-    return {" ".join(path): command for path, command in leaves(typer.main.get_command(app), ())}
+    return {" ".join(path): command for path, command in leaves(build_app(), ())}
 
 
 def sample(command: str, option: Any) -> Any:

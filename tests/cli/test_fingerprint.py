@@ -14,17 +14,17 @@ from small_checkpoints import saved
 
 from attncli.analysis import fingerprint as module
 from attncli.analysis.fingerprint import WITHOUT_EFFECT, WRITTEN, fingerprint
-from attncli.cli.app import app
+from attncli.cli.app import build_app
 from attncli.cli.config.option_values import options_of
-from attncli.processes.runs import OF_MODELS
+from attncli.declare.commands import MODEL_COMMANDS
 
-ROOT: Any = typer.main.get_command(app)
+ROOT: Any = build_app()
 SETTLED = (*WITHOUT_EFFECT, *WRITTEN, "help")
 
 
 def deciding() -> Iterator[tuple[str, Any]]:
     """Every option of every swept command, but those that are known to decide nothing."""
-    for command in OF_MODELS:
+    for command in MODEL_COMMANDS:
         for option in ROOT.commands[command].params:
             if option.param_type_name == "option" and option.name not in SETTLED:
                 yield command, option

@@ -3,10 +3,9 @@
 from typing import Any
 
 import pytest
-import typer.main
 from commands import ONE, attn
 
-from attncli.cli.app import app
+from attncli.cli.app import build_app
 
 
 def commands(command: Any, path: tuple[str, ...] = ()) -> Any:
@@ -17,7 +16,7 @@ def commands(command: Any, path: tuple[str, ...] = ()) -> Any:
 
 SINGLE = [
     (path, option)
-    for path, command in commands(typer.main.get_command(app))
+    for path, command in commands(build_app())
     for option in command.params
     if option.param_type_name == "option" and not option.multiple and not option.is_eager
 ]

@@ -13,12 +13,11 @@ from typing import Any
 
 import commands as test_commands
 import pytest
-import typer.main
 from commands import ATTN, PLAIN, attn, attn_program
 
 import attncli
 from attncli.cli import help as help_pages
-from attncli.cli.app import app
+from attncli.cli.app import build_app
 from attncli.cli.arguments import with_config_first, with_plot_target
 from attncli.guides import guides_for
 from attncli.networks.variants import SETS, VARIANTS
@@ -31,7 +30,7 @@ def commands(
     command: Any = None, path: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Every command and group with the words that reach it."""
-    command = command or typer.main.get_command(app)
+    command = command or build_app()
     yield path, command
     for name, member in getattr(command, "commands", {}).items():
         yield from commands(member, (*path, name))

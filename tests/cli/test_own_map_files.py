@@ -34,7 +34,7 @@ ASKED = ("--metric", "entropy,sink,distance", "--pairs", "2")
 
 
 def rows_of(path: Path, *more: str) -> list[dict[str, Any]]:
-    outcome = attn("inspect-model", str(path), *ASKED, *more, "--format", "json")
+    outcome = attn("inspect-maps", str(path), *ASKED, *more, "--format", "json")
     assert outcome.code == 0, outcome.err
     found: list[dict[str, Any]] = json.loads(outcome.out)["rows"]
     return found
@@ -43,7 +43,7 @@ def rows_of(path: Path, *more: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("name", SAVE)
 def test_every_file_gives_the_numbers_of_the_arrays_themselves(name: str, tmp_path: Path) -> None:
     SAVE[name](tmp_path / name)
-    mine = attncli.measure(MAPS, metrics="entropy,sink,distance", pairs=2)
+    mine = attncli.inspect_maps(MAPS, metrics="entropy,sink,distance", pairs=2)
     assert rows_of(tmp_path / name) == [row.flat() for row in mine.rows]
 
 
@@ -52,10 +52,10 @@ def test_half_precision_is_read_and_its_rounding_is_no_learned_sink(tmp_path: Pa
     torch.save(HALF, tmp_path / "half.pt")
     found = rows_of(tmp_path / "half.safetensors")
     assert found == rows_of(tmp_path / "half.pt")
-    exact = attncli.measure(MAPS, metrics="entropy").rows
+    exact = attncli.inspect_maps(MAPS, metrics="entropy").rows
     near = [row["value"] for row in found if row["metric"] == "entropy"]
     assert near == pytest.approx([row.value for row in exact], abs=5e-3)
-    outcome = attn("inspect-model", str(tmp_path / "half.pt"))
+    outcome = attn("inspect-maps", str(tmp_path / "half.pt"))
     assert "learned sink" not in outcome.out + outcome.err
 
 
@@ -69,7 +69,7 @@ def test_labels_come_from_a_file(ending: str, tmp_path: Path) -> None:
     assert len(pairs) == 12
     assert all(row["key_token"] == words[row["key"]] for row in pairs)
     labels.write_text(json.dumps(words[:3]) if ending == "json" else "\n".join(words[:3]) + "\n")
-    outcome = attn("inspect-model", str(tmp_path / "m.npy"), "--labels", str(labels))
+    outcome = attn("inspect-maps", str(tmp_path / "m.npy"), "--labels", str(labels))
     assert (outcome.code, outcome.err) == (2, "attn: --labels names 3 tokens, and the maps have 7 tokens: give each token a name.\n")  # fmt: skip
 
 
@@ -83,7 +83,7 @@ def test_saved_maps_of_a_run_take_other_labels(tmp_path: Path) -> None:
 
 def test_maps_of_chosen_heads_are_drawn(tmp_path: Path) -> None:
     np.save(tmp_path / "m.npy", MAPS.numpy())
-    outcome = attn("inspect-model", str(tmp_path / "m.npy"), "--heads", "2.1", "--plot")
+    outcome = attn("inspect-maps", str(tmp_path / "m.npy"), "--heads", "2.1", "--plot")
     assert "head 2.1" in outcome.out
     assert "head 2.0" not in outcome.out
 
@@ -97,7 +97,7 @@ def test_a_pickle_runs_no_code(tmp_path: Path) -> None:
     torch.save([MAPS, Evil()], tmp_path / "evil.pt")
     (tmp_path / "plain.bin").write_bytes(pickle.dumps(Evil()))
     for name in ("evil.pt", "plain.bin"):
-        outcome = attn("inspect-model", str(tmp_path / name))
+        outcome = attn("inspect-maps", str(tmp_path / name))
         assert outcome.code == 3
         assert "this ran" not in outcome.out + outcome.err
         assert "plain tensors" in outcome.err
@@ -117,7 +117,7 @@ def test_what_a_file_of_torch_may_hold_besides_is_refused(
     value: Any, said: str, tmp_path: Path
 ) -> None:
     torch.save(value, tmp_path / "x.pt")
-    outcome = attn("inspect-model", str(tmp_path / "x.pt"))
+    outcome = attn("inspect-maps", str(tmp_path / "x.pt"))
     assert outcome.code == 3
     assert said in outcome.err
     assert outcome.err.count("\n") == 1
@@ -127,7 +127,7 @@ def test_rows_that_miss_something_are_told(tmp_path: Path) -> None:
     short = MAPS.clone()
     short[1, 0, 6] = 0.0
     np.save(tmp_path / "m.npy", short.numpy())
-    outcome = attn("inspect-model", str(tmp_path / "m.npy"), "--metric", "sink")
+    outcome = attn("inspect-maps", str(tmp_path / "m.npy"), "--metric", "sink")
     assert "rows of 1 of 3 layers sum to less than 1, the least to 0" in outcome.err
 
 
@@ -135,7 +135,7 @@ def test_rows_that_miss_something_are_told(tmp_path: Path) -> None:
 def test_what_goes_with_maps_alone_is_refused_for_a_model(option: tuple[str, str]) -> None:
     outcome = attn("inspect-model", "random:bert", *option)
     assert outcome.code == 2
-    assert f"{option[0]} goes with a file of maps" in outcome.err
+    assert f"{option[0]} has become a command: attn inspect-maps FILE." in outcome.err
 
 
 def test_the_machine_says_what_it_can_hold() -> None:
@@ -146,9 +146,9 @@ def test_the_machine_says_what_it_can_hold() -> None:
 def test_what_is_told_of_states_alone_is_refused(tmp_path: Path) -> None:
     """Maps do not show it: there would be a report without a number."""
     np.save(tmp_path / "maps.npy", np.tril(np.ones((2, 3, 3))) / np.arange(1, 4)[:, None])
-    outcome = attn("inspect-model", str(tmp_path / "maps.npy"), "--metric", "max_activation")
+    outcome = attn("inspect-maps", str(tmp_path / "maps.npy"), "--metric", "max_activation")
     assert (outcome.code, outcome.out) == (2, "")
-    said = "holds maps alone, and --metric names what is told of states, max_activation: ask the model itself."
+    said = "and --metric names what is measured on states, max_activation: ask the model itself."
     assert said in outcome.err
-    beside = attn("inspect-model", str(tmp_path / "maps.npy"), "--metric", "sink,max_activation")
+    beside = attn("inspect-maps", str(tmp_path / "maps.npy"), "--metric", "sink,max_activation")
     assert beside.code == 0

@@ -30,7 +30,7 @@ def both(tmp_path: Path, *run: str, file: tuple[str, ...] = ()) -> tuple[Any, An
     maps = str(tmp_path / "maps.safetensors")
     outcomes = [
         attn("inspect-model", *run, "--save-maps", maps, "-q", "--format", "json"),
-        attn("inspect-model", maps, *file, "-q", "--format", "json"),
+        attn("inspect-maps", maps, *file, "-q", "--format", "json"),
     ]
     for outcome in outcomes:
         assert outcome.code == 0, outcome.err
@@ -106,7 +106,7 @@ def test_roles_are_kept_though_the_run_was_not_asked_for_them(folder: str, tmp_p
     maps = str(tmp_path / "maps.safetensors")
     whole = json.loads(attn("inspect-model", folder, *IDS, "--format", "json").out)
     attn("inspect-model", folder, *IDS, "--metric", "sink", "--save-maps", maps)
-    file = json.loads(attn("inspect-model", maps, "--format", "json").out)
+    file = json.loads(attn("inspect-maps", maps, "--format", "json").out)
 
     def roles(report: Any) -> list[Any]:
         return [(row["layer"], row["head"], row["role"]) for row in report["rows"] if row["metric"] == "role"]  # fmt: skip
@@ -131,7 +131,7 @@ def test_maps_of_a_float64_model_keep_their_digits(folder: str, tmp_path: Path) 
 def test_maps_of_others_say_that_roles_are_told_from_them_alone(tmp_path: Path) -> None:
     file = str(tmp_path / "maps.safetensors")
     attn("generate", "maps", "--map", "uniform", "-o", file)
-    outcome = attn("inspect-model", file)
+    outcome = attn("inspect-maps", file)
     assert outcome.code == 0
     assert "roles are told from these maps alone" in outcome.err
 
@@ -159,7 +159,7 @@ def test_a_mask_that_is_not_the_maps_own_is_refused(
     path = tmp_path / "maps.safetensors"
     held = {"layers.0.attention": torch.full((1, 5, 5), 0.2), "layers.0.visible": visible}
     save_file(held, path)
-    outcome = attn("inspect-model", str(path))
+    outcome = attn("inspect-maps", str(path))
     assert (outcome.code, outcome.out, said in outcome.err) == (3, "", True), outcome.err
 
 
@@ -167,7 +167,7 @@ def test_two_tensors_of_one_layer_are_refused(tmp_path: Path) -> None:
     file = str(tmp_path / "maps.safetensors")
     maps = torch.full((1, 4, 4), 0.25)
     save_file({"layers.0.attention": maps, "layers.00.attention": maps.clone()}, file)
-    outcome = attn("inspect-model", file)
+    outcome = attn("inspect-maps", file)
     assert outcome.code == 3
     assert "layers.0.attention and layers.00.attention are both the self attention of layer 0" in outcome.err.replace("layers.00.attention and layers.0.attention", "layers.0.attention and layers.00.attention")  # fmt: skip
 
@@ -190,6 +190,6 @@ def test_metadata_that_are_not_ours_are_refused(
     with safe_open(file, framework="pt") as opened:
         said = opened.metadata()
     save_file(load_file(file), file, {**said, **change})
-    outcome = attn("inspect-model", file)
+    outcome = attn("inspect-maps", file)
     assert outcome.code == 3
     assert "its metadata are not what --save-maps writes" in outcome.err

@@ -2,10 +2,8 @@
 
 import pytest
 
-from attncli.cli.app import app
+import attncli.cli.app  # noqa: F401 - enrols the commands
 from attncli.cli.spelling import as_typed
-
-assert app is not None, "the commands are enrolled"
 
 
 @pytest.mark.parametrize(

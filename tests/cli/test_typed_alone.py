@@ -8,17 +8,16 @@ from typing import Any
 
 import commands
 import pytest
-import typer.main
 from commands import SMALL, attn, files_in
 from test_defaults import sample
 
-from attncli.cli.app import app
+from attncli.cli.app import build_app
 from attncli.cli.config.typed_alone import command_line, effects
 from attncli.cli.root import leaves
 from attncli.declare.options import RUNS_CODE
 from attncli.models.loading.load_options import LoadOptions
 
-ROOT: Any = typer.main.get_command(app)
+ROOT: Any = build_app()
 OPTIONS = [
     (path, option)
     for path, command in leaves(ROOT, ())

@@ -58,10 +58,11 @@ def load_everything() -> None:
 
     import attncli.analysis.prepare
     import attncli.cli.app
-    import attncli.commands.inspect_maps.report  # noqa: F401
+    import attncli.commands.approximate.run
+    import attncli.commands.inspect_maps.run
     import attncli.commands.inspect_model.run
     import attncli.commands.paths.run_model
-    import attncli.commands.verify_fit.report
+    import attncli.commands.verify_fit.run  # noqa: F401
 
     torch.set_num_threads(1)
     gc.collect()

@@ -44,12 +44,11 @@ def toml(rng: Random, material: Material, folder: Path) -> Case:
 @cache
 def commands() -> dict[tuple[str, ...], list[Any]]:
     """Every command with its options, as typer knows them."""
-    import typer
 
-    from attncli.cli.app import app
+    from attncli.cli.app import build_app
     from attncli.cli.config.settings import leaves
 
-    return {path: list(command.params) for path, command in leaves(typer.main.get_command(app), ())}
+    return {path: list(command.params) for path, command in leaves(build_app(), ())}
 
 
 BASES = {

@@ -50,7 +50,7 @@ def run(model: Any, kind: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def ours(folder: Path, x: np.ndarray) -> np.ndarray:
-    head = read_head(f"{folder}:{LAYER}.{HEAD}")
+    head = read_head(str(folder), f"{LAYER}.{HEAD}")
     queries, keys = projected(head, x, "float64")
     logits = head.scale * queries @ keys.T
     if head.causal:
@@ -73,7 +73,7 @@ def test_the_head_is_transformers_head(kind: str, tmp_path: Path) -> None:
 def test_inputs_have_the_wanted_logits(kind: str, tmp_path: Path) -> None:
     """Biases, grouped keys, fused layouts and rotary positions are all undone."""
     saved(kind, tmp_path)
-    head = read_head(f"{tmp_path}:{LAYER}.{HEAD}")
+    head = read_head(str(tmp_path), f"{LAYER}.{HEAD}")
     queries, keys = np.random.default_rng(0).normal(size=(2, 9, head.d))
     pseudo = inverse(head, "float64")
     x = balanced_inputs(head, wanted_projections(head, queries, keys), pseudo, "float64")
@@ -89,7 +89,7 @@ def test_the_norm_before_the_head_is_found(tmp_path: Path) -> None:
     held = load_file(tmp_path / "model.safetensors")
     names = ("embeddings.LayerNorm", "encoder.layer.0.output.LayerNorm")
     for layer, name in enumerate(names):
-        norm = read_head(f"{tmp_path}:{layer}.0").norm
+        norm = read_head(str(tmp_path), f"{layer}.0").norm
         assert norm is not None
         assert norm.centred
         np.testing.assert_array_equal(norm.gain, held[f"{name}.weight"])
@@ -100,14 +100,14 @@ def test_the_norm_before_the_head_is_found(tmp_path: Path) -> None:
 def test_norms_by_their_first_names_are_the_same_norms(tmp_path: Path) -> None:
     """Files of the first BERTs call gain and bias gamma and beta, and transformers renames them."""
     saved("bert", tmp_path)
-    before = [read_head(f"{tmp_path}:{layer}.0").norm for layer in (0, 1)]
+    before = [read_head(str(tmp_path), f"{layer}.0").norm for layer in (0, 1)]
     held = load_file(tmp_path / "model.safetensors")
     first = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
     renamed = {name: next((name.replace(a, b) for a, b in first.items() if a in name), name) for name in held}  # fmt: skip
     assert len({*renamed.values()} - {*held}) == 10
     save_file({renamed[name]: held[name] for name in held}, tmp_path / "model.safetensors")
     for layer, norm in enumerate(before):
-        found = read_head(f"{tmp_path}:{layer}.0").norm
+        found = read_head(str(tmp_path), f"{layer}.0").norm
         assert norm is not None
         assert found is not None
         np.testing.assert_array_equal(found.gain, norm.gain)
@@ -118,14 +118,14 @@ def test_norms_by_their_first_names_are_the_same_norms(tmp_path: Path) -> None:
 def test_pickled_weights_are_read_where_that_is_allowed(kind: str, tmp_path: Path) -> None:
     """The same head, to the last bit, and the same numbers of all heads."""
     saved(kind, tmp_path)
-    head, report = read_head(f"{tmp_path}:1.2"), weights_only(tmp_path)
+    head, report = read_head(str(tmp_path), "1.2"), weights_only(tmp_path)
     held = load_file(tmp_path / "model.safetensors")
     torch.save({name: torch.from_numpy(held[name]) for name in held}, tmp_path / "pytorch_model.bin")  # fmt: skip
     (tmp_path / "model.safetensors").unlink()
     with pytest.raises(InputError, match=r"pytorch_model\.bin, a pickle: `allow_pickle=True`"):
-        read_head(f"{tmp_path}:1.2")
+        read_head(str(tmp_path), "1.2")
     pickled = Fetching(allow_pickle=True)
-    same = read_head(f"{tmp_path}:1.2", pickled)
+    same = read_head(str(tmp_path), "1.2", pickled)
     assert same.described == head.described
     np.testing.assert_array_equal(same.w_k, head.w_k)
     assert weights_only(tmp_path, how=pickled).rows == report.rows
@@ -135,7 +135,7 @@ def test_pickled_weights_are_read_where_that_is_allowed(kind: str, tmp_path: Pat
 def test_narrow_types_are_read_exactly(dtype: str, tmp_path: Path) -> None:
     model = saved("bert", tmp_path, getattr(torch, dtype))
     own = model.encoder.layer[LAYER].attention.self
-    head = read_head(f"{tmp_path}:{LAYER}.{HEAD}")
+    head = read_head(str(tmp_path), f"{LAYER}.{HEAD}")
     part = slice(HEAD * head.d, (HEAD + 1) * head.d)
     np.testing.assert_array_equal(head.w_q, own.query.weight.detach().double().numpy()[part].T)
     np.testing.assert_array_equal(head.b_k, own.key.bias.detach().double().numpy()[part])
@@ -154,11 +154,11 @@ def test_shards_and_prefixes_make_no_difference(tmp_path: Path) -> None:
         json.dumps({"weight_map": index})
     )
     (tmp_path / "two" / "config.json").write_text((tmp_path / "one" / "config.json").read_text())
-    one, two = (read_head(f"{tmp_path / name}:1.2") for name in ("one", "two"))
+    one, two = (read_head(str(tmp_path / name), "1.2") for name in ("one", "two"))
     assert one.described["weights_sha256"] == two.described["weights_sha256"]
     (tmp_path / "two" / "part-1.safetensors").unlink()
     with pytest.raises(InputError, match=r"lacks part-1\.safetensors"):
-        read_head(f"{tmp_path / 'two'}:1.2")
+        read_head(str(tmp_path / "two"), "1.2")
 
 
 CHANGES: dict[str, tuple[dict[str, Any], type[AttnError], str]] = {
@@ -186,7 +186,7 @@ def test_what_is_not_understood_is_refused_by_name(case: str, tmp_path: Path) ->
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps(config | changes))
     with pytest.raises(kind, match=says) as refused:
-        read_head(f"{tmp_path}:1.0")
+        read_head(str(tmp_path), "1.0")
     assert "\n" not in str(refused.value)
 
 
@@ -196,7 +196,7 @@ def test_scaled_rotary_positions_are_refused(tmp_path: Path) -> None:
     config["rope_parameters"] = {"rope_type": "yarn", "factor": 4.0, "rope_theta": 1e4}
     (tmp_path / "config.json").write_text(json.dumps(config))
     with pytest.raises(UsageError, match="'yarn'"):
-        read_head(f"{tmp_path}:0.0")
+        read_head(str(tmp_path), "0.0")
 
 
 def test_a_norm_on_queries_is_seen_in_the_file(tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_a_norm_on_queries_is_seen_in_the_file(tmp_path: Path) -> None:
     held["layers.1.self_attn.q_norm.weight"] = np.ones(10)
     save_file(held, tmp_path / "model.safetensors")
     with pytest.raises(UsageError, match="q_norm"):
-        read_head(f"{tmp_path}:1.0")
+        read_head(str(tmp_path), "1.0")
 
 
 @pytest.mark.parametrize(
@@ -224,13 +224,13 @@ def test_broken_folders_are_refused_in_one_sentence(spoil: Any, says: str, tmp_p
     saved("bert", tmp_path)
     spoil(tmp_path / "model.safetensors")
     with pytest.raises(InputError, match=says) as refused:
-        read_head(f"{tmp_path}:0.0")
+        read_head(str(tmp_path), "0.0")
     assert "\n" not in str(refused.value)
 
 
 def test_dependent_columns_are_refused(tmp_path: Path) -> None:
     """One head as wide as the model: 2d columns in d dimensions."""
     saved("bert", tmp_path, num_attention_heads=1)
-    head = read_head(f"{tmp_path}:0.0")
+    head = read_head(str(tmp_path), "0.0")
     with pytest.raises(InputError, match="96 columns, of which 48 are independent"):
         inverse(head, "float64")

@@ -29,7 +29,7 @@ def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_head_of_a_model_in_the_cache(cached: Path) -> None:
     """The same as from its folder, called by its id."""
-    head, same = read_head("org/name:1.2", CACHED), read_head(f"{cached}:1.2")
+    head, same = read_head("org/name", "1.2", CACHED), read_head(str(cached), "1.2")
     np.testing.assert_array_equal(head.w_q, same.w_q)
     assert head.described["folder"] == "org/name"
     assert same.described["folder"] == COMMIT
@@ -51,7 +51,7 @@ def test_a_folder_of_the_same_name_is_not_what_is_meant(
 ) -> None:
     (cached / "org" / "name").mkdir(parents=True)
     monkeypatch.chdir(cached)
-    head = read_head("org/name:0.0", CACHED)
+    head = read_head("org/name", "0.0", CACHED)
     assert "./org/name would be" in head.warnings[0]
 
 

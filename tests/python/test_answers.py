@@ -116,7 +116,7 @@ QUESTIONS = {
     "fits, none taken along": lambda: attn.approximate(pattern="previous", length=6),
     "paths": lambda: attn.paths(**SMALL),
     "sampled paths": lambda: attn.paths(**SMALL, sample=5),
-    "maps": lambda: attn.measure([[[1.0, 0.0], [0.5, 0.5]]], pictures=True),
+    "maps": lambda: attn.inspect_maps([[[1.0, 0.0], [0.5, 0.5]]], pictures=True),
 }
 
 

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import typer
 from commands import attn as command
 from commands import attn_program
 from small_checkpoints import saved
 
 import attncli as attn
-from attncli.cli.app import app
+from attncli.cli.app import build_app
 from attncli.cli.root import leaves
 from attncli.cli.run_question import ProcessOptions
 from attncli.cli.spelling import as_typed
@@ -247,7 +246,7 @@ ASKED = [name for name in attn.PUBLIC if hasattr(getattr(attn, name), "asked") a
 
 @pytest.mark.parametrize("name", ASKED)
 def test_every_option_is_a_keyword_with_the_same_default(name: str) -> None:
-    commands = leaves(typer.main.get_command(app), ())
+    commands = leaves(build_app(), ())
     known = {"_".join(path).replace("-", "_"): one for path, one in commands}[name]
     keywords = inspect.signature(getattr(attn, name)).parameters
     shared = {"help", *inspect.signature(ProcessOptions).parameters} - set(keywords)
@@ -461,7 +460,7 @@ IN_BOTH = [
     (attn.rank_collapse, (), SIZES, ("metric", "metrics"), "stable_rank"),
     (attn.paths, (), SIZES, ("metric", "metrics"), "stable_rank"),
     (attn.approximate, (), {"length": 8}, ("pattern", "patterns"), "window:2"),
-    (attn.measure, (MAPS,), {}, ("metric", "metrics"), "sink"),
+    (attn.inspect_maps, (MAPS,), {}, ("metric", "metrics"), "sink"),
 ]
 
 

@@ -23,7 +23,7 @@ def values(report: attn.Answer, metric: str) -> list[float | None]:
 
 def test_numbers_are_those_of_a_slow_loop() -> None:
     maps = drawn(2, 3, 7, 7)
-    report = attn.measure(maps, metrics=["entropy", "sink"])
+    report = attn.inspect_maps(maps, metrics=["entropy", "sink"])
     entropy = [-np.mean([row @ np.log(row) for row in head]) for layer in maps for head in layer]
     assert values(report, "entropy") == pytest.approx(entropy, rel=1e-12)
     sink = [head[:, 0].mean() for layer in maps for head in layer]
@@ -36,12 +36,12 @@ def test_numbers_are_those_of_a_slow_loop() -> None:
 def test_every_shape_means_the_same() -> None:
     one = drawn(5, 5)
     forms = [one, one[None], one[None, None], [one[None]], (one[None, None],), torch.tensor(one)]
-    found = [attn.measure(form, metrics="entropy,s1").rows for form in forms]
+    found = [attn.inspect_maps(form, metrics="entropy,s1").rows for form in forms]
     assert all(rows == found[0] for rows in found)
 
 
 def test_a_layer_without_a_map_keeps_its_number() -> None:
-    report = attn.measure([None, drawn(2, 4, 4), None, drawn(1, 2, 4, 4)], metrics="sink")
+    report = attn.inspect_maps([None, drawn(2, 4, 4), None, drawn(1, 2, 4, 4)], metrics="sink")
     assert [row.layer for row in report.rows] == [1, 1, 3, 3]
 
 
@@ -55,7 +55,7 @@ def test_the_maps_that_a_model_returns() -> None:
     ids = torch.arange(9)[None]
     with torch.no_grad():
         maps = model(input_ids=ids, output_attentions=True).attentions
-    mine = attn.measure(maps, metrics="attention")
+    mine = attn.inspect_maps(maps, metrics="attention")
     theirs = attn.inspect_model(model, token_ids=",".join(map(str, range(9))), metric="attention")
     known = {(row.metric, row.layer, row.head): row.value for row in theirs.rows}
     compared = 0
@@ -68,12 +68,12 @@ def test_the_maps_that_a_model_returns() -> None:
 
 
 def test_labels_are_the_tokens() -> None:
-    report = attn.measure(drawn(2, 3, 3), labels=["the", "dog", "barks"], pairs=1)
+    report = attn.inspect_maps(drawn(2, 3, 3), labels=["the", "dog", "barks"], pairs=1)
     assert "these maps" in report.headline
     (first, _) = [row for row in report.rows if row.metric == "token_pair"]
     assert first.keys["key_token"] == ("the", "dog", "barks")[int(first.keys["key"])]
     with pytest.raises(attn.AttnError, match="`labels` names 2 tokens, and the maps have 3 tokens"):
-        attn.measure(drawn(2, 3, 3), labels=["the", "dog"])
+        attn.inspect_maps(drawn(2, 3, 3), labels=["the", "dog"])
     assert any("roles are told from these maps alone" in warning for warning in report.warnings)
 
 
@@ -87,7 +87,7 @@ def test_labels_are_the_tokens() -> None:
         ),
         (drawn(2, 2, 2, 3, 3), "holds 2 texts: name one of 0 … 1 with `batch`"),
         ([drawn(2, 2, 3, 3)], "0 holds 2 texts"),
-        ("maps.npz", "must be arrays, not 'maps.npz'"),
+        ("maps.npz", "there is no file maps.npz"),
         (7, "must be arrays, not 7"),
         (
             [],
@@ -101,7 +101,7 @@ def test_labels_are_the_tokens() -> None:
 )
 def test_what_is_no_map_is_refused(maps: Any, said: str) -> None:
     with pytest.raises(attn.AttnError) as refused:
-        attn.measure(maps)
+        attn.inspect_maps(maps)
     assert said in str(refused.value)
 
 
@@ -114,7 +114,7 @@ def silent_beside(others: int) -> Any:
 @pytest.mark.parametrize("others", [0, 2])
 def test_a_head_that_attends_to_nothing_has_no_role_and_no_numbers(others: int) -> None:
     maps = silent_beside(others)
-    report = attn.measure(maps, metrics="all", pairs=2)
+    report = attn.inspect_maps(maps, metrics="all", pairs=2)
     silent = [row for row in report.rows if row.head == 0]
     assert [row.value for row in silent] == [None] * len(silent)
     assert {row.note for row in silent} == {"n/a: no row of the head holds any weight"}
@@ -127,7 +127,10 @@ def test_a_head_that_attends_to_nothing_has_no_role_and_no_numbers(others: int) 
 def test_a_silent_head_changes_nothing_of_the_others() -> None:
     """Neither their numbers, nor whether a layer has a learned sink."""
     maps = silent_beside(2)
-    beside, alone = attn.measure(maps, metrics="all"), attn.measure(maps[:, 1:], metrics="all")
+    beside, alone = (
+        attn.inspect_maps(maps, metrics="all"),
+        attn.inspect_maps(maps[:, 1:], metrics="all"),
+    )
     known = {(row.metric, row.head, *row.keys.items()): row.value for row in alone.rows}
     of_logits = {"fast_order_1", "fast_order_2", "linearisability", "logit_spread"}
     compared = 0
@@ -146,10 +149,13 @@ MAP = drawn(2, 3, 3)
 @pytest.mark.parametrize(
     ("keywords", "said"),
     [
-        ({"metrics": 3}, "`metrics` must be a list of texts, not 3."),
-        ({"metrics": [3]}, "`metrics` must be a list of texts, not [3]."),
-        ({"metrics": "states"}, "`metrics` names 'states', which is told of states"),
-        ({"metrics": ["sink", "max_activation"]}, "`metrics` names 'max_activation'"),
+        ({"metrics": 3}, "`metric` must be a list of texts, not 3."),
+        ({"metrics": [3]}, "`metric` must be a list of texts, not [3]."),
+        ({"metrics": "states"}, "there are only maps in these maps, and `metric` names"),
+        (
+            {"metrics": ["sink", "max_activation"]},
+            "there are only maps in these maps, and `metric` names",
+        ),
         ({"pairs": "2"}, "`pairs` must be a whole number, not '2'."),
         ({"pairs": 1.5}, "`pairs` must be a whole number, not 1.5."),
         ({"pairs": True}, "`pairs` must be a whole number, not True."),
@@ -162,20 +168,20 @@ MAP = drawn(2, 3, 3)
 )
 def test_a_keyword_of_another_type_is_refused(keywords: dict[str, Any], said: str) -> None:
     with pytest.raises(attn.errors.UsageError) as refused:
-        attn.measure(MAP, **keywords)
+        attn.inspect_maps(MAP, **keywords)
     assert str(refused.value).startswith(said)
 
 
 def test_what_is_not_said_is_the_default() -> None:
-    plain = attn.measure(MAP).rows
-    said = attn.measure(MAP, metrics=None, labels=None, pairs=None, batch=None, pictures=None)
+    plain = attn.inspect_maps(MAP).rows
+    said = attn.inspect_maps(MAP, metrics=None, labels=None, pairs=None, batch=None, pictures=None)
     assert said.rows == plain
 
 
 def test_labels_may_come_one_by_one_and_as_numbers() -> None:
-    told = attn.measure(MAP, labels=["0", "1", "2"], pairs=1).rows
-    assert attn.measure(MAP, labels=[0, np.int64(1), 2], pairs=1).rows == told
-    assert attn.measure(MAP, labels=(str(place) for place in range(3)), pairs=1).rows == told
+    told = attn.inspect_maps(MAP, labels=["0", "1", "2"], pairs=1).rows
+    assert attn.inspect_maps(MAP, labels=[0, np.int64(1), 2], pairs=1).rows == told
+    assert attn.inspect_maps(MAP, labels=(str(place) for place in range(3)), pairs=1).rows == told
 
 
 @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support")  # torch's own, of the test's tensor
@@ -190,14 +196,14 @@ def test_every_kind_of_array_means_the_same() -> None:
         (each for each in [one]),
         {"attentions.0": one},
     ]
-    plain = attn.measure(one, metrics="entropy").rows
-    assert all(attn.measure(form, metrics="entropy").rows == plain for form in forms)
+    plain = attn.inspect_maps(one, metrics="entropy").rows
+    assert all(attn.inspect_maps(form, metrics="entropy").rows == plain for form in forms)
 
 
 @pytest.mark.parametrize("maps", [None, (None, None), [None], {"attentions.0": None}])
 def test_what_a_fast_attention_hands_out_is_told_from_maps(maps: Any) -> None:
     with pytest.raises(attn.errors.UsageError, match="attn_implementation='eager'"):
-        attn.measure(maps)
+        attn.inspect_maps(maps)
 
 
 @pytest.mark.parametrize(
@@ -214,14 +220,14 @@ def test_what_a_fast_attention_hands_out_is_told_from_maps(maps: Any) -> None:
 )
 def test_what_is_no_array_is_refused_in_one_sentence(maps: Any, said: str) -> None:
     with pytest.raises(attn.AttnError) as refused:
-        attn.measure(maps)
+        attn.inspect_maps(maps)
     assert str(refused.value).startswith("`maps`")
     assert said in str(refused.value)
 
 
 def test_it_can_be_watched_and_drawn() -> None:
     seen: list[tuple[int, int, str]] = []
-    report = attn.measure(MAP[None], progress=lambda *told: seen.append(told), pictures=True)
+    report = attn.inspect_maps(MAP[None], progress=lambda *told: seen.append(told), pictures=True)
     assert seen == [(1, 1, "maps")]
     assert [picture.title for picture in report.pictures] == ["head 0.0", "head 0.1"]
-    assert report.command == ("attncli.measure(<ndarray>, pictures=True)",)
+    assert report.command == ("attncli.inspect_maps(<ndarray>, pictures=True)",)

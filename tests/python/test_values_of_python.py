@@ -182,16 +182,16 @@ def test_a_saved_fit_is_measured_as_it_was_asked_for(name: str, fit: Path) -> No
 
 
 REFUSED: dict[str, tuple[Callable[[], object], str]] = {
-    "a nested tensor as maps": (lambda: attn.measure(nested()), "is a nested tensor"),
+    "a nested tensor as maps": (lambda: attn.inspect_maps(nested()), "is a nested tensor"),
     "a nested tensor as a pattern": (
         lambda: attn.approximate(patterns=nested(), length=3),
         "`pattern` is a nested tensor",
     ),
     "weights of maps": (
-        lambda: attn.measure(np.eye(4), metrics="weights"),
+        lambda: attn.inspect_maps(np.eye(4), metrics="weights"),
         "told of weights, and these are maps",
     ),
-    "a file with a NUL": (lambda: attn.measure(np.eye(4)).save("a\0b.json"), "`path` holds a NUL"),
+    "a file with a NUL": (lambda: attn.inspect_maps(np.eye(4)).save("a\0b.json"), "`path` holds a NUL"),
     "sparse ids": (
         lambda: attn.inspect_model(TINY, token_ids=torch.tensor([[1, 2]]).to_sparse()),
         "`token_ids` must be",
@@ -240,9 +240,9 @@ def test_what_cannot_be_is_one_sentence(case: str) -> None:
 
 
 def test_numbers_are_numbers_whatever_holds_them() -> None:
-    plain = attn.measure(np.eye(4)).rows
-    assert attn.measure(np.eye(4).astype(object)).rows == plain
-    assert attn.measure(memoryview(np.eye(4))).rows == plain
+    plain = attn.inspect_maps(np.eye(4)).rows
+    assert attn.inspect_maps(np.eye(4).astype(object)).rows == plain
+    assert attn.inspect_maps(memoryview(np.eye(4))).rows == plain
 
 
 def test_random_texts_are_cut_too() -> None:

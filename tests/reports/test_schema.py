@@ -116,11 +116,10 @@ def test_every_command_follows_it(
 
 
 def test_no_command_that_writes_reports_is_forgotten() -> None:
-    import typer
 
-    from attncli.cli.app import app
+    from attncli.cli.app import build_app
 
-    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    commands = build_app().commands  # type: ignore[attr-defined]
     writing = {
         name for name, one in commands.items() if any(p.name == "format" for p in one.params)
     }

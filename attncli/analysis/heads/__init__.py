@@ -9,4 +9,5 @@ ordering          by which metric they stand, and how many of them
 metric_selection  which metrics are measured
 tables            how it is shown
 model_heads       a model while it runs
+prepare           prepare a model for measuring its heads: find its blocks and attention, and verify the capture
 """

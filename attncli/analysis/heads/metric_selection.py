@@ -123,7 +123,8 @@ def expanded(name: str) -> list[str]:
         return [member for group in groups.values() for member in group]
     if is_of_weights(name):
         raise UsageError(
-            f"`metric={name!r}` needs no run: say `weights_only=True`.", idle=["metric"]
+            f"`metric={name!r}` measures weights and needs no run: ask `inspect_weights`.",
+            idle=["metric"],
         )
     if name in groups:
         return groups[name]

@@ -6,9 +6,6 @@ from typing import Any
 from attncli.maths.path_counts import log10_of_integer, shares
 from attncli.records import NOT_APPLICABLE, Row
 
-MOST_DIGITS = 1000
-"""Of a number that a note spells out; Python itself refuses some thousands."""
-
 
 def count_rows(counts: dict[int, int], variant: str) -> Iterator[Row]:
     """Exact integers, in the note where a float cannot hold them."""
@@ -34,3 +31,7 @@ def count_row(count: int, at: dict[str, Any]) -> Row:
     return Row(
         "path_count", float(count), "paths", note=f"exactly {count}" if inexact else None, **at
     )
+
+
+MOST_DIGITS = 1000
+"""Of a number that a note spells out; Python itself refuses some thousands."""

@@ -14,7 +14,8 @@ import typer
 from attncli.cli.arguments import PARSER_WORDS
 from attncli.cli.config.config_file import ConfigFile, config_file
 from attncli.cli.config.typed_alone import refuse_setting
-from attncli.cli.root import Path, leaves
+from attncli.cli.root import Path, command_at, command_paths
+from attncli.declare.moved import refuse_moved_option
 from attncli.errors import UsageError, unknown_name
 
 PREFIX = "ATTN_"
@@ -46,9 +47,8 @@ def current_file() -> ConfigFile | None:
 def settings(root: Any) -> list[OptionSetting]:
     """Every setting in force; what the environment says replaces what the file says."""
     file = current_file()
-    commands = dict(leaves(root, ()))
     found = list(from_file(file, file.values, root, ())) if file else []
-    found += from_environment(os.environ, commands)
+    found += from_environment(os.environ, root)
     for one in found:
         refuse_setting(one.option.opts[0], one.value, one.where)
     return list({(one.command, one.option.name): one for one in found}.values())
@@ -99,6 +99,7 @@ def from_file(file: ConfigFile, table: Any, command: Any, path: Path) -> Iterato
             yield from from_file(file, value, members[key], (*path, key))
         else:
             where = file.where(*path, key)
+            refuse_moved_option(" ".join(path), key, where)
             option = option_named(command, key, where)
             yield OptionSetting(path, option, listed(option, value), where)
 
@@ -123,13 +124,15 @@ def listed(option: Any, value: Any) -> Any:
     return [value] if option.multiple and not isinstance(value, list) else value
 
 
-def from_environment(environment: Mapping[str, str], commands: Mapping[Path, Any]) -> Iterator[OptionSetting]:  # fmt: skip
+def from_environment(environment: Mapping[str, str], root: Any) -> Iterator[OptionSetting]:
     """Variables of commands; one that begins like a command and names no option of it is a misprint."""
     for variable in sorted(name for name in environment if name.startswith(PREFIX)):
-        for path, command in commands.items():
+        for path in command_paths():
             stem = PREFIX + variable_name("_".join(path)) + "_"
             if variable.startswith(stem):
+                command = command_at(root, path)
                 key = variable.removeprefix(stem).lower().replace("_", "-")
+                refuse_moved_option(" ".join(path), key, variable)
                 option = option_named(command, key, variable)
                 text = environment[variable]
                 value = text.splitlines() if option.multiple else text

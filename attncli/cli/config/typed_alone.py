@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from attncli.cli.root import leaves, root
+from attncli.cli.root import command_paths, leaves, root
 from attncli.errors import UsageError
 
 
@@ -70,4 +70,4 @@ def command_line(text: str) -> list[str]:
 
 @cache
 def commands() -> set[str]:
-    return {path[0] for path, _ in leaves(root(), ())}
+    return {path[0] for path in command_paths()}

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attncli.cli.help import Command, Group
 from attncli.cli.typer_options import grouped
 from attncli.declare.options import Argument
 
@@ -18,18 +17,10 @@ attn config show --config other.toml
 ATTN_RANK_COLLAPSE_SEEDS=3 attn config show
 """
 
-app = typer.Typer(
-    cls=Group, help="Show options set by a config file or the environment.", rich_markup_mode=None
-)
+PASSES_OPTIONS_ON = True
+"""Options that `show` does not have belong to the command line that it is given."""
 
 
-@app.callback()
-def config() -> None: ...
-
-
-@app.command(
-    "show", cls=Command, epilog=EXAMPLES, context_settings={"ignore_unknown_options": True}
-)
 @grouped
 def show(
     context: typer.Context,

@@ -2,7 +2,6 @@
 
 one_module   one module for all patterns: fitted, decided, verified
 least_sizes  the smallest logits and widths that suffice, and how they grow
-command      the question of `attn approximate`
 run          what `attn approximate` can run: a plain fit, a trained head, a sweep or frontier, the check of a saved fit
-terminal     `attn approximate`
+command      the question of `attn approximate`
 """

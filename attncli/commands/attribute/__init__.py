@@ -6,4 +6,5 @@ relevance      maps times their gradients, rolled through the layers
 report         rows, tables and words of it
 attribution    the study: by states, and by relevance
 run            `attn inspect-model --attribute`: from the options to the study
+command        `attn attribute`
 """

@@ -74,7 +74,7 @@ def refuse_different_places(token: str, texts: Sequence[ModelInput]) -> None:
             "`attribute` asks about one place in texts of one length: give one text, or cut all with `tokens`."
         )
     if len(texts) > 1 and not POSITION.fullmatch(token):
-        raise UsageError(f"`attribute={token!r}` with several texts: give a position, such as -1.")
+        raise UsageError(f"`token={token!r}` with several texts: give a position, such as -1.")
 
 
 def on_decoder(subject: PathSubject) -> bool:

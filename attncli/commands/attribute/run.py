@@ -1,9 +1,10 @@
-"""`attn inspect-model --attribute`: from the options to the study."""
+"""From the options of `attn attribute` to its report."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+from attncli.analysis import Say
 from attncli.analysis.paths.path_subject import PathSubject
 from attncli.analysis.paths.prepare import opened
 from attncli.analysis.prepare import PROBE_TOKENS
@@ -14,13 +15,13 @@ from attncli.capture.other_mixers.uncapturable_attention import refuse_left_out
 from attncli.commands.attribute.attribution import attribution
 from attncli.commands.attribute.relevance import RelevanceAsked
 from attncli.commands.attribute.report import METRICS, RELEVANCES
-from attncli.errors import InputError, UsageError, counted, it_or_them, said_of
-from attncli.gates import Condition, refuse_unmeasured
+from attncli.errors import InputError, counted
+from attncli.gates import refuse_unmeasured
 from attncli.limits import require_memory
 from attncli.models.loading.memory_estimate import most_heads, room_to_run
 from attncli.models.random.dummy_inputs import example_inputs
-from attncli.options.model import InputOptions, ModelOptions, refuse_without_a_model
-from attncli.python.question import Say
+from attncli.options.model import InputOptions, ModelOptions
+from attncli.python.question import How
 from attncli.records import Report
 from attncli.sources import Source
 
@@ -33,29 +34,17 @@ STREAMS = 3
 def attribution_study(
     source: Source,
     token: str,
+    relevance: str | None,
     top: int | None,
-    others: Sequence[str],
-    conditions: Sequence[Condition],
+    how: How,
     model: ModelOptions,
     inputs: InputOptions,
     tokens: int | None,
     seed: int,
-    relevance: str | None,
-    say: Say,
 ) -> Callable[..., Report]:
-    """`others`: names of given options that have nothing to say here."""
-    if others:
-        names = list(others)
-        raise UsageError(
-            f"{said_of(names, 'is', 'are')} about heads: leave {it_or_them(names)} out, or drop `attribute`.",
-            idle=names,
-            because=["attribute"],
-        )
-    refuse_without_a_model(source, [] if source.is_model else ["attribute"])
+    """Everything is loaded and verified, and the memory that it takes is there, before the first text is run."""
     measured = METRICS if relevance is None else {**METRICS, **RELEVANCES}
-    refuse_unmeasured(conditions, measured)
-    if top is not None and top < 1:
-        raise UsageError(f"`top={top!r}`: it must be at least 1.")
+    refuse_unmeasured(how.conditions, measured)
     subject, texts = opened(source, model, inputs, tokens, seed)
     body = subject.checkpoint.body
     longest = max(text.tokens for text in texts)
@@ -67,7 +56,7 @@ def attribution_study(
     if body.config.is_encoder_decoder:
         subject = of_the_decoder(subject)
     asked = RelevanceAsked(relevance, attentions(subject))
-    announce(asked, subject, longest, heads, say)
+    announce(asked, subject, longest, heads, how.say)
     return partial(attribution, subject, texts, token, top, asked=asked)
 
 

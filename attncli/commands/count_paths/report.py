@@ -9,6 +9,8 @@ from attncli.analysis.paths.path_metrics import OWN_METRICS
 from attncli.maths.path_counts import log10_of_integer, path_counts, shares
 from attncli.records import Report, View
 
+NAMES = ("path_count", "log10_path_count", "path_count_share")
+
 
 def count_paths(
     layers: int,
@@ -21,17 +23,16 @@ def count_paths(
     counts = path_counts(layers, heads, skip)
     most = max(shares(counts).items(), key=lambda item: item[1])
     variant = "SAN+skip" if skip else "SAN"
-    names = ("path_count", "log10_path_count", "path_count_share")
     return Report(
         study="paths",
         headline=f"{sum(counts.values()):.4g} paths; most have length {most[0]}: a share of {most[1]:.3f}."
         if log10_of_integer(sum(counts.values())) < 308
         else f"10^{log10_of_integer(sum(counts.values())):.1f} paths; most have length {most[0]}: a share of {most[1]:.3f}.",
         rows=tuple(count_rows(counts, variant)),
-        metrics={name: OWN_METRICS[name] for name in names},
+        metrics={name: OWN_METRICS[name] for name in NAMES},
         source={**source, "layers": layers, "heads": heads, "variant": variant},
         views=(
-            View(f"{variant}: {layers} layers of {heads} heads", "length", names),
+            View(f"{variant}: {layers} layers of {heads} heads", "length", NAMES),
             View("Share of all paths", "length", ("path_count_share",), across="variant"),
         ),
     )

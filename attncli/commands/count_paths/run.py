@@ -1,4 +1,4 @@
-"""`attn paths --count`: from sizes, or a config, to the study; nothing is run and no weights are read."""
+"""Count paths from sizes, or from a config; nothing is run and no weights are read."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -6,50 +6,47 @@ from functools import partial
 
 from attncli.analysis import network_sources as sources
 from attncli.analysis.weight_sources import config_in_memory
-from attncli.commands.count_paths.report import count_paths
-from attncli.commands.paths.options import PathOptions
-from attncli.errors import UsageError, it_or_them, said_of, unknown_name
+from attncli.commands.count_paths.report import NAMES, count_paths
+from attncli.errors import UsageError, unknown_name
+from attncli.gates import Condition, refuse_unmeasured
 from attncli.models.text_configs import text_config
 from attncli.networks.spec import NetworkSpec
-from attncli.options.model import CheckpointOptions
-from attncli.options.shared import NetworkOptions, RunOptions
+from attncli.options.model import FetchOptions
 from attncli.records import Report
 from attncli.sources import Source
 
 
-def count_study(
+def counting(
     source: Source,
-    asked: PathOptions,
-    network: NetworkOptions,
-    run: RunOptions,
-    others: Sequence[str],
-    files: CheckpointOptions,
+    layers: int | None,
+    heads: int | None,
+    skip: bool,
+    files: FetchOptions,
 ) -> Callable[..., Report]:
-    """The number of paths alone, from sizes; `others`: names of given options of models and their input."""
-    given = [*network.given(), *run.given(), *["metric"] * bool(asked.metric), *others]
-    idle = [name for name in given if name not in ("layers", "heads", "offline", "revision")]
-    if idle:
-        raise UsageError(
-            f"{said_of(idle, 'changes', 'change')} no count: leave {it_or_them(idle)} out, or leave out `count`.",
-            idle=idle,
-            because=["count"],
-        )
+    """The count of these sizes, or of those that the source has."""
     if source.kind != "synthetic":
-        if network.given():
+        given = [name for name, size in (("layers", layers), ("heads", heads)) if size is not None]
+        if given:
             raise UsageError(
-                f"`layers` and `heads` are those of {source}: leave them out.",
-                idle=network.given(),
+                f"`layers` and `heads` are those of {source}: leave them out.", idle=given
             )
-        layers, heads, identity = sizes_of(source, files)
-        return partial(count_paths, layers, heads, asked.skip, identity)
+        own_layers, own_heads, identity = sizes_of(source, files)
+        return partial(count_paths, own_layers, own_heads, skip, identity)
     standard = NetworkSpec()
-    layers = standard.layers if network.layers is None else network.layers
-    heads = standard.heads if network.heads is None else network.heads
-    sizes = NetworkSpec(layers=layers, heads=heads, key_width=1)
-    return partial(count_paths, sizes.layers, sizes.heads, asked.skip, sources.SYNTHETIC)
+    sizes = NetworkSpec(
+        layers=standard.layers if layers is None else layers,
+        heads=standard.heads if heads is None else heads,
+        key_width=1,
+    )
+    return partial(count_paths, sizes.layers, sizes.heads, skip, sources.SYNTHETIC)
 
 
-def sizes_of(source: Source, files: CheckpointOptions) -> tuple[int, int, Mapping[str, object]]:
+def refuse_other_gates(conditions: Sequence[Condition]) -> None:
+    """Refuse a gate on a number that a count does not have."""
+    refuse_unmeasured(conditions, NAMES)
+
+
+def sizes_of(source: Source, files: FetchOptions) -> tuple[int, int, Mapping[str, object]]:
     """Layers and heads of a network file, or of a model's config; no weights are read."""
     if source.kind == "network":
         spec = sources.from_file(source, {}).spec
@@ -81,9 +78,7 @@ def sizes_of_type(
         raise unknown_name("model type", arch, CONFIG_MAPPING.keys())
     other = sorted(set(given) - {"layers", "heads"})
     if other:
-        raise UsageError(
-            f"{other[0]} changes no count: leave it out of random:{arch}.", because=["count"]
-        )
+        raise UsageError(f"{other[0]} changes no count: leave it out of random:{arch}.")
     with quiet():
         made = understood(f"random:{arch}", "there is no config of its own", CONFIG_MAPPING[arch])
         config = text_config(made)
@@ -108,5 +103,4 @@ def size_of(
     said = f"its layers have {', '.join(map(str, own))}" if len(own) > 1 else "it names none"
     raise UsageError(
         f"random:{arch} has no one number of {name}, by which paths are counted ({said}): say random:{arch}?{name}=N.",
-        because=["count"],
     )

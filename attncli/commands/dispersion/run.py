@@ -1,4 +1,4 @@
-"""`attn inspect-model --sweep`: from the options to the study."""
+"""From the options of `attn dispersion` to its report."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -10,65 +10,70 @@ from attncli.analysis.heads.prepare import heads_there, proved_softmax, refuse_a
 from attncli.capture import STRIP_MEMORY
 from attncli.commands.dispersion.report import DEFAULT, definitions, length_sweep
 from attncli.declare.dry_run import before_the_work
-from attncli.errors import UsageError, counted, it_or_them, said_of
+from attncli.errors import UsageError, counted
 from attncli.gates import Condition, refuse_unmeasured
 from attncli.models.inputs.requested_input import WantedInput
 from attncli.models.inputs.texts import ModelInput, inputs_of
 from attncli.models.inputs.token_ranges import longest
 from attncli.models.loading.load import Checkpoint, load
 from attncli.models.loading.memory_estimate import require_room_to_run
-from attncli.options.heads import HeadOptions
-from attncli.options.model import InputOptions, ModelOptions, refuse_without_a_model
-from attncli.options.size_ranges import parse_sweep
+from attncli.options.heads import HeadChoice
+from attncli.options.model import InputOptions, ModelOptions
+from attncli.options.size_ranges import parse_range
 from attncli.records import Report
 from attncli.sources import Source
 
-SWEPT = {"tokens": int}
 FEWEST = 2
 """Lengths that a slope is told from."""
 
 
 def length_study(
     source: Source,
-    sweep: str,
+    lengths: str,
     names: Sequence[str],
-    heads: HeadOptions,
-    others: Sequence[str],
+    heads: HeadChoice,
     conditions: Sequence[Condition],
     model: ModelOptions,
     inputs: InputOptions,
     seed: int,
 ) -> Callable[..., Report]:
-    """`others`: names of given options that have nothing to say here."""
-    _, points = parse_sweep(sweep, SWEPT)
-    lengths = sorted({int(point) for point in points})
-    if len(lengths) < FEWEST or lengths[0] < FEWEST:
-        raise UsageError(f"`sweep={sweep!r}`: it needs at least two lengths, from 2 tokens on.")
-    if others:
-        given = list(others)
-        raise UsageError(
-            f"{said_of(given, 'goes', 'go')} with one length: leave {it_or_them(given)} out, or drop `sweep`.",
-            idle=given,
-            because=["sweep"],
-        )
-    refuse_without_a_model(source, [] if source.is_model else ["sweep"])
+    """Everything is loaded and verified before the first length is measured."""
+    points = lengths_of(lengths)
+    refuse_one_length(inputs)
     metrics = chosen(names)
     refuse_unmeasured(conditions, definitions(metrics))
     options, wanted = model.to_load(seed), inputs.to_read(None, seed)
     before_the_work()
     checkpoint = load(source, options)
     most = longest(checkpoint.model)
-    if most is not None and lengths[-1] > most:
+    if most is not None and points[-1] > most:
         raise UsageError(
-            f"`sweep={sweep!r}` goes to {lengths[-1]} tokens, {type(checkpoint.model).__name__} has positions for {most}: end it there."
+            f"`lengths={lengths!r}` goes to {points[-1]} tokens, {type(checkpoint.model).__name__} has positions for {most}: end it there."
         )
-    texts = {length: of_length(checkpoint, wanted, length) for length in lengths}
+    texts = {length: of_length(checkpoint, wanted, length) for length in points}
     plan = HeadPlan(metrics, heads.chosen_layers(), heads.keeps(), seed=seed)
     subject = proved_softmax(checkpoint.body)
     refuse_absent(heads_there(subject), plan)
-    shorter = "let `sweep` end at a shorter one"
-    require_room_to_run(subject.body, lengths[-1], STRIP_MEMORY, advice=shorter)
+    shorter = "let `lengths` end at a shorter one"
+    require_room_to_run(subject.body, points[-1], STRIP_MEMORY, advice=shorter)
     return partial(length_sweep, checkpoint, subject, texts, plan)
+
+
+def refuse_one_length(inputs: InputOptions) -> None:
+    """Random tokens need no number: the lengths say how many."""
+    if inputs.random_tokens is not None:
+        raise UsageError(
+            "`random_tokens` is one length: leave it out, and give no text, for random tokens of every length.",
+            idle=["random_tokens"],
+        )
+
+
+def lengths_of(text: str) -> list[int]:
+    """At least two lengths, the shortest first."""
+    found = sorted({int(n) for n in parse_range(f"`lengths={text!r}`", "tokens", text, int)})
+    if len(found) < FEWEST or found[0] < FEWEST:
+        raise UsageError(f"`lengths={text!r}`: it needs at least two lengths, from 2 tokens on.")
+    return found
 
 
 def chosen(names: Sequence[str]) -> Metrics:
@@ -77,9 +82,8 @@ def chosen(names: Sequence[str]) -> Metrics:
     if not metrics.heads or metrics.on_repeats:
         wrong = metrics.on_repeats[0] if metrics.on_repeats else names[0]
         raise UsageError(
-            f"`metric={wrong!r}` is no number of a head on a text of any length: leave it out, or drop `sweep`.",
+            f"`metric={wrong!r}` is no number of a head on a text of any length: leave it out.",
             idle=["metric"],
-            because=["sweep"],
         )
     return metrics
 
@@ -92,8 +96,8 @@ def of_length(checkpoint: Checkpoint, wanted: WantedInput, length: int) -> list[
     for text in texts:
         if text.tokens != length:
             raise UsageError(
-                f"{text.name} has {counted(text.tokens, 'token')}, fewer than the {length} of `sweep`: end it there, or give no text "
+                f"{text.name} has {counted(text.tokens, 'token')}, fewer than the {length} of `lengths`: end it there, or give no text "
                 "for random tokens.",
-                rivals=["sweep", "text", "text_file", "token_ids"],
+                rivals=["lengths", "text", "text_file", "token_ids"],
             )
     return texts

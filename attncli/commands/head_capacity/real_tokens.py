@@ -1,26 +1,26 @@
-"""`attn approximate --module MODEL:0.HEAD --inputs embeddings`: the model whose tokens are tried."""
+"""`attn head-capacity MODEL --head 0.HEAD --inputs embeddings`: the model whose tokens are tried."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from attncli.analysis import Progress
 from attncli.analysis.heads.prepare import proved_softmax
-from attncli.commands.approximate.run import RealInputs
 from attncli.commands.head_capacity.one_head.found_inputs import FoundInputs
 from attncli.commands.head_capacity.one_head.real_inputs import with_real_inputs
 from attncli.commands.head_capacity.one_head.token_table import refuse_deeper_layers
 from attncli.fits import FitRequest
-from attncli.head_weights.head import SPEC, Head
+from attncli.head_weights.head import Head
 from attncli.models.loading.load import load
 from attncli.options.model import CheckpointOptions
 from attncli.records import Report
 
+RealInputs = Callable[..., Report]
+"""From the report of free inputs to one that also has those of real tokens."""
 
-def real_tokens(module: str, head: Head, files: CheckpointOptions) -> RealInputs:
+
+def real_tokens(model: str, head: Head, files: CheckpointOptions) -> RealInputs:
     """In float64, so that the model's own map can be held against its weights."""
     refuse_deeper_layers(head)
-    spec = SPEC.fullmatch(module)
-    assert spec is not None  # the head has been read by these words
 
     def add(
         report: Report,
@@ -30,7 +30,7 @@ def real_tokens(module: str, head: Head, files: CheckpointOptions) -> RealInputs
         seeds: Sequence[int],
         progress: Progress,
     ) -> Report:
-        checkpoint = load(spec["model"], replace(files.to_load(seeds[0]), dtype="float64"))
+        checkpoint = load(model, replace(files.to_load(seeds[0]), dtype="float64"))
         subject = proved_softmax(checkpoint.body)
         return with_real_inputs(report, checkpoint, subject, head, found, request, seeds, progress)
 

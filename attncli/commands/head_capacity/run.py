@@ -1,17 +1,35 @@
-"""`attn approximate --heads MODEL`: from the options to a survey of all trained heads."""
+"""From the options of `attn head-capacity` to a survey of all trained heads, or to one head that shows patterns."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from pathlib import Path
 
+from attncli.analysis.fits.chosen_patterns import ChosenPatterns, choose
+from attncli.analysis.fits.fit_rows import FIT_METRICS
+from attncli.analysis.fits.pictures import with_pictures
+from attncli.analysis.fits.saving import write_fits
 from attncli.analysis.heads.prepare import proved_softmax
 from attncli.analysis.network_sources import named
 from attncli.analysis.prepare import refuse_at_once
 from attncli.commands.head_capacity.head_survey import SurveyPlan, head_survey
+from attncli.commands.head_capacity.one_head.found_inputs import (
+    as_files,
+    found_inputs,
+    require_plain,
+)
+from attncli.commands.head_capacity.one_head.trained_head import (
+    HEAD_METRICS,
+    REAL_METRICS,
+    trained_head,
+)
+from attncli.commands.head_capacity.real_tokens import RealInputs, real_tokens
+from attncli.commands.head_capacity.survey_rows import SURVEY_METRICS
 from attncli.declare.dry_run import before_the_work
-from attncli.errors import AttnError, InputError, LimitError, UsageError, said_of
+from attncli.errors import AttnError, InputError, LimitError, UsageError, said_of, unknown_name
 from attncli.fits import FitRequest
-from attncli.head_weights.head import Head, Reader, reader, with_plain_logits
+from attncli.gates import Condition
+from attncli.head_weights.head import Head, Reader, read_head, reader, with_plain_logits
 from attncli.models.inputs.requested_input import WantedInput
 from attncli.models.inputs.texts import ModelInput, ahead, inputs_of
 from attncli.models.loading.body import body_of
@@ -20,7 +38,7 @@ from attncli.models.loading.load_options import LoadOptions
 from attncli.models.loading.memory_estimate import require_room_to_run
 from attncli.models.loading.random_init import random_twin
 from attncli.options.model import CheckpointOptions, InputOptions
-from attncli.options.patterns import DrawOptions, PatternOptions, SearchOptions
+from attncli.options.patterns import DrawOptions, MethodOptions, PatternOptions
 from attncli.python.question import How
 from attncli.records import Report
 from attncli.sources import Source
@@ -29,19 +47,19 @@ LONGEST = 128
 """Tokens that are read where no length is asked for: the searches cost the square of it."""
 
 
-def surveyed(
+def survey(
     model: str,
     patterns: PatternOptions,
     inputs: InputOptions,
-    search: SearchOptions,
+    search: MethodOptions,
     request: FitRequest,
     run: DrawOptions,
     files: CheckpointOptions,
     how: How,
 ) -> Report:
     """Every head of a model on texts of one length."""
-    refuse_patterns(patterns, search)
-    source = named(model, "approximate(heads=...)")
+    refuse_patterns(patterns)
+    source = named(model, "head_capacity")
     seeds = run.all_seeds()
     longest = patterns.length or LONGEST
     refuse_at_once(source, files, inputs, longest, seeds[0])
@@ -77,20 +95,89 @@ def surveyed(
     return head_survey(checkpoint, subject, twin, texts, read, plan, how.progress)
 
 
-def refuse_patterns(patterns: PatternOptions, search: SearchOptions) -> None:
-    """The heads' own maps and random patterns are what is asked about."""
-    given: dict[str, Any] = {
-        "pattern": patterns.pattern,
-        "causal": patterns.causal,
-        "width": search.width,
-        "find_width": search.find_width,
-    }
-    idle = [name for name, value in given.items() if value]
+def show_patterns(
+    model: str,
+    head: str,
+    real: bool,
+    patterns: PatternOptions,
+    texts: InputOptions,
+    search: MethodOptions,
+    request: FitRequest,
+    run: DrawOptions,
+    files: CheckpointOptions,
+    how: How,
+) -> Report:
+    """One head, and inputs that make it show the patterns; `real`: tokens of its model are tried too."""
+    source = named(model, "head_capacity(head=...)")
+    trained = head_of(str(source), head, files, how)
+    add_real_tokens = real_tokens(str(source), trained, files) if real else None
+    before_the_work()
+    idle = () if real else files.given_for_runs()
+    chosen = choose(patterns, texts, files, run.all_seeds()[0], idle)
+    report = on_head(trained, chosen, search, request, run, how, add_real_tokens)
+    return chosen.noted(report.with_verdicts(()) if search.allow_unmet else report)
+
+
+def head_of(model: str, place: str, files: CheckpointOptions, how: How) -> Head:
+    """The trained head; one that no file or picture can hold is refused before the work if one is asked for."""
+    head = read_head(model, place, files.to_fetch())
+    if how.pictures or how.save_module is not None:
+        require_plain(head)
+    return head
+
+
+def on_head(
+    head: Head,
+    chosen: ChosenPatterns,
+    search: MethodOptions,
+    request: FitRequest,
+    run: DrawOptions,
+    how: How,
+    real: RealInputs | None = None,
+) -> Report:
+    """A trained head, its mask, and inputs for every pattern; `real`: the model whose tokens are tried too."""
+    if request.causal and not head.causal:
+        raise UsageError(
+            "`causal`: every query of this head sees all keys; leave it out.", idle=["causal"]
+        )
+    save, seeds = how.save_module, run.all_seeds()
+    targets = chosen.targets(seeds[0], head.causal)
+    request = replace(request.at(head.d), causal=head.causal)
+    found = found_inputs(head, targets, search.methods, request, seeds, how.progress)
+    plain = how.maps and head.rotary is None  # a page can do without, a file and a plot cannot
+    fits = as_files(head, found) if how.pictures or plain or save is not None else []
+    if save is not None:
+        write_fits(save, fits, replace(request, dtype="float64"), how.say)
+    report = trained_head(head, found, request, seeds)
+    if real is not None:
+        report = real(report, head, found, request, seeds, how.progress)
+    return with_pictures(report, fits) if how.pictures or plain else report
+
+
+def refuse_other_inputs(inputs: str, head: str | None, save: Path | None) -> None:
+    """Refuse what only one head can be asked."""
+    if inputs not in ("free", "embeddings"):
+        raise unknown_name("inputs", inputs, ("free", "embeddings"))
+    if inputs != "free" and head is None:
+        raise UsageError("`inputs='embeddings'` goes with `head='0.HEAD'`.", idle=["inputs"])
+    if save is not None and head is None:
+        raise UsageError("`save_module` goes with `head`: a survey makes no module to write.")
+
+
+def refuse_other_gates(conditions: Sequence[Condition]) -> None:
+    """Refuse a gate on a number that neither a survey nor one head has, before the work."""
+    known = {*SURVEY_METRICS, *FIT_METRICS, *HEAD_METRICS, *REAL_METRICS}
+    for condition in conditions:
+        if condition.metric not in known:
+            raise unknown_name("metric in the gate", condition.metric, known)
+
+
+def refuse_patterns(patterns: PatternOptions) -> None:
+    """Refuse patterns in a survey, which is about the heads' own maps and random patterns."""
+    idle = [name for name in ("pattern", "causal") if getattr(patterns, name)]
     if idle:
         raise UsageError(
-            f"{said_of(idle, 'goes', 'go')} with patterns: `heads` asks about a model's own heads.",
-            idle=idle,
-            because=["heads"],
+            f"{said_of(idle, 'goes', 'go')} with one head: name it with `head`.", idle=idle
         )
 
 
@@ -118,7 +205,6 @@ def of_one_length(checkpoint: Checkpoint, wanted: WantedInput) -> list[ModelInpu
         return texts
     if wanted.text_file == "-":
         raise UsageError(
-            f"`text_file` - holds texts of other lengths, and stdin is read once: give `length={shortest!r}`, or a file.",
-            because=["heads"],
+            f"`text_file` - holds texts of other lengths, and stdin is read once: give `length={shortest!r}`, or a file."
         )
     return inputs_of(checkpoint, replace(wanted, tokens=shortest))

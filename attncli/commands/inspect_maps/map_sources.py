@@ -1,12 +1,12 @@
-"""A file of maps, whoever has saved it: `attn inspect-model FILE.npz`."""
+"""A file of maps, whoever has saved it: `attn inspect-maps FILE.npz`."""
 
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attncli.errors import InputError
 from attncli.io.arrays import StoredArrays
-from attncli.io.label_files import labels_in
 from attncli.io.numpy_files import NPY, numpy_arrays
 from attncli.sources import Source, advice
 
@@ -18,19 +18,18 @@ OTHERS = (".mtx", ".csv")
 """Of matrices that are patterns alone."""
 
 
-def map_file(source: Source, batch: int | None, labels: Path | None) -> "MapFile":
+def map_file(source: Source, batch: int | None, labels: Sequence[str] | None) -> "MapFile":
     """Opened, its maps found by their names and shapes."""
     from attncli.capture.saved_maps.foreign_maps import OwnMaps
     from attncli.capture.saved_maps.map_files import MapFile
 
-    named = None if labels is None else labels_in(labels)
     path = source.path
     arrays = arrays_in(source)
     ours = source.kind == "maps" and isinstance(arrays, StoredArrays) and not has_texts(arrays)
     if ours and batch is None:
-        return MapFile(path, labels=named)
+        return MapFile(path, labels=labels)
     own = OwnMaps(arrays, batch, advice(source) if source.kind in ("weights", "pickle") else "")
-    return MapFile(path, own, named)
+    return MapFile(path, own, labels)
 
 
 def arrays_in(source: Source) -> "StoredArrays | HeldArrays":

@@ -124,7 +124,7 @@ def refuse_states_alone(file: MapFile, plan: HeadPlan) -> None:
     asked = plan.metrics
     if asked.states and not (asked.heads or asked.pairs or kept & set(asked.states)):
         raise UsageError(
-            f"{file.path} holds maps alone, and `metric` names what is told of states, {few(asked.states)}: ask the model itself."
+            f"there are only maps in {file.path}, and `metric` names what is measured on states, {few(asked.states)}: ask the model itself."
         )
 
 

@@ -1,6 +1,5 @@
 """`attn inspect-model`: what does each head and layer do?
 
-command   the question of `attn inspect-model`
-run       from MODEL and the options to a study of its heads
-terminal  `attn inspect-model`
+command  the question of `attn inspect-model`
+run      from MODEL and the options to a study of its heads
 """

@@ -7,7 +7,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from attncli.analysis import Progress
+from attncli.analysis import Progress, Say
 from attncli.analysis.heads.forward_passes.head_runs import Look, Wanted, look
 from attncli.analysis.heads.forward_passes.uniform_attention import UniformNull
 from attncli.analysis.heads.map_export.collected_maps import KeptMaps, announce
@@ -23,12 +23,11 @@ from attncli.analysis.prepare import PROBE_TOKENS
 from attncli.capture import STRIP_MEMORY, Shape, Site, Strip
 from attncli.capture.linear.linear_layers import LinearLayer
 from attncli.declare.dry_run import before_the_work
-from attncli.errors import UsageError, said_of
+from attncli.errors import UsageError
 from attncli.io.tensor_files import write_tensors
 from attncli.io.whole_files import write_whole
 from attncli.models.inputs.texts import ModelInput, ahead, inputs_of
 from attncli.models.loading.body import body_of
-from attncli.models.loading.isolate_global_state import alone
 from attncli.models.loading.load import load
 from attncli.models.loading.memory_estimate import require_room_to_run
 from attncli.models.loading.random_init import random_twin
@@ -47,9 +46,6 @@ WORTH_SAYING = 60.0
 
 Study = Callable[..., "Report"]
 """Called with the progress."""
-
-Say = Callable[[str], None]
-"""For what a person wants to know before the work."""
 
 
 @dataclass(frozen=True)
@@ -71,10 +67,6 @@ class Asked:
     """MiB."""
     pairs: int = 0
     """How many of each head's strongest pairs of tokens are told."""
-    batch: int | None = None
-    """Which text of a file of maps that has several."""
-    labels: Path | None = None
-    """A file with the tokens of maps."""
 
     def plan(self, heads: HeadOptions) -> HeadPlan:
         metrics = choose(self.metric, self.pairs)
@@ -96,67 +88,6 @@ class Asked:
         if self.strip_memory < 1:
             raise UsageError(f"`strip_memory={self.strip_memory!r}`: it must be at least 1 MiB.")
         return self.strip_memory * 2**20
-
-
-def study_of(
-    asked: Asked, heads: HeadOptions, model: ModelOptions, inputs: InputOptions, say: Say
-) -> Study:
-    """Of a model, or of maps in a file."""
-    if asked.source.is_file:
-        return maps_study(asked, heads, [*model.given(), *inputs.given()], say)
-    given = {"labels": asked.labels is not None, "batch": asked.batch is not None}
-    idle = [name for name, there in given.items() if there]
-    if idle:
-        raise UsageError(
-            f"{said_of(idle, 'goes', 'go')} with a file of maps: {asked.source} is a model.",
-            idle=idle,
-        )
-    return model_study(asked, heads, model, inputs, say)
-
-
-def maps_study(asked: Asked, heads: HeadOptions, others: Sequence[str], say: Say) -> Study:
-    """What runs no model takes no options of models."""
-    from attncli.commands.inspect_maps.map_sources import map_file
-    from attncli.commands.inspect_maps.report import (
-        inspect_maps,
-        names_in,
-        refuse_states_alone,
-        small_maps_of,
-    )
-
-    given = {
-        "with_random_init": asked.with_random_init,
-        "with_shuffled_text": asked.with_shuffled_text,
-        "tokens": asked.tokens is not None,
-        "save_maps": asked.save_maps is not None,
-        "strip_memory": asked.strip_memory is not None,
-        **dict.fromkeys(others, True),
-    }
-    refused = [name for name, there in given.items() if there]
-    if refused:
-        raise UsageError(
-            f"{said_of(refused, 'goes', 'go')} with a model: {asked.source} is a file of maps.",
-            idle=refused,
-        )
-    plan = asked.plan(heads)
-    before_the_work()
-    alone()
-    file = map_file(asked.source, asked.batch, asked.labels)
-    heads_there = {saved.site: saved.heads for saved in file.maps}
-    refuse_absent(heads_there, plan)
-    refuse_states_alone(file, plan)
-    small = small_maps_of(file, plan) if asked.for_page else None
-    if not asked.draws_maps:
-        return partial(inspect_maps, file, plan, small=small)
-    kept = KeptMaps(plan.layers, plan.keeps, numbers=heads_there)
-    shapes = {saved.site: Shape(*saved.shape) for saved in file.maps}
-    announce(kept, shapes, None, say, 8 if file.double else 4)
-
-    def with_maps(progress: Progress) -> "Report":
-        report = inspect_maps(file, plan, progress, small, kept.take)
-        return replace(report, pictures=tuple(kept.pictures(names_in(file))))
-
-    return with_maps
 
 
 def model_study(

@@ -3,4 +3,5 @@
 findings  what stands out in weights
 report    heads without an input
 run       `attn inspect-model --weights-only`: from the options to the study, of files without torch
+command   `attn inspect-weights`
 """

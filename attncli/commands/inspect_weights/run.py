@@ -1,14 +1,13 @@
-"""`attn inspect-model --weights-only`: from the options to the study, of files without torch."""
+"""From the options of `attn inspect-weights` to its report, from files without torch."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from attncli.declare.dry_run import before_the_work
-from attncli.errors import UsageError, it_or_them, said_of
-from attncli.options.heads import HEAD, HeadOptions, numbers
-from attncli.options.model import CheckpointOptions
-from attncli.options.shared import checked_seed, separated
+from attncli.errors import UsageError
+from attncli.options.heads import LayerHeadOptions, numbers
+from attncli.options.model import WeightFileOptions
+from attncli.options.shared import checked_seed
 from attncli.sources import Source
 
 if TYPE_CHECKING:
@@ -20,29 +19,14 @@ GROUP = "weights"
 def weights_study(
     source: Source,
     metric: Sequence[str],
-    heads: HeadOptions,
-    files: CheckpointOptions,
+    heads: LayerHeadOptions,
+    files: WeightFileOptions,
     seed: int,
-    others: Sequence[str],
 ) -> "Callable[..., Report]":
-    """`others`: names of options that are given and need a run."""
+    """The metrics of these heads' weights; what asks for a run is refused."""
     from attncli.commands.inspect_weights.report import weights_only
 
-    given = [*others, *(name for name in ("top", "sort") if getattr(heads, name) is not None)]
-    if given:
-        names = list(given)
-        raise UsageError(
-            f"{said_of(names, 'needs', 'need')} a run: leave {it_or_them(names)} out or drop `weights_only`.",
-            idle=names,
-            because=["weights_only"],
-        )
-    pairs = [part for part in separated(heads.heads) if HEAD.fullmatch(part)] if heads.heads else []
-    if pairs:
-        raise UsageError(
-            f"`heads={pairs[0]!r}`: with `weights_only` name layers and heads apart, as in `layers=5, heads=1`."
-        )
     refuse_metrics_of_runs(metric)
-    before_the_work()
     return partial(
         weights_only,
         source,
@@ -63,7 +47,6 @@ def refuse_metrics_of_runs(metric: Sequence[str]) -> None:
     found = [name for name in metric if name in of_runs]
     if found:
         raise UsageError(
-            f"`metric={found[0]!r}` needs a run: leave it out or drop `weights_only`.",
+            f"`metric={found[0]!r}` needs a run: ask `inspect_model`, or leave it out.",
             idle=["metric"],
-            because=["weights_only"],
         )

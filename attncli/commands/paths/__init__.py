@@ -1,10 +1,9 @@
 """`attn paths`: how much of the output travels through paths of each length?
 
-command         the question of `attn paths`
 options         what is asked of paths
-run_model       from SOURCE and the model options to a study of a trained model's paths
-run_network     from SOURCE and the options of `attn paths` to a study of synthetic networks
 synthetic       synthetic networks: by length, single paths, by heads
-terminal        `attn paths`
+run_network     from SOURCE and the options of `attn paths` to a study of synthetic networks
 trained_models  trained models: the same, and by attentions and MLPs
+run_model       from SOURCE and the model options to a study of a trained model's paths
+command         the question of `attn paths`
 """

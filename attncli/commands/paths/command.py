@@ -4,13 +4,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from attncli.commands.paths.options import PathOptions
-from attncli.commands.reproduce.labelling.run import (
-    PathTaskOptions,
-    refuse_without_a_task,
-    task_study,
-    without_sizes,
-)
-from attncli.commands.reproduce.options import TrainingOptions, refuse_beside_a_task
 from attncli.declare.dry_run import before_the_work
 from attncli.options.model import (
     InputOptions,
@@ -27,6 +20,20 @@ if TYPE_CHECKING:
     from attncli.gates import Condition
     from attncli.sources import Source as Named
 
+EXAMPLES = """
+attn paths                                          12 layers of attention with skips, 5 seeds
+attn paths ./checkpoint --text-file essays.txt --steps attention,mlp
+attn paths gpt2 --by head                           share of the output through each head
+attn paths gpt2 --loss                              what short paths alone predict
+attn paths gpt2 --by steps                          shares by how many attentions and how many MLPs
+attn paths --layers 3 --heads 2 --norm layer --metric log10_residual
+attn paths --path 1,0,0,3,0,0,0,0,0,0,0,2           one path: head 1, then two skips, head 3 …
+attn paths --sample 50 --plot                       longer paths are closer to rank 1
+attn paths random:bert --random-tokens 128 --sample 100
+attn paths random:bert --random-tokens 128 -o paths.json
+attn paths net.safetensors --fail-if 'completeness_error > 1e-12'
+"""
+
 
 @question(own=("tokenizer", "inputs"))
 def paths(
@@ -36,8 +43,6 @@ def paths(
     model: ModelOptions,
     inputs: InputOptions,
     network: NetworkOptions,
-    task: PathTaskOptions,
-    training: TrainingOptions,
     run: RunOptions,
     how: How,
 ) -> Report:
@@ -49,39 +54,23 @@ def paths(
     goes through; a bias, or the encoder's output in a decoder, starts a path of length 0 where it enters. A model's MLPs
     are not counted, or counted separately with --steps mlp. Every run checks that the terms add up to the output.
 
-    With --task, attn first trains small attention networks, then measures what sums of a few random paths of one length
-    do alone: with the attention of the full pass, and as sub-networks run on their own.
     """
 
     conditions = how.conditions
-    asked.refuse_contradictions(task.task)
+    asked.refuse_contradictions()
     of_models = [*asked.for_models(), *model.given(), *inputs.given()]
     from attncli.analysis import network_sources as sources
 
     subject = sources.named(source, "paths", how.output)
-    if task.task is not None:
-        others = [*["metric"] * bool(asked.metric), *["skip=False"] * (not asked.skip), *of_models]
-        refuse_beside_a_task(source, [*others, *without_sizes(network)])
-        study = task_study(task, training, network, run, conditions)
+    if not subject.is_model:
+        refuse_without_a_model(subject, of_models)
     else:
-        refuse_without_a_task(task, training)
-        if not subject.is_model:
-            refuse_without_a_model(subject, of_models)
-        elif not asked.count:
-            refuse_for_a_model(subject, network, run, *["skip=False"] * (not asked.skip))
-        if asked.count:
-            from attncli.commands.count_paths.run import count_study
-
-            study = count_study(subject, asked, network, run, of_models, model)
-        elif subject.is_model:
-            study = model_study(subject, asked, model, inputs, network, run, conditions, how.say)
-        else:
-            study = network_study(subject, asked, network, run, conditions)
+        refuse_for_a_model(subject, network, run, *["skip=False"] * (not asked.skip))
+    if subject.is_model:
+        study = model_study(subject, asked, model, inputs, network, run, conditions)
+    else:
+        study = network_study(subject, asked, network, run, conditions)
     before_the_work()
-    if task.task is not None:
-        from attncli.models.loading.isolate_global_state import alone
-
-        alone()
     how.doing(MEASURING)
     report: Report = study(progress=how.progress)
     return report
@@ -110,7 +99,6 @@ def model_study(
     network: NetworkOptions,
     run: RunOptions,
     conditions: "Sequence[Condition]",
-    say: Callable[[str], None],
 ) -> Callable[..., Report]:
     """Of a trained model; what is wrong with the words is said before torch is imported."""
     from attncli.analysis.prepare import refuse_at_once
@@ -121,12 +109,6 @@ def model_study(
     refuse_at_once(source, *where)
     model.refuse_half()
     asked.kinds_of_step()
-    if asked.sensitivity:
-        from attncli.commands.sensitivity.report import METRICS
-        from attncli.commands.sensitivity.run import sensitivity_study
-
-        refuse_unmeasured(conditions, METRICS)
-        return sensitivity_study(source, asked, *where, say)
     if asked.of_single_paths:
         from attncli.commands.paths import run_model as path_models
 

@@ -6,6 +6,7 @@ from typing import Annotated
 from attncli.declare.options import Option, rows_of_numbers
 from attncli.errors import UsageError, it_or_them, parameters, said_of, unknown_name
 from attncli.options.completion import complete_metric
+from attncli.options.model import StackOption
 from attncli.options.shared import separated
 
 HEAD, STEPS = "head", "steps"
@@ -37,12 +38,6 @@ class PathOptions:
             help="With skip connections, or without: then every path has the full length.",
         ),
     ] = True
-    count: Annotated[
-        bool,
-        Option(
-            "--count", help="Only count paths, from SOURCE's config or from --layers and --heads."
-        ),
-    ] = False
     path: Annotated[
         list[str] | None,
         Option(
@@ -84,31 +79,7 @@ class PathOptions:
             "--loss", help="Loss of a next-token model when only paths up to each length are kept."
         ),
     ] = False
-    sensitivity: Annotated[
-        bool,
-        Option(
-            "--sensitivity",
-            help=(
-                "How far the last token's state moves with each token (gradients), compared with the sum over paths; "
-                "and the effect of repeating the last token. Models only."
-            ),
-        ),
-    ] = False
-    directions: Annotated[
-        int | None,
-        Option(
-            metavar="N",
-            help="Random directions of the output for --sensitivity, a backward pass each; as many as the width are exact. "
-            "[default: all where that is cheap, else 32]",
-        ),
-    ] = None
-    stack: Annotated[
-        str | None,
-        Option(
-            metavar="NAME",
-            help="Which stack of a model with several, such as decoder. [default: the first]",
-        ),
-    ] = None
+    stack: StackOption = None
 
     @property
     def of_single_paths(self) -> bool:
@@ -124,22 +95,19 @@ class PathOptions:
 
     def for_models(self) -> list[str]:
         """Names of given options that have no meaning for synthetic networks."""
-        names = ("steps", "loss", "stack", "sensitivity", "directions")
+        names = ("steps", "loss", "stack")
         return [name for name in names if getattr(self, name) not in (None, False, [])]
 
-    def refuse_contradictions(self, task: str | None) -> None:
+    def refuse_contradictions(self) -> None:
         """One question at a time, and nothing that its answer would not depend on."""
-        asked = {"task": task, "count": self.count, "path": self.path, "by": self.by}
-        asked |= {"sample": self.sample is not None, "sensitivity": self.sensitivity}
+        asked = {"path": self.path, "by": self.by, "sample": self.sample is not None}
         given = [name for name, value in asked.items() if value]
         if len(given) > 1:
             raise UsageError(
                 f"{parameters(given, ' and ')} are different questions: give one of them.",
                 rivals=given,
             )
-        if self.directions is not None and not self.sensitivity:
-            raise UsageError("`directions` goes with `sensitivity`: add it.", idle=["directions"])
-        if self.of_single_paths or self.sensitivity:
+        if self.of_single_paths:
             self.refuse_what_is_of_lengths()
 
     def refuse_what_is_of_lengths(self) -> None:
@@ -150,7 +118,7 @@ class PathOptions:
             raise UsageError(
                 f"{said_of(names, 'is', 'are')} about all paths of a length: leave {it_or_them(names)} out here.",
                 idle=names,
-                because=["path", "sample", "by", "sensitivity"],
+                because=["path", "sample", "by"],
             )
         if self.sample is not None and not 1 <= self.sample <= MOST_SAMPLES:
             raise UsageError(f"`sample` must be from 1 to {MOST_SAMPLES:,}, not {self.sample}.")

@@ -5,5 +5,5 @@ model_arithmetic  which variants of a model can be computed exactly
 model_theorem     the same of a trained model
 network_gates     what the gates of synthetic networks do
 command           the questions, one file each
-terminal          `attn rank-collapse`
+run               from MODEL and the options of `attn rank-collapse` to its report
 """

@@ -4,13 +4,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-from attncli.commands.reproduce.circle.run import (
-    CollapseTaskOptions,
-    circle_study,
-    refuse_with_the_task,
-    refuse_without_a_task,
-)
-from attncli.commands.reproduce.options import TrainingOptions
 from attncli.declare.dry_run import before_the_work
 from attncli.declare.options import Option
 from attncli.errors import UsageError, unknown_name
@@ -41,6 +34,19 @@ from attncli.records import Report
 if TYPE_CHECKING:
     from attncli.networks.weights import Network
     from attncli.sources import Source as Named
+
+EXAMPLES = """
+attn rank-collapse                                  four variants, 12 layers, 5 seeds
+attn rank-collapse bert-base-uncased --with-random-init
+attn rank-collapse ./checkpoint --text-file essays.txt --variants pure --plot
+attn rank-collapse --mask causal --plot             a mask leaves a linear rate
+attn rank-collapse --no-skip --norm layer           one variant, by its switches
+attn rank-collapse --metric stable_rank,log10_token_cosine_gap -o curves.csv
+attn rank-collapse --layers 1 --sweep tokens=16:1024 --remove-outlier
+attn rank-collapse random:bert --random-tokens 128 --arithmetic float64
+attn rank-collapse net.safetensors --fail-if 'log10_residual[SAN+skip, layer=-1] < -3'
+"""
+
 
 Choose = Callable[..., dict[str, Switches]]
 """The variants, given the default of the network's source."""
@@ -142,8 +148,6 @@ def rank_collapse(
     model: ModelOptions,
     inputs: InputOptions,
     network: NetworkOptions,
-    asked: CollapseTaskOptions,
-    training: TrainingOptions,
     run: RunOptions,
     how: How,
 ) -> Report:
@@ -153,16 +157,12 @@ def rank_collapse(
     without skips drives all tokens to one vector, cubing the distance in every layer. The common vector and the residual
     are tracked separately, so the curve continues far below the smallest float.
 
-    With --task circle, attn trains one layer, for every width and seed, to move two points along a circle, and then
-    applies it to its own output: in which runs do the points become one, and at which step?
     """
 
     conditions = how.conditions
-    over_sizes = sweep is not None and asked.task is None
-    default = DEFAULT_SWEEP_METRICS if over_sizes else DEFAULT_METRICS
-    metrics = wanted_metrics(metric or default, conditions, of_task=asked.task is not None)
-    refuse_without_a_task(asked, training)
-    over = blocks_between(blocks, metrics, sweep, asked.task)
+    default = DEFAULT_METRICS if sweep is None else DEFAULT_SWEEP_METRICS
+    metrics = wanted_metrics(metric or default, conditions)
+    over = blocks_between(blocks, metrics, sweep)
     choose = partial(variants.chosen, switches)
     chosen = chosen_arithmetic(arithmetic, exact)
     flags = {
@@ -176,12 +176,7 @@ def rank_collapse(
     from attncli.analysis import network_sources as sources
 
     subject = sources.named(source, "rank_collapse", how.output)
-    if asked.task is not None:
-        others = [*for_models, *["remove_outlier"] * variants.remove_outlier]
-        others += [*["theorem"] * theorem, *["gates"] * gates, *["gradients"] * gradients]
-        refuse_with_the_task(asked.task, source, network, others)
-        study = circle_study(asked, training, list(choose()), network.width, sweep, run)
-    elif subject.is_model:
+    if subject.is_model:
         applied = model_switches.applied(choose())
         refuse_other_variants(conditions, applied, with_random_init)
         fixed = ["sweep"] * (sweep is not None)
@@ -216,18 +211,12 @@ def rank_collapse(
                 subject, sweep, choose, network, run, conditions, over, theorem, gates
             )
     before_the_work()
-    if asked.task is not None:
-        from attncli.models.loading.isolate_global_state import alone
-
-        alone()
     how.doing(MEASURING)
     report: Report = study(metrics=metrics, progress=how.progress)
     return report
 
 
-def blocks_between(
-    blocks: int | None, metrics: Sequence[str], sweep: str | None, task: str | None
-) -> int:
+def blocks_between(blocks: int | None, metrics: Sequence[str], sweep: str | None) -> int:
     """How many blocks lie between two states that a metric compares; refused where none compares any."""
     if blocks is None:
         return 1
@@ -235,10 +224,10 @@ def blocks_between(
 
     if blocks < 1:
         raise UsageError(f"`blocks={blocks}`: it must be at least 1.")
-    if sweep is not None or task is not None or not step_names(metrics):
+    if sweep is not None or not step_names(metrics):
         raise UsageError(
             "`blocks` goes with metrics that compare two states of one run: add `metric='angular_distance'`, block_influence "
-            "or update_ratio, and leave `sweep` and `task` out.",
+            "or update_ratio, and leave `sweep` out.",
             idle=["blocks"],
         )
     return blocks
@@ -275,23 +264,15 @@ def chosen_arithmetic(arithmetic: str | None, exact: bool) -> str:
     return EXACTLY if exact else arithmetic or AUTO
 
 
-def wanted_metrics(
-    given: Sequence[str], conditions: Sequence[Condition], of_task: bool
-) -> list[str]:
+def wanted_metrics(given: Sequence[str], conditions: Sequence[Condition]) -> list[str]:
     """The columns asked for, and whatever the gates need; unknown names are refused before the work."""
-    if of_task:
-        from attncli.commands.reproduce.circle.report import OWN_METRICS
-        from attncli.metrics import METRICS
+    from attncli.analysis.states.network_collapse import OWN_METRICS as OF_NETWORKS
+    from attncli.analysis.states.state_metrics import GROUPS
+    from attncli.analysis.states.state_metrics import names as all_names
+    from attncli.analysis.states.theorem_rows import THEOREM_METRICS
 
-        known, own = METRICS.names(), list(OWN_METRICS)
-    else:
-        from attncli.analysis.states.network_collapse import OWN_METRICS as OF_NETWORKS
-        from attncli.analysis.states.state_metrics import GROUPS
-        from attncli.analysis.states.state_metrics import names as all_names
-        from attncli.analysis.states.theorem_rows import THEOREM_METRICS
-
-        known, own = [*all_names(), *GROUPS], [*OF_NETWORKS, *THEOREM_METRICS]
-        given = [each for name in separated(given) for each in GROUPS.get(name, (name,))]
+    known, own = [*all_names(), *GROUPS], [*OF_NETWORKS, *THEOREM_METRICS]
+    given = [each for name in separated(given) for each in GROUPS.get(name, (name,))]
     names = separated(given)
     for name in names:
         if name not in known:

@@ -7,10 +7,10 @@ tasks          tasks that give every token a label: one per file
 labeller       the transformer that learns these
 learning       that transformer, trained on its task
 subnetworks    single paths of it alone: their terms, or run on their own as the published scripts do
+token_streams  the tokens of a file, in their order: what a task learns by heart
+options        trainings
 rank_heads     one layer of heads on the nearest of a few tokens
+task_callback  the trainings that attn makes itself
 circle         one layer applied again and again
 labelling      what a few paths of networks trained here do alone
-options        trainings
-task_callback  the trainings that attn makes itself
-token_streams  the tokens of a file, in their order: what a task learns by heart
 """

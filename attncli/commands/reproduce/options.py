@@ -1,13 +1,13 @@
 """Options of commands that train small networks on the paper's tasks, and what all of them do with them."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from attncli.declare.options import WRITES, Option
-from attncli.errors import UsageError, it_or_them, parameter, said_of
+from attncli.errors import UsageError, parameter
 from attncli.limits import whole_number
 from attncli.options.shared import separated
 
@@ -52,19 +52,6 @@ class TrainingOptions(KeptTraining):
             ),
         ),
     ] = None
-
-
-def refuse_beside_a_task(source: str | None, given: Iterable[str]) -> None:
-    """Networks are made for their task: names of options that ask for something else, and a SOURCE."""
-    if source is not None:
-        raise UsageError(f"`task` trains networks of its own: leave out {source}.", idle=["task"])
-    names = list(given)
-    if names:
-        raise UsageError(
-            f"{said_of(names, 'has', 'have')} no meaning for the networks of `task`: leave {it_or_them(names)} out.",
-            idle=names,
-            because=["task"],
-        )
 
 
 def within(name: str, given: int | None, default: int, least: int, most: int) -> int:

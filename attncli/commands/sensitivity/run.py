@@ -1,11 +1,10 @@
-"""`attn paths MODEL --sensitivity`: from the options to the study."""
+"""From the options of `attn sensitivity` to its report."""
 
 from collections.abc import Callable
 from functools import partial
 
 from attncli.analysis.paths.prepare import opened
 from attncli.analysis.prepare import PROBE_TOKENS
-from attncli.commands.paths.options import PathOptions
 from attncli.commands.sensitivity.measure import plan_sensitivity, sensitivity
 from attncli.errors import UsageError
 from attncli.limits import gibibytes, require_memory
@@ -22,7 +21,8 @@ MEANS = 2
 
 def sensitivity_study(
     source: Source,
-    asked: PathOptions,
+    directions: int | None,
+    stack: str | None,
     model: ModelOptions,
     inputs: InputOptions,
     tokens: int | None,
@@ -30,13 +30,13 @@ def sensitivity_study(
     say: Callable[[str], None],
 ) -> Callable[..., Report]:
     """What a backward pass needs is kept of every block, so that is said, and asked for, before the work."""
-    if asked.directions is not None and asked.directions < 1:
-        raise UsageError(f"`directions={asked.directions}`: it must be at least 1.")
-    subject, texts = opened(source, model, inputs, tokens, seed, asked.stack)
+    if directions is not None and directions < 1:
+        raise UsageError(f"`directions={directions}`: it must be at least 1.")
+    subject, texts = opened(source, model, inputs, tokens, seed, stack)
     body, blocks = subject.body, len(subject.stack.calls)
     probe = example_inputs(subject.checkpoint.body, PROBE_TOKENS)
     short = ModelInput("", "", probe, PROBE_TOKENS)
-    plan = plan_sensitivity(subject, short, asked.directions, seed)
+    plan = plan_sensitivity(subject, short, directions, seed)
     longest = max(text.tokens for text in texts)
     heads = most_heads(body)
     needed = blocks * (room_to_run(body, longest, 0, heads) + 4 * MEANS * longest**2)

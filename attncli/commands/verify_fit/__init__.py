@@ -1,4 +1,6 @@
 """Measure a saved fit again.
 
-report  a saved fit, measured again
+report   a saved fit, measured again
+command  `attn verify-fit`
+run      measure the fits of a file again
 """

@@ -8,9 +8,9 @@ placing               models over several devices
 isolate_global_state  what a caller works within, and what no two questions may touch at once
 memory_estimate       what the model and its run take of the memory
 body                  which part of a model is run
-in_memory             modules that a caller holds: unwrapped, measured in place, left as they were
 strictness            what is missing, unexpected or computed
 state_dict            the tensors of the files put into it
+in_memory             modules that a caller holds: unwrapped, measured in place, left as they were
 load                  SOURCE → Checkpoint
 random_init           the same architecture with random weights
 """

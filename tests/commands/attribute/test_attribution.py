@@ -1,4 +1,4 @@
-"""`attn inspect-model --attribute`: which token is meant, what is said of it, and what is refused."""
+"""`attn attribute`: which token is meant, what is said of it, and what is refused."""
 
 import json
 from pathlib import Path
@@ -54,7 +54,7 @@ IDS = ("--token-ids", "4,9,17,3,11,5,6")
 
 
 def report(*arguments: str) -> dict[str, Any]:
-    outcome = attn("inspect-model", *arguments, "--format", "json")
+    outcome = attn("attribute", *arguments, "--format", "json")
     assert outcome.code == 0, outcome.err
     found: dict[str, Any] = json.loads(outcome.out)
     return found
@@ -71,7 +71,7 @@ def one(found: dict[str, Any], metric: str) -> float:
 
 @pytest.mark.parametrize(("dtype", "error"), [("float64", 1e-12), ("float32", 1e-5)])
 def test_shares_add_up_to_one(gpt2: str, dtype: str, error: float) -> None:
-    found = report(gpt2, *IDS, "--attribute", "4", "--dtype", dtype)
+    found = report(gpt2, *IDS, "--token", "4", "--dtype", dtype)
     shares = by_position(found, "attribution_share")
     assert sorted(shares) == [0, 1, 2, 3, 4]  # what comes later is not seen
     constants = one(found, "attribution_share_of_constants")
@@ -83,7 +83,7 @@ def test_shares_add_up_to_one(gpt2: str, dtype: str, error: float) -> None:
 
 
 def test_lift_is_rollout_beside_that_of_even_attention(gpt2: str) -> None:
-    found = report(gpt2, *IDS, "--attribute", "-1")
+    found = report(gpt2, *IDS, "--token", "-1")
     rollout, lift = by_position(found, "rollout"), by_position(found, "rollout_lift")
     assert sum(row["value"] for row in rollout.values()) == pytest.approx(1.0, abs=1e-6)
     assert sum(row["uniform"] for row in rollout.values()) == pytest.approx(1.0, abs=1e-12)
@@ -92,25 +92,25 @@ def test_lift_is_rollout_beside_that_of_even_attention(gpt2: str) -> None:
 
 
 def test_the_table_names_the_largest_of_many_and_keeps_all_rows(gpt2: str) -> None:
-    out = attn("inspect-model", gpt2, *IDS, "--attribute", "-1", "--top", "2").out
+    out = attn("attribute", gpt2, *IDS, "--token", "-1", "--top", "2").out
     assert "the 2 input tokens with the largest shares" in out
     lines = [line.split() for line in out.splitlines()]
     assert sum(bool(line) and line[0].isdecimal() for line in lines) == 2
-    assert len(by_position(report(gpt2, *IDS, "--attribute", "-1", "--top", "2"), "rollout")) == 7
-    every = attn("inspect-model", gpt2, *IDS, "--attribute", "-1").out
+    assert len(by_position(report(gpt2, *IDS, "--token", "-1", "--top", "2"), "rollout")) == 7
+    every = attn("attribute", gpt2, *IDS, "--token", "-1").out
     assert "token 6 6: input tokens\n" in every
     assert ["6", "6"] in [line.split()[:2] for line in every.splitlines()]
 
 
 def test_several_texts_of_one_length_have_a_spread(gpt2: str) -> None:
-    found = report(gpt2, "--random-tokens", "9", "--samples", "3", "--attribute", "-1")
+    found = report(gpt2, "--random-tokens", "9", "--samples", "3", "--token", "-1")
     assert all(row["n"] == 3 and row["spread"] is not None for row in found["rows"])
     assert {row["variant"] for row in found["rows"]} == {"token 8"}
 
 
 @pytest.mark.slow
 def test_gates_and_plots_take_it(gpt2: str, tmp_path: Path) -> None:
-    told = ("inspect-model", gpt2, *IDS, "--attribute", "4", "-q")
+    told = ("attribute", gpt2, *IDS, "--token", "4", "-q")
     assert attn(*told, "--fail-if", "completeness_error > 1e-4").code == 0
     assert attn(*told, "--fail-if", "attribution_share[position=4] < 100").code == 1
     assert "attribution_share\n" in attn(*told, "--plot").out
@@ -118,11 +118,11 @@ def test_gates_and_plots_take_it(gpt2: str, tmp_path: Path) -> None:
 
 
 def test_images_and_encoders_are_attributed_too() -> None:
-    found = report("random:vit?tiny", "--attribute", "0")
+    found = report("random:vit?tiny", "--token", "0")
     assert one(found, "completeness_error") < 1e-5
     assert "word" not in next(iter(by_position(found, "rollout").values()))
     for arch in ("t5", "layoutlm"):  # layoutlm's mask is one row for all queries
-        found = report(f"random:{arch}?tiny", "--random-tokens", "9", "--attribute", "1")
+        found = report(f"random:{arch}?tiny", "--random-tokens", "9", "--token", "1")
         assert found["source"]["stack"] == "encoder"
         assert len(by_position(found, "attribution_share")) == 9
         assert sum(
@@ -133,36 +133,36 @@ def test_images_and_encoders_are_attributed_too() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("--attribute", "7"), 2, "the positions are 0 to 6"),
-        (("--attribute", "dog"), 2, "no token is 'dog': there are 0 4, 1 9"),
-        (("--attribute", "1", "--metric", "sink"), 2, "--metric is about heads"),
-        (("--attribute", "1", "--weights-only"), 2, "--weights-only is about heads"),
-        (("--attribute", "1", "--heads", "0", "--sort", "sink"), 2, "--heads, --sort are about heads"),
-        (("--attribute", "1", "--with-random-init"), 2, "--with-random-init is about heads"),
-        (("--attribute", "1", "--top", "0"), 2, "--top 0: it must be at least 1"),
-        (("--attribute", "1", "--dtype", "bfloat16"), 2, "would drown the terms"),
+        (("--token", "7"), 2, "the positions are 0 to 6"),
+        (("--token", "dog"), 2, "no token is 'dog': there are 0 4, 1 9"),
+        (("--token", "1", "--metric", "sink"), 2, "no such option: --metric"),
+        (("--token", "1", "--weights-only"), 2, "no such option: --weights-only"),
+        (("--token", "1", "--heads", "0", "--sort", "sink"), 2, "no such option: --heads"),
+        (("--token", "1", "--with-random-init"), 2, "no such option: --with-random-init"),
+        (("--token", "1", "--top", "0"), 2, "--top 0: it must be at least 1"),
+        (("--token", "1", "--dtype", "bfloat16"), 2, "would drown the terms"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )  # fmt: skip
 def test_refusals(gpt2: str, arguments: tuple[str, ...], code: int, said: str) -> None:
-    outcome = attn("inspect-model", gpt2, *IDS, *arguments)
+    outcome = attn("attribute", gpt2, *IDS, *arguments)
     assert (outcome.code, outcome.out) == (code, "")
     assert said in outcome.err
 
 
 def test_what_cannot_be_decomposed_is_refused_by_name(tmp_path: Path) -> None:
-    outcome = attn("inspect-model", "random:bloom?tiny", "--random-tokens", "9", "--attribute", "1")
+    outcome = attn("attribute", "random:bloom?tiny", "--random-tokens", "9", "--token", "1")
     assert outcome.code == 3
     assert "there is no rule for baddbmm" in outcome.err
     maps = str(tmp_path / "maps.safetensors")
     attn("generate", "maps", "--map", "uniform", "--tokens", "8", "-o", maps)
-    outcome = attn("inspect-model", maps, "--attribute", "1")
-    assert (outcome.code, "--attribute goes with a model" in outcome.err) == (2, True)
+    outcome = attn("attribute", maps, "--token", "1")
+    assert (outcome.code, "is a file of attention maps" in outcome.err) == (3, True)
 
 
 def test_texts_of_several_lengths_are_refused(gpt2: str, tmp_path: Path) -> None:
-    told = ("--random-tokens", "9", "--samples", "2", "--attribute", "dog")
-    assert "with several texts: give a position" in attn("inspect-model", gpt2, *told).err
+    told = ("--random-tokens", "9", "--samples", "2", "--token", "dog")
+    assert "with several texts: give a position" in attn("attribute", gpt2, *told).err
 
 
 @pytest.mark.slow
@@ -172,11 +172,11 @@ def test_above_the_tolerance_nothing_is_reported(
     """In float32 it is tried again in float64; where the type was chosen, or is float64, that is the end."""
     strict = {torch.float32: 1e-9, torch.float64: 1e-10}
     monkeypatch.setattr(path_subject, "TOLERANCES", strict)
-    found = report(gpt2, *IDS, "--attribute", "4")
+    found = report(gpt2, *IDS, "--token", "4")
     assert one(found, "completeness_error") < 1e-12
     assert any("run again in float64: token_ids" in text for text in found["warnings"])
-    chosen = attn("inspect-model", gpt2, *IDS, "--attribute", "4", "--dtype", "float32")
+    chosen = attn("attribute", gpt2, *IDS, "--token", "4", "--dtype", "float32")
     assert (chosen.code, chosen.out) == (3, "")
     assert "large terms cancel here: use --dtype float64" in chosen.err
     monkeypatch.setattr(path_subject, "TOLERANCES", dict.fromkeys(strict, -1.0))
-    assert attn("inspect-model", gpt2, *IDS, "--attribute", "4").code == 3
+    assert attn("attribute", gpt2, *IDS, "--token", "4").code == 3

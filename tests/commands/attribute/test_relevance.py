@@ -45,8 +45,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def asked(folder: str, name: str, target: str = "", **more: Any) -> Report:
     _, position, index = MODELS[name]
     given = {"random_tokens": 1} if name == "vit" else {"token_ids": [",".join(map(str, IDS))]}
-    return attncli.inspect_model(
-        folder, attribute=str(position), relevance=target or str(index), dtype="float64", **given, **more
+    return attncli.attribute(
+        folder, token=str(position), relevance=target or str(index), dtype="float64", **given, **more
     )  # fmt: skip
 
 
@@ -142,15 +142,15 @@ def test_relevance_is_what_the_papers_equations_say(folders: dict[str, str], nam
 
 
 def refused(folder: str, *arguments: str) -> str:
-    outcome = attn("inspect-model", folder, "--token-ids", "4,9,17,3,11,5,6", *arguments)
+    outcome = attn("attribute", folder, "--token-ids", "4,9,17,3,11,5,6", *arguments)
     assert outcome.code in (2, 3)
     assert outcome.out == ""
     return outcome.err.strip().splitlines()[-1]
 
 
 def test_what_cannot_be_explained_is_refused(folders: dict[str, str]) -> None:
-    on = ("--attribute", "-1", "--relevance")
-    assert "name it with --attribute" in refused(folders["gpt2"], "--relevance", "top")
+    on = ("--token", "-1", "--relevance")
+    assert "missing option" in refused(folders["gpt2"], "--relevance", "top")
     assert "19 apart, 0 to 18" in refused(folders["gpt2"], *on, "19")
     assert "there are LABEL_0, LABEL_1" in refused(folders["bert"], *on, "LABEL_7")
     assert "no tokenizer" in refused(folders["gpt2"], *on, "dog")
@@ -188,7 +188,7 @@ def test_relevance_of_several_texts_has_a_spread_and_can_be_gated(
     ids = ["--token-ids", "4,9,17,3,11,5,6", "--token-ids", "4,9,1,3,12,5,7"]
     path = tmp_path / "r.json"
     outcome = attn(
-        "inspect-model", folders["gpt2"], *ids, "--attribute", "-1", "--relevance", "13",
+        "attribute", folders["gpt2"], *ids, "--token", "-1", "--relevance", "13",
         "--fail-if", "max(relevance) > 1e9", "-o", str(path),
     )  # fmt: skip
     assert outcome.code == 0
@@ -197,7 +197,7 @@ def test_relevance_of_several_texts_has_a_spread_and_can_be_gated(
     relevances = [row for row in rows if row["metric"] == "relevance"]
     assert [row["n"] for row in relevances] == [2] * 7
     assert any(row["spread"] > 0 for row in relevances)
-    unasked = attn("inspect-model", folders["gpt2"], *ids, "--attribute", "-1", "--fail-if", "max(relevance) > 1")  # fmt: skip
+    unasked = attn("attribute", folders["gpt2"], *ids, "--token", "-1", "--fail-if", "max(relevance) > 1")  # fmt: skip
     assert unasked.code == 2
 
 
@@ -212,7 +212,7 @@ def test_what_is_relevant_is_what_the_answer_falls_without() -> None:
     with_relevance, with_rollout = [], []
     for first, second in ((7, 5), (8, 4), (6, 9)):
         ids = [1, 4 + first, 14, 4 + second, 18]
-        report = attncli.inspect_model(folder, token_ids=[",".join(map(str, ids))], attribute="-1", relevance="top")  # fmt: skip
+        report = attncli.attribute(folder, token_ids=[",".join(map(str, ids))], token="-1", relevance="top")  # fmt: skip
         falls = fallen(model, ids)
         with_relevance.append(spearmanr(told(report, "relevance"), falls).statistic)
         with_rollout.append(spearmanr(told(report, "rollout"), falls).statistic)

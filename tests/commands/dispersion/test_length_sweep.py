@@ -22,7 +22,7 @@ def rows_of(report: Any, metric: str) -> list[Any]:
 
 @pytest.fixture(scope="module")
 def even() -> Any:
-    return attn.inspect_model(EVEN, sweep="tokens=8:64", samples=2)
+    return attn.dispersion(EVEN, lengths="8:64", samples=2)
 
 
 def test_untrained_heads_disperse_as_even_attention_does(even: Any) -> None:
@@ -57,7 +57,7 @@ def test_slopes_and_their_errors_are_those_of_numpy(even: Any) -> None:
 
 def test_a_head_that_looks_one_back_stays_sharp_and_an_even_causal_one_does_not() -> None:
     """Roles by construction; even causal attention has H_n / n, its entropy the mean of ln k."""
-    report = attn.inspect_model(hand_built(), sweep="tokens=4:32")
+    report = attn.dispersion(hand_built(), lengths="4:32")
     lines = {(row.metric, row.layer, row.head): row for row in report.rows}
     assert lines["largest_weight_slope", 0, 0].value == pytest.approx(0.0, abs=1e-9)
     assert lines["entropy_slope", 0, 0].value == pytest.approx(0.0, abs=1e-9)
@@ -80,38 +80,38 @@ def test_numbers_at_a_length_are_those_of_a_run_of_that_length(even: Any) -> Non
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--sweep", "tokens=8"), "at least two lengths"),
-        (("--sweep", "tokens=8:4"), "must go up"),
-        (("--sweep", "token=4:8"), "cannot sweep 'token=4:8'"),
-        (("--sweep", "tokens=4:8", "--tokens", "3"), "--tokens goes with one length"),
-        (("--sweep", "tokens=4:8", "--random-tokens", "9"), "--random-tokens goes with one length"),
-        (("--sweep", "tokens=4:8", "--token-ids", "1,2,3"), "has 3 tokens, fewer than the 4 of --sweep"),
-        (("--sweep", "tokens=4:8", "--metric", "induction"), "--metric induction is no number of a head on a text of any length"),
-        (("--sweep", "tokens=4:8", "--metric", "max_activation"), "--metric max_activation is no number"),
-        (("--sweep", "tokens=4:4096"), "BertModel has positions for 512: end it there"),
-        (("--sweep", "tokens=4:8", "--attribute", "0"), "--sweep is about heads"),
-        (("--sweep", "tokens=4:8", "--top", "2"), "--top goes with one length"),
+        (("--lengths", "8"), "at least two lengths"),
+        (("--lengths", "8:4"), "must go up"),
+        (("--lengths", "four:8"), "--lengths four:8"),
+        (("--lengths", "4:8", "--tokens", "3"), "no such option: --tokens"),
+        (("--lengths", "4:8", "--random-tokens", "9"), "--random-tokens is one length"),
+        (("--lengths", "4:8", "--token-ids", "1,2,3"), "has 3 tokens, fewer than the 4 of --lengths"),
+        (("--lengths", "4:8", "--metric", "induction"), "--metric induction is no number of a head on a text of any length"),
+        (("--lengths", "4:8", "--metric", "max_activation"), "--metric max_activation is no number"),
+        (("--lengths", "4:4096"), "BertModel has positions for 512: end it there"),
+        (("--lengths", "4:8", "--token", "0"), "no such option: --token"),
+        (("--lengths", "4:8", "--top", "2"), "no such option: --top"),
     ],
 )  # fmt: skip
 def test_what_has_no_lengths_is_refused(arguments: tuple[str, ...], said: str) -> None:
-    done = command("inspect-model", EVEN, *arguments)
+    done = command("dispersion", EVEN, *arguments)
     assert done.code in (2, 3), done.err
     assert said in done.err
     assert not done.out
 
 
 def test_at_a_terminal_and_behind_a_gate() -> None:
-    done = command("inspect-model", EVEN, "--sweep", "tokens=8:32", "--format", "json", "-q", "--fail-if", "max(largest_weight_slope) > -0.5")  # fmt: skip
+    done = command("dispersion", EVEN, "--lengths", "8:32", "--format", "json", "-q", "--fail-if", "max(largest_weight_slope) > -0.5")  # fmt: skip
     assert done.code == 0, done.err
     found = json.loads(done.out)
     assert found["study"] == "inspect-model sweep"
     assert found["input"]["points"] == [8, 16, 32]
-    failed = command("inspect-model", EVEN, "--sweep", "tokens=8:32", "-q", "--fail-if", "entropy_slope > 0.5")  # fmt: skip
+    failed = command("dispersion", EVEN, "--lengths", "8:32", "-q", "--fail-if", "entropy_slope > 0.5")  # fmt: skip
     assert failed.code == 1
 
 
 def test_what_has_no_logarithm_has_no_exponent() -> None:
-    report = attn.inspect_model(EVEN, sweep="tokens=8:16", metric=["small_share"])
+    report = attn.dispersion(EVEN, lengths="8:16", metric=["small_share"])
     notes = {row.note for row in rows_of(report, "small_share_slope")}
     assert notes == {"n/a: an exponent is of positive numbers"}
 
@@ -119,10 +119,10 @@ def test_what_has_no_logarithm_has_no_exponent() -> None:
 def test_a_live_module_is_left_as_it_was() -> None:
     model = hand_built()
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    attn.inspect_model(model, sweep="tokens=4:8")
+    attn.dispersion(model, lengths="4:8")
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
 
 def test_images_have_no_length() -> None:
     with pytest.raises(UsageError, match="tokens"):
-        attn.inspect_model("random:vit?layers=1&width=16&heads=2", sweep="tokens=4:8")
+        attn.dispersion("random:vit?layers=1&width=16&heads=2", lengths="4:8")

@@ -31,7 +31,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def table_of(folder: Path) -> tuple[TokenTable, bool]:
-    head = read_head(f"{folder}:0.1")
+    head = read_head(str(folder), "0.1")
     checkpoint = load(str(folder), LoadOptions(dtype="float64"))
     return token_table(checkpoint, head, LENGTH, 0, no_progress), head.causal
 

@@ -175,7 +175,7 @@ def test_in_python_maps_come_with_pictures(tmp_path: Path) -> None:
 
 def test_maps_of_the_callers_own_are_in_their_page(tmp_path: Path) -> None:
     maps = torch.rand(2, 3, 5, 5, generator=torch.Generator().manual_seed(0)).softmax(dim=-1)
-    attncli.measure(maps, labels=list("abcde")).save(tmp_path / "own.html")
+    attncli.inspect_maps(maps, labels=list("abcde")).save(tmp_path / "own.html")
     found = Numbers((tmp_path / "own.html").read_text())
     assert {tuple(each["keys"]) for each in found.header["maps"]} == {tuple("abcde")}
     for name, cells in maps_in(found).items():

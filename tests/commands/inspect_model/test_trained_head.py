@@ -24,7 +24,7 @@ def minilm() -> Path:
 
 def test_the_head_is_the_one_that_is_known(minilm: Path) -> None:
     """Its trace and that of its square, from an independent computation."""
-    head = read_head(f"{minilm}:0.0")
+    head = read_head(str(minilm), "0.0")
     core = head.w_k.T @ head.w_q
     assert np.trace(core) == pytest.approx(-9.3168, abs=1e-4)
     assert np.trace(core @ core) == pytest.approx(17.9222, abs=1e-4)
@@ -79,7 +79,7 @@ def test_the_models_own_layer_shows_the_pattern(minilm: Path, tmp_path: Path) ->
 def test_reading_a_head_imports_no_torch(minilm: Path) -> None:
     program = (
         "import sys\nfrom attncli.head_weights.head import read_head\n"
-        f"read_head({f'{minilm}:0.0'!r})\n"
+        f"read_head({str(minilm)!r}, '0.0')\n"
         "assert not {'torch', 'transformers'} & sys.modules.keys()\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -60,7 +60,7 @@ def model() -> Any:
 
 @pytest.fixture(scope="module")
 def exact(model: Any) -> Any:
-    return attn.paths(model, sensitivity=True, directions=16, token_ids=[TEXT])
+    return attn.sensitivity(model, directions=16, token_ids=[TEXT])
 
 
 def column(report: Any, metric: str) -> list[float]:
@@ -87,7 +87,7 @@ def test_sensitivities_are_those_of_finite_differences(model: Any, exact: Any) -
 
 def test_a_small_model_is_exact_without_being_asked(model: Any, exact: Any) -> None:
     """Against the Jacobian by autograd, a row at a time, of the model's own code."""
-    report = attn.paths(model, sensitivity=True, token_ids=[TEXT])
+    report = attn.sensitivity(model, token_ids=[TEXT])
     assert column(report, "sensitivity") == pytest.approx(jacobian_norms(model).tolist(), rel=1e-9)
     assert not any("directions" in row.keys for row in report.rows)
     assert "interval" not in report.headline
@@ -120,7 +120,7 @@ def jacobian_norms(model: Any) -> torch.Tensor:
 
 
 def test_a_few_directions_are_what_they_show_of_the_jacobian(model: Any) -> None:
-    few = attn.paths(model, sensitivity=True, directions=8, token_ids=[TEXT], seed=3)
+    few = attn.sensitivity(model, directions=8, token_ids=[TEXT], seed=3)
     pulled = torch.einsum("uf,fik->uik", directions(16, 8, 3), jacobian(model)).norm(dim=-1)
     rows = [row for row in few.rows if row.metric == "sensitivity"]
     assert [row.value for row in rows] == pytest.approx(
@@ -154,7 +154,7 @@ def test_the_headline_orders_only_what_the_intervals_separate(model: Any) -> Non
     true = jacobian_norms(model).argsort(descending=True).tolist()
     named = 0
     for seed in range(40):
-        report = attn.paths(model, sensitivity=True, directions=6, token_ids=[TEXT], seed=seed)
+        report = attn.sensitivity(model, directions=6, token_ids=[TEXT], seed=seed)
         said = report.headline.partition("most sensitive to ")[2]
         assert "95 % intervals: 6 of 16 directions" in report.headline
         if said.startswith("token "):
@@ -166,14 +166,14 @@ def test_the_headline_orders_only_what_the_intervals_separate(model: Any) -> Non
 
 
 def test_one_direction_ranks_nothing(model: Any) -> None:
-    report = attn.paths(model, sensitivity=True, directions=1, token_ids=[TEXT])
+    report = attn.sensitivity(model, directions=1, token_ids=[TEXT])
     assert "one direction cannot tell" in report.headline
     assert not {"error", "low", "high"} & {key for row in report.rows for key in row.keys if row.metric == "sensitivity"}  # fmt: skip
 
 
 def test_several_texts_are_ranked_by_what_differs_between_them(model: Any) -> None:
     texts = [TEXT, ",".join(map(str, reversed(IDS[0].tolist()))), "1,2,3,4,5,6,7,8,9"]
-    report = attn.paths(model, sensitivity=True, token_ids=texts)
+    report = attn.sensitivity(model, token_ids=texts)
     assert "95 % intervals over 3 texts" in report.headline
     for row in report.rows:
         if row.metric == "sensitivity":
@@ -227,7 +227,7 @@ def test_even_attention_hears_a_repeated_token_as_one_over_n() -> None:
     model = llama(layers=1)
     model.layers[0].self_attn.k_proj.weight.data.zero_()
     ids = [5, 7] * 128  # the mean of half and half, at every length
-    report = attn.paths(model, sensitivity=True, directions=1, token_ids=[",".join(map(str, ids))])
+    report = attn.sensitivity(model, directions=1, token_ids=[",".join(map(str, ids))])
     (slope,) = (row for row in report.rows if row.metric == "repeat_distance_slope")
     assert slope.value == pytest.approx(-1.0, abs=0.1)
     sums = column(report, "path_sum")
@@ -237,14 +237,14 @@ def test_even_attention_hears_a_repeated_token_as_one_over_n() -> None:
 
 def test_early_tokens_have_most_paths_in_a_deep_causal_model() -> None:
     """Over-squashing towards the first token: more paths leave it than any other."""
-    report = attn.paths(llama(layers=6), sensitivity=True, directions=1, token_ids=[TEXT])
+    report = attn.sensitivity(llama(layers=6), directions=1, token_ids=[TEXT])
     nulls = [row.keys["uniform"] for row in report.rows if row.metric == "path_sum"]
     assert nulls[0] == max(nulls)
     assert sorted(nulls[:-1], reverse=True) == nulls[:-1]
 
 
 def test_a_hybrid_has_no_sum_over_paths_of_attention() -> None:
-    report = attn.paths("random:qwen3_next?layers=4&width=32&heads=2", sensitivity=True, random_tokens=6)  # fmt: skip
+    report = attn.sensitivity("random:qwen3_next?layers=4&width=32&heads=2", random_tokens=6)  # fmt: skip
     rows = [row for row in report.rows if row.metric == "path_sum"]
     assert len(rows) == 6
     assert all("do not all mix tokens by square maps" in (row.note or "") for row in rows)
@@ -271,18 +271,17 @@ TINY = "random:bert?layers=1&width=16&heads=2"
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("--sensitivity",), 2, "--sensitivity goes with a model"),
-        ((TINY, "--directions", "3"), 2, "--directions goes with --sensitivity"),
-        ((TINY, "--sensitivity", "--directions", "0"), 2, "--directions 0: it must be at least 1"),
-        ((TINY, "--sensitivity", "--by", "head"), 2, "are different questions"),
-        ((TINY, "--sensitivity", "--metric", "stable_rank"), 2, "--metric is about all paths of a length"),
-        ((TINY, "--sensitivity", "--token-ids", "1,2", "--token-ids", "1,2,3"), 2, "places in texts of one length"),
+        ((), 2, "missing argument"),
+        ((TINY, "--directions", "0"), 2, "--directions 0: it must be at least 1"),
+        ((TINY, "--by", "head"), 2, "no such option: --by"),
+        ((TINY, "--metric", "stable_rank"), 2, "no such option: --metric"),
+        ((TINY, "--token-ids", "1,2", "--token-ids", "1,2,3"), 2, "places in texts of one length"),
     ],
 )  # fmt: skip
 def test_what_has_no_sensitivity_is_refused(
     arguments: tuple[str, ...], code: int, said: str
 ) -> None:
-    done = command("paths", *arguments)
+    done = command("sensitivity", *arguments)
     assert done.code == code
     assert said in done.err
 
@@ -290,13 +289,13 @@ def test_what_has_no_sensitivity_is_refused(
 def test_memory_is_said_before_and_refused_where_there_is_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    done = command("paths", TINY, "--sensitivity", "--random-tokens", "64", "--format", "json")
+    done = command("sensitivity", TINY, "--random-tokens", "64", "--format", "json")
     assert done.code == 0, done.err
     assert "gradients of 64 tokens through 1 blocks: about" in done.err
     assert "1 forward and 16 backward passes a text (exact)" in done.err
     assert len(json.loads(done.out)["rows"]) == 3 * 64 + 5 + 1
     monkeypatch.setattr("attncli.limits.available_memory", lambda: 10**5)
-    refused = command("paths", TINY, "--sensitivity", "--random-tokens", "64")
+    refused = command("sensitivity", TINY, "--random-tokens", "64")
     assert refused.code == 4
     assert "gradients of 64 tokens through 1 blocks needs about" in refused.err
 

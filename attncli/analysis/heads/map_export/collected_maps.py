@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from attncli.analysis import Say
 from attncli.analysis.heads.rows.head_rows import Keeps
 from attncli.analysis.heads.rows.token_names import TokenNames
 from attncli.capture import Shape, Site, Strip
 from attncli.capture.saved_maps.map_names import FORMAT, tensor_name, visible_name
-from attncli.commands.inspect_model.run import Say
 from attncli.errors import InputError, UsageError
 from attncli.io.whole_files import require_writable
 from attncli.limits import require_memory

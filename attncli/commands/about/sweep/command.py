@@ -1,6 +1,5 @@
 """The question of `attn sweep`: how a number moves over many models."""
 
-import importlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -15,6 +14,7 @@ from attncli.commands.about.sweep.items import ENDING, finished, models, reports
 from attncli.commands.about.sweep.options import DEFAULT_FOLDER, EngineOptions, ItemOptions
 from attncli.commands.about.sweep.report import Item, ShownNumber, model_sweep
 from attncli.commands.about.sweep.runs import Judged, SweepPlan, run_all
+from attncli.declare.commands import MODEL_COMMANDS, import_function
 from attncli.declare.groups import flat_parameters, group_parameters
 from attncli.declare.options import Option
 from attncli.declare.values import converted, of_python, parts_of, second_names
@@ -24,7 +24,6 @@ from attncli.io.addresses import file_system, is_address
 from attncli.io.whole_files import require_folder
 from attncli.options.shared import OutputOptions
 from attncli.processes.engines import Engine, opened
-from attncli.processes.runs import OF_MODELS
 from attncli.python.answers import Answer, answer
 from attncli.python.keyword_help import described
 from attncli.python.keywords import OF_PYTHON, SOURCE
@@ -134,7 +133,7 @@ def command_of(command: Any) -> Any:
     """Also by the name of its function, or by the function itself."""
     name = getattr(command, "__name__", command) if callable(command) else command
     dashed = name.replace("_", "-") if isinstance(name, str) else name
-    return dashed if dashed in OF_MODELS else name
+    return dashed if dashed in MODEL_COMMANDS else name
 
 
 def keywords_of(command: str, given: Mapping[str, Any]) -> tuple[tuple[str, ...], dict[str, Any]]:
@@ -154,9 +153,7 @@ def keywords_of(command: str, given: Mapping[str, Any]) -> tuple[tuple[str, ...]
 
 
 def question_of(command: str) -> Callable[..., Any]:
-    name = command.replace("-", "_")
-    module = importlib.import_module(f"attncli.python.{name}")
-    asked: Callable[..., Any] = getattr(module, name).asked
+    asked: Callable[..., Any] = import_function(command).asked  # type: ignore[attr-defined]
     return asked
 
 
@@ -173,14 +170,14 @@ def typed(parameter: Any, value: Any) -> list[str]:
 
 
 def require_command(command: str) -> None:
-    if command not in OF_MODELS:
-        raise unknown_name("command to sweep", command, OF_MODELS)
+    if command not in MODEL_COMMANDS:
+        raise unknown_name("command to sweep", command, MODEL_COMMANDS)
 
 
 def planned(asked: SweepQuestion) -> SweepPlan:
     """What is to be run, with all refused that can be before it is."""
     if asked.command is None:
-        raise UsageError(f"there is no COMMAND to run on the models: it is one of {', '.join(OF_MODELS)}.")  # fmt: skip
+        raise UsageError(f"there is no COMMAND to run on the models: it is one of {', '.join(MODEL_COMMANDS)}.")  # fmt: skip
     require_command(asked.command)
     items = asked.items
     names = models(items.model, items.glob, items.revisions, items.models_file)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from attncli.cli.typer_options import grouped
 from attncli.commands.about.sweep.options import EngineOptions, ItemOptions
+from attncli.declare.commands import MODEL_COMMANDS
 from attncli.declare.options import Argument, Option
 from attncli.errors import UsageError
 from attncli.io.addresses import is_address
 from attncli.options.completion import completion
 from attncli.options.shared import OutputOptions
-from attncli.processes.runs import OF_MODELS
 
 if TYPE_CHECKING:
     from attncli.commands.about.sweep.runs import SweepPlan
@@ -31,6 +31,9 @@ attn sweep inspect-model --glob 'runs/*' --list-items                 command li
 attn sweep --collect attn-sweep                                       … and the table of what it has made
 """
 
+PASSES_OPTIONS_ON = True
+"""Options that `sweep` does not have belong to the command that it runs."""
+
 
 @grouped
 def sweep(
@@ -43,7 +46,7 @@ def sweep(
                 "Command to run on every model, with its own options (those not listed here are passed on to it). "
                 "Without a command the items are finished reports."
             ),
-            complete=completion(lambda: OF_MODELS),
+            complete=completion(lambda: MODEL_COMMANDS),
         ),
     ] = None,
     list_items: Annotated[

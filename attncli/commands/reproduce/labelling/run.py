@@ -1,23 +1,17 @@
-"""From the options of `attn paths --task` to a study."""
+"""From the options of `attn reproduce memorise`, `sort` and `convex-hull` to their report."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from attncli.commands.reproduce.options import (
-    TrainingOptions,
-    task_option,
-    trainings_in,
-    whole_numbers,
-    within,
-)
+from attncli.commands.reproduce.labelling.options import LabellingOptions, MemoriseOptions
+from attncli.commands.reproduce.options import TrainingOptions, trainings_in, whole_numbers, within
 from attncli.commands.reproduce.task_callback import watching
-from attncli.errors import UsageError, said_of, unknown_name
+from attncli.declare.dry_run import before_the_work
+from attncli.errors import UsageError, unknown_name
 from attncli.networks.spec import NetworkSpec
-from attncli.options.completion import completion
-from attncli.options.shared import NetworkOptions, RunOptions, separated
+from attncli.options.shared import RunOptions, separated
+from attncli.python.question import MEASURING, How
 from attncli.registry import Registry
 
 if TYPE_CHECKING:
@@ -28,107 +22,37 @@ if TYPE_CHECKING:
 TASKS = Registry("task", "attncli.commands.reproduce.tasks")
 
 SIZES = ("layers", "heads", "width")
-"""Of the network options those that these networks have."""
 
 MOST_PATHS, MOST_STEPS = 1000, 1_000_000
-MEMORISE = "memorise"
 MOST_SEQUENCES, MOST_LENGTH = 100_000, 4096
 
 
-@dataclass(frozen=True)
-class PathTaskOptions:
-    """A task, and what is done with the paths of the network that has learned it."""
+def answer(
+    name: str,
+    asked: LabellingOptions,
+    training: TrainingOptions,
+    run: RunOptions,
+    how: How,
+    memory: MemoriseOptions | None = None,
+) -> "Report":
+    """Train the networks of a task and measure sums of their paths."""
+    study = task_study(name, asked, training, run, how.conditions, memory)
+    before_the_work()
+    from attncli.models.loading.isolate_global_state import alone
 
-    task: Annotated[
-        str | None,
-        task_option(
-            metavar="memorise|sort|convex-hull",
-            complete=completion(TASKS.names),
-            help=(
-                "Train networks on this task, one for each seed (sizes of its own, or --layers, --heads and --width): "
-                "what do a few paths of one length do alone?"
-            ),
-        ),
-    ] = None
-    evaluate: Annotated[
-        list[str],
-        task_option(
-            metavar="frozen,rerun",
-            help=(
-                "Keep the attention of the full pass (frozen), or run sub-networks on their own, as published "
-                "(rerun). [default: both]"
-            ),
-        ),
-    ] = field(default_factory=list)
-    paths_per_sum: Annotated[
-        list[str],
-        task_option(metavar="N,…", help="How many random paths are summed. [default: 5,20]"),
-    ] = field(default_factory=list)
-
-    sequences: Annotated[
-        int | None,
-        task_option(metavar="N", help="Number of sequences that `memorise` learns. [default: 100]"),
-    ] = None
-    length: Annotated[
-        int | None,
-        task_option(metavar="N", help="Tokens per sequence of `memorise`. [default: 16]"),
-    ] = None
-    tokens_from: Annotated[
-        Path | None,
-        task_option(
-            metavar="FILE",
-            help=(
-                "Tokens of `memorise`: the words of a text, or token ids. [default: random words, the r-th as "
-                "frequent as 1/r]"
-            ),
-        ),
-    ] = None
-    as_published: Annotated[
-        bool,
-        task_option(
-            "--as-published",
-            help=(
-                "Run `memorise` as the released script does: 500 × 128 tokens of --tokens-from, width 250, dropout "
-                ".1, 3,150 steps of 8. Takes hours."
-            ),
-        ),
-    ] = False
-
-    def given(self) -> list[str]:
-        """But for the task itself."""
-        names = ("evaluate", "paths_per_sum", *self.of_memorise())
-        return [name for name in names if name in self.of_memorise() or getattr(self, name)]
-
-    def of_memorise(self) -> list[str]:
-        """Options that were given and that no other task has."""
-        numbers = [
-            name
-            for name in ("sequences", "length", "tokens_from")
-            if getattr(self, name) is not None
-        ]
-        return [*numbers, *["as_published"] * self.as_published]
-
-
-def refuse_without_a_task(asked: PathTaskOptions, training: TrainingOptions) -> None:
-    names = [*asked.given(), *training.given()]
-    if names:
-        known = ", ".join(name.replace("_", "-") for name in TASKS.names())
-        raise UsageError(
-            f"{said_of(names, 'goes', 'go')} with `task`: name one of {known}.", idle=names
-        )
-
-
-def without_sizes(network: NetworkOptions) -> list[str]:
-    """Options that were given and that these networks do not have."""
-    return [name for name in network.given() if name not in SIZES]
+    alone()
+    how.doing(MEASURING)
+    report: Report = study(progress=how.progress)
+    return report
 
 
 def task_study(
-    asked: PathTaskOptions,
+    name: str,
+    asked: LabellingOptions,
     training: TrainingOptions,
-    network: NetworkOptions,
     run: RunOptions,
     conditions: "Sequence[Condition]",
+    memory: MemoriseOptions | None = None,
 ) -> "Callable[..., Report]":
     """Everything that can be refused is, before torch is imported."""
     from attncli.commands.reproduce.labelling.report import OWN_METRICS
@@ -136,38 +60,32 @@ def task_study(
     for condition in conditions:
         if condition.metric not in OWN_METRICS:
             raise unknown_name("metric in the gate", condition.metric, OWN_METRICS)
-    name = (asked.task or "").replace("_", "-")
-    task = memorised(asked) if name == MEMORISE else TASKS[name]()
-    if name != MEMORISE and asked.of_memorise():
-        raise UsageError(
-            f"{said_of(asked.of_memorise(), 'is', 'are')} of `task='memorise'` alone: {name} has sequences of its own.",
-            idle=asked.of_memorise(),
-        )
+    task = TASKS[name]() if memory is None else memorised(memory)
     watched = watching(training, name)
     known: dict[str, Any] = {
-        "sizes": sizes_of(network, task.sizes),
+        "sizes": sizes_of(asked, task.sizes),
         "steps": within("train_steps", training.train_steps, task.steps, 1, MOST_STEPS),
-        "evaluations": wanted_evaluations(asked.evaluate),
-        "numbers": wanted_numbers(asked.paths_per_sum),
+        "evaluations": evaluations_of(asked.evaluate),
+        "numbers": numbers_of(asked.paths_per_sum),
         "seeds": run.all_seeds(),
         "saved_as": trainings_in(training.save_training, name),
     }
     known |= {} if watched is None else {"watched": watched}
     from attncli.commands.reproduce.labelling.experiment import Questions, task_paths
 
-    return partial(task_paths, Questions(name, definition(asked, task), task, **known))
+    return partial(task_paths, Questions(name, definition(name, memory, task), task, **known))
 
 
-def definition(asked: PathTaskOptions, task: "Task") -> str:
+def definition(name: str, memory: MemoriseOptions | None, task: "Task") -> str:
     """What is learned, as the task's file says it or as it was asked for."""
-    if not asked.of_memorise():
-        return TASKS.summary((asked.task or "").replace("_", "-"))
-    words = "words of their own" if asked.tokens_from is None else "the tokens of a file in order"
+    if memory is None or not memory.is_set:
+        return TASKS.summary(name)
+    words = "words of their own" if memory.tokens_from is None else "the tokens of a file in order"
     text = f"{words}, {task.vocabulary:,} different ones"
     return f"{task.asked:,} sequences of {task.length:,} tokens ({text}), with a random label of 0 or 1 for each token."
 
 
-def memorised(asked: PathTaskOptions) -> "Task":
+def memorised(asked: MemoriseOptions) -> "Task":
     """The task with its own sequences, those that were asked for, or the released script's."""
     from attncli.commands.reproduce.tasks.memorise import (
         LENGTH,
@@ -193,7 +111,7 @@ def memorised(asked: PathTaskOptions) -> "Task":
     return memorise(sequences, length, stream, asked.as_published)
 
 
-def wanted_evaluations(given: Sequence[str]) -> list[str]:
+def evaluations_of(given: Sequence[str]) -> list[str]:
     from attncli.commands.reproduce.labelling.report import EVALUATIONS
 
     names = list(dict.fromkeys(separated(given or EVALUATIONS)))
@@ -203,7 +121,7 @@ def wanted_evaluations(given: Sequence[str]) -> list[str]:
     return names
 
 
-def wanted_numbers(given: Sequence[str]) -> list[int]:
+def numbers_of(given: Sequence[str]) -> list[int]:
     """How many paths are added, fewest first."""
     return whole_numbers(
         given or ["5", "20"],
@@ -214,11 +132,15 @@ def wanted_numbers(given: Sequence[str]) -> list[int]:
     )
 
 
-def sizes_of(network: NetworkOptions, own: "Sizes") -> "Sizes":
+def sizes_of(asked: LabellingOptions, own: "Sizes") -> "Sizes":
     """The task's own sizes but for those that are given, refused as those of any network are."""
     from attncli.commands.reproduce.tasks import Sizes
 
-    given = network.given()
-    sizes = {name: given.get(name, getattr(own, name)) for name in SIZES}
-    spec = NetworkSpec(**sizes)
+    given = asked.sizes()
+    layers, heads, width = (given.get(name, getattr(own, name)) for name in SIZES)
+    if heads > 0 and width % heads:
+        raise UsageError(
+            f"`heads={heads!r}` does not divide `width={width!r}`: choose heads that do."
+        )
+    spec = NetworkSpec(layers=layers, heads=heads, width=width)
     return Sizes(spec.layers, spec.heads, spec.width)

@@ -1,104 +1,33 @@
-"""From the options of `attn approximate --task` to a study."""
+"""From the options of `attn reproduce rank-heads` to its report."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
 
-from attncli.commands.reproduce.options import (
-    KeptTraining,
-    task_option,
-    trainings_in,
-    whole_numbers,
-    within,
-)
-from attncli.errors import UsageError, it_or_them, parameter, said_of, unknown_name
-from attncli.options.completion import completion
-from attncli.options.patterns import DrawOptions, PatternOptions
+from attncli.commands.reproduce.options import KeptTraining, trainings_in, whole_numbers, within
+from attncli.commands.reproduce.rank_heads.options import RankHeadOptions
+from attncli.errors import UsageError, parameter, unknown_name
+from attncli.options.patterns import DrawOptions
 
 if TYPE_CHECKING:
+    from attncli.gates import Condition
     from attncli.records import Report
 
 RANK_HEADS = "rank-heads"
-FIT_TASKS = (RANK_HEADS,)
 MOST_DIMENSION, MOST_TOKENS, MOST_PRODUCT, MOST_STEPS = 256, 1024, 4096, 1_000_000
 
 
-@dataclass(frozen=True)
-class FitTaskOptions:
-    """A layer of heads that is trained here on one target."""
+def refuse_other_gates(conditions: "Sequence[Condition]") -> None:
+    """Refuse a gate on a number that no trained layer has, before the work."""
+    from attncli.commands.reproduce.rank_heads.rank_head_metrics import RANK_HEAD_METRICS
 
-    task: Annotated[
-        str | None,
-        task_option(
-            metavar="rank-heads",
-            complete=completion(lambda: list(FIT_TASKS)),
-            help=(
-                "Train layers of H heads of rank r to pick the token nearest to a query, of --length tokens on the "
-                "sphere (default 2): do many heads make up for low rank?"
-            ),
-        ),
-    ] = None
-    dimension: Annotated[
-        int | None, task_option(metavar="D", help="Dimension of tokens and queries. [default: 8]")
-    ] = None
-    ranks: Annotated[
-        list[str],
-        task_option(
-            metavar="R,…",
-            help="Ranks of queries and keys. [default: the powers of 2 up to D, and D]",
-        ),
-    ] = field(default_factory=list)
-    heads_times_rank: Annotated[
-        list[str],
-        task_option(
-            metavar="N,…",
-            help="Values of H · r: N / r heads of rank r, where that is a whole number. [default: D,4D]",
-        ),
-    ] = field(default_factory=list)
-
-    def given(self) -> list[str]:
-        """But for the task itself."""
-        return [name for name in changed(self) if name != "task"]
-
-
-def refuse_fits_and_tasks(
-    asked: FitTaskOptions, training: KeptTraining, patterns: PatternOptions, others: Sequence[Any]
-) -> None:
-    """What goes with the task alone, and what does not go with it."""
-    if asked.task is None:
-        names = [*asked.given(), *training.given()]
-        if names:
-            raise UsageError(
-                f"{said_of(names, 'goes', 'go')} with `task='rank-heads'`: name the task.",
-                idle=names,
-            )
-        return
-    if asked.task not in FIT_TASKS:
-        raise unknown_name("task", asked.task, FIT_TASKS)
-    names = [name for name in changed(patterns) if name != "length"]
-    for group in others:
-        names += changed(group)
-    if names:
-        raise UsageError(
-            f"{said_of(names, 'has', 'have')} no meaning for the layers of `task`: leave {it_or_them(names)} out.",
-            idle=names,
-            because=["task"],
-        )
-
-
-def changed(group: Any) -> list[str]:
-    """Options of a group that are not as they are by default."""
-    plain = type(group)()
-    return [
-        each.name
-        for each in fields(group)
-        if getattr(group, each.name) != getattr(plain, each.name)
-    ]
+    for condition in conditions:
+        if condition.metric not in RANK_HEAD_METRICS:
+            raise unknown_name("metric in the gate", condition.metric, RANK_HEAD_METRICS)
 
 
 def rank_head_study(
-    asked: FitTaskOptions, training: KeptTraining, length: int | None, run: DrawOptions
+    asked: RankHeadOptions, training: KeptTraining, run: DrawOptions
 ) -> "Callable[..., Report]":
     """Everything that can be refused is, before torch is imported."""
     from attncli.commands.reproduce.rank_heads.head_plan import (
@@ -109,11 +38,11 @@ def rank_head_study(
     )
 
     dimension = within("dimension", asked.dimension, DIMENSION, 2, MOST_DIMENSION)
-    ranks = wanted_numbers("ranks", asked.ranks, dimension) or powers(dimension)
-    products = wanted_numbers("heads_times_rank", asked.heads_times_rank, MOST_PRODUCT)
+    ranks = numbers_of("ranks", asked.ranks, dimension) or powers(dimension)
+    products = numbers_of("heads_times_rank", asked.heads_times_rank, MOST_PRODUCT)
     wanted = RankHeads(
         dimension=dimension,
-        tokens=within("length", length, TOKENS, 2, MOST_TOKENS),
+        tokens=within("length", asked.length, TOKENS, 2, MOST_TOKENS),
         ranks=ranks,
         products=products or [dimension, 4 * dimension],
         seeds=run.all_seeds(),
@@ -132,7 +61,7 @@ def powers(dimension: int) -> list[int]:
     return [*found, dimension]
 
 
-def wanted_numbers(name: str, given: Sequence[str], most: int) -> list[int]:
+def numbers_of(name: str, given: Sequence[str], most: int) -> list[int]:
     """Smallest first."""
     return whole_numbers(
         given,

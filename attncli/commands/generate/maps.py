@@ -1,56 +1,18 @@
-"""Synthetic networks and maps in files: `attn generate network` and `attn generate maps`."""
+"""`attn generate maps`"""
 
 from pathlib import Path
 from typing import Annotated
 
-from attncli.declare.options import WRITES, Option
+from attncli.commands.generate.network import Seed, Target
+from attncli.declare.options import Option
 from attncli.errors import UsageError
 from attncli.options.completion import complete_map
-from attncli.options.shared import NetworkOptions, SwitchOptions, checked_seed
+from attncli.options.shared import checked_seed
 from attncli.python.question import How, question
 
-Seed = Annotated[int, Option(help="Random seed. [default: 0]")]
-Target = Annotated[
-    Path,
-    Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        typed_alone=WRITES,
-        help="Safetensors file to write.",
-    ),
-]
-
-
-@question()
-def generate_network(
-    *,
-    output: Target,
-    seed: Seed = 0,
-    switches: SwitchOptions,
-    network: NetworkOptions,
-    how: How,
-) -> Path:
-    """A network's weights and embeddings, in float64, for `attn rank-collapse FILE` and for other programs.
-
-    The file holds every part, so that all variants can be computed from it; switches such as --no-skip say which
-    variant is meant, and `attn rank-collapse` then computes that one.
-    """
-    from attncli.analysis.network_sources import spec_from
-    from attncli.io.tensor_files import save_tensors
-    from attncli.io.tensor_names import require_tensor_file
-    from attncli.limits import require_memory
-    from attncli.networks.network_files import metadata, tensors
-    from attncli.networks.weights import GeneratedNetwork
-
-    source = GeneratedNetwork(spec_from(network), checked_seed(seed))
-    variant = next(iter(switches.chosen())) if switches.given else "paper"
-    require_tensor_file(output)
-    spec = source.spec
-    size = spec.layers * spec.layer_bytes + 8 * spec.tokens * spec.width
-    require_memory(2 * size, "Writing this network", "lower `layers`, `tokens` or `width`")
-    save_tensors(output, tensors(source), metadata(source, variant), how.say)
-    return output
+EXAMPLES = """attn generate maps --map uniform:causal=true --map iid:sigma=2 --heads 4 -o maps.safetensors
+attn generate maps --map sink:0.9 --map window:8 --map induction:16 --tokens 128 -o maps.safetensors
+"""
 
 
 @question()

@@ -1,17 +1,26 @@
-"""The question of `attn compare`."""
+"""`attn compare`"""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
+from attncli.declare.commands import MODEL_COMMANDS
 from attncli.declare.options import Argument, Option
 from attncli.errors import UsageError, unknown_name
 from attncli.options.completion import completion
-from attncli.processes.runs import OF_MODELS
 from attncli.python.question import How, question
 from attncli.records import Report
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+EXAMPLES = """
+attn compare main.json branch.json                          what changed, largest first
+attn compare main.json branch.json --family-wise .05        … and which changes noise does not explain
+attn compare step1000.json step2000.json --top 50 --format markdown
+attn compare ./checkpoint-100 ./checkpoint-200 --by 'inspect-model --metric sink'
+attn compare old.json new.json --fail-if 'change_in_spreads[measured=sink] > 3'
+"""
+
 
 Reader = Callable[[str], Report]
 
@@ -32,7 +41,7 @@ def compare(
         str | None,
         Option(
             metavar="COMMAND",
-            complete=completion(lambda: OF_MODELS),
+            complete=completion(lambda: MODEL_COMMANDS),
             help="A and B are models: the command to run on each, as in 'inspect-model --metric sink'.",
         ),
     ] = None,
@@ -102,8 +111,8 @@ def command_line(text: str) -> list[str]:
         words = shlex.split(text)
     except ValueError as error:
         raise UsageError(f"cannot read `by` '{text}': {str(error).lower()}.") from None
-    if not words or words[0] not in OF_MODELS:
-        raise unknown_name("command of `by`", words[0] if words else "", OF_MODELS)
+    if not words or words[0] not in MODEL_COMMANDS:
+        raise unknown_name("command of `by`", words[0] if words else "", MODEL_COMMANDS)
     return words
 
 

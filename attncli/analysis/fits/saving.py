@@ -1,0 +1,25 @@
+"""Write fitted modules to a file."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from attncli.analysis import Say
+from attncli.errors import UsageError
+from attncli.fits import FitRequest
+from attncli.fits._module_files import SavedFit, metadata, tensors
+from attncli.io.tensor_files import save_tensors
+
+
+def write_fits(
+    path: Path,
+    fits: Sequence[SavedFit],
+    request: FitRequest,
+    say: Say,
+    patterns: Sequence[str] = (),
+) -> None:
+    """One file for all patterns, counted as they were asked for."""
+    if not fits:
+        raise UsageError(
+            f"no method made a module to write to {path}: allow more width or another method."
+        )
+    save_tensors(path, tensors(fits), metadata(fits, request, patterns), say)

@@ -1,0 +1,87 @@
+"""`attn attribute`"""
+
+from typing import Annotated
+
+from attncli.declare.dry_run import before_the_work
+from attncli.declare.options import Argument, Option
+from attncli.errors import UsageError
+from attncli.options.completion import complete_source
+from attncli.options.model import InputOptions, ModelOptions
+from attncli.python.question import MEASURING, How, question
+from attncli.records import Report
+
+EXAMPLES = """
+attn attribute ./checkpoint --text 'A dog barked at her.' --token dog
+attn attribute gpt2 --text 'The capital of France is' --token -1 --relevance top
+attn attribute random:llama --random-tokens 16 --token 3 --top 5
+"""
+
+
+@question(own=("tokenizer", "inputs"))
+def attribute(
+    *,
+    source: Annotated[
+        str,
+        Argument(
+            metavar="MODEL",
+            help="A model: org/name[@revision], ./dir, random:ARCH[?layers=2].",
+            complete=complete_source,
+        ),
+    ],
+    token: Annotated[
+        str,
+        Option(
+            metavar="TOKEN",
+            usual=True,
+            help=(
+                "The token whose final state is attributed: a position (negative counts from the end) or a substring of "
+                "the text."
+            ),
+        ),
+    ],
+    relevance: Annotated[
+        str | None,
+        Option(
+            metavar="TARGET",
+            usual=True,
+            help=(
+                "Also report Chefer's relevance for TARGET: a class, a token of the vocabulary, an id, top (the highest "
+                "score) or state (the state itself)."
+            ),
+        ),
+    ] = None,
+    top: Annotated[
+        int | None,
+        Option(metavar="N", usual=True, help="Show only the N tokens with the largest share."),
+    ] = None,
+    tokens: Annotated[
+        int | None,
+        Option(metavar="N", usual=True, help="Longest text, or length of random ones."),
+    ] = None,
+    seed: Annotated[
+        int, Option(metavar="N", help="Of random tokens and weights. [default: 0]")
+    ] = 0,
+    model: ModelOptions,
+    inputs: InputOptions,
+    how: How,
+) -> Report:
+    """Which input tokens does a token's state after the last block come from?
+
+    With the attention, norm denominators and activation ratios of the pass held fixed, the state is a sum of what each
+    input token brings, and of constants; the parts add up to the state, which every run checks.
+    """
+    from attncli.analysis import network_sources as sources
+    from attncli.analysis.prepare import refuse_at_once, refuse_beside_inputs
+
+    subject = sources.named(source, "attribute", how.output)
+    refuse_at_once(subject, model, inputs, tokens, seed)
+    refuse_beside_inputs(subject, {"token": token})
+    if top is not None and top < 1:
+        raise UsageError(f"`top={top!r}`: it must be at least 1.")
+    from attncli.commands.attribute.run import attribution_study
+
+    study = attribution_study(subject, token, relevance, top, how, model, inputs, tokens, seed)
+    before_the_work()
+    how.doing(MEASURING)
+    report: Report = study(progress=how.progress)
+    return report

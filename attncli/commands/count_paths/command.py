@@ -1,0 +1,53 @@
+"""`attn count-paths`"""
+
+from typing import Annotated
+
+from attncli.declare.dry_run import before_the_work
+from attncli.declare.options import Option
+from attncli.options.model import FetchOptions, Source
+from attncli.python.question import MEASURING, How, question
+from attncli.records import Report
+
+EXAMPLES = """
+attn count-paths --layers 96 --heads 96             from sizes: nothing is run
+attn count-paths ./checkpoint                       from a config: no weights are read
+attn count-paths random:llama?layers=4
+attn count-paths --layers 12 --heads 12 --no-skip
+"""
+
+
+@question()
+def count_paths(
+    *,
+    source: Source = None,
+    layers: Annotated[
+        int | None, Option(metavar="N", usual=True, help="Layers. [default: 12]")
+    ] = None,
+    heads: Annotated[
+        int | None, Option(metavar="N", usual=True, help="Heads of a layer. [default: 4]")
+    ] = None,
+    skip: Annotated[
+        bool,
+        Option(
+            "--skip/--no-skip",
+            usual=True,
+            help="With skip connections, or without: then every path has the full length.",
+        ),
+    ] = True,
+    files: FetchOptions,
+    how: How,
+) -> Report:
+    """How many paths of each length does the attention of a network have, from its sizes alone?
+
+    A path picks one head, or the skip, in each layer; its length is the number of heads. The sizes are those given, or
+    those of a network file or a model's config: nothing is run and no weights are read.
+    """
+    from attncli.analysis import network_sources as sources
+    from attncli.commands.count_paths.run import counting, refuse_other_gates
+
+    refuse_other_gates(how.conditions)
+    subject = sources.named(source, "count_paths", how.output)
+    count = counting(subject, layers, heads, skip, files)
+    before_the_work()
+    how.doing(MEASURING)
+    return count(progress=how.progress)

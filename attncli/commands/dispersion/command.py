@@ -1,0 +1,76 @@
+"""`attn dispersion`"""
+
+from typing import Annotated
+
+from attncli.declare.dry_run import before_the_work
+from attncli.declare.options import Argument, Option
+from attncli.options.completion import complete_source, completion, head_metrics
+from attncli.options.heads import HeadChoice
+from attncli.options.model import InputOptions, ModelOptions
+from attncli.options.shared import separated
+from attncli.python.question import MEASURING, How, question
+from attncli.records import Report
+
+EXAMPLES = """
+attn dispersion gpt2 --lengths 64:1024
+attn dispersion ./checkpoint --lengths 32:256 --text-file essays.txt
+attn dispersion ./checkpoint --lengths 64,128,256 --metric entropy --heads 5.1
+attn dispersion random:llama --lengths 16:128 --fail-if 'largest_weight_exponent < -0.9'
+"""
+
+
+@question(own=("tokenizer", "inputs"))
+def dispersion(
+    *,
+    source: Annotated[
+        str,
+        Argument(
+            metavar="MODEL",
+            help="A model: org/name[@revision], ./dir, random:ARCH[?layers=2].",
+            complete=complete_source,
+        ),
+    ],
+    lengths: Annotated[
+        str,
+        Option(
+            metavar="FROM:TO",
+            usual=True,
+            help="Lengths that the texts are cut to: doubling FROM … TO, FROM:TO:STEPS, or a list 64,128,512.",
+        ),
+    ],
+    metric: Annotated[
+        list[str] | None,
+        Option(
+            metavar="NAME,…",
+            complete=completion(head_metrics),
+            usual=True,
+            help="Metrics of heads (see `attn list attention-metrics`). [default: largest_weight,entropy]",
+        ),
+    ] = None,
+    seed: Annotated[
+        int, Option(metavar="N", help="Of random tokens and weights. [default: 0]")
+    ] = 0,
+    heads: HeadChoice,
+    model: ModelOptions,
+    inputs: InputOptions,
+    how: How,
+) -> Report:
+    """How does the attention of each head disperse as the text gets longer?
+
+    Cuts the texts, or random tokens where none is given, to each length, measures every head, and fits how its numbers
+    grow with the length: a head whose largest weight falls like 1/n loses its focus, one whose weight stays keeps it.
+    """
+    from attncli.analysis import network_sources as sources
+    from attncli.analysis.prepare import refuse_at_once, refuse_beside_inputs
+
+    subject = sources.named(source, "dispersion", how.output)
+    refuse_at_once(subject, model, inputs, None, seed)
+    refuse_beside_inputs(subject, {"lengths": lengths})
+    from attncli.commands.dispersion.run import length_study
+
+    names = separated(metric or [])
+    study = length_study(subject, lengths, names, heads, how.conditions, model, inputs, seed)
+    before_the_work()
+    how.doing(MEASURING)
+    report: Report = study(progress=how.progress)
+    return report

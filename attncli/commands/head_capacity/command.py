@@ -1,0 +1,85 @@
+"""`attn head-capacity`"""
+
+from typing import Annotated
+
+from attncli.declare.options import Argument, Option
+from attncli.io.tensor_names import require_tensor_file
+from attncli.options.completion import complete_source, completion
+from attncli.options.model import CheckpointOptions, InputOptions
+from attncli.options.patterns import (
+    DrawOptions,
+    MethodOptions,
+    PatternOptions,
+    PrecisionOptions,
+    request_of,
+)
+from attncli.python.question import How, question
+from attncli.records import Report
+
+EXAMPLES = """
+attn head-capacity ./minilm --length 64                                      every head
+attn head-capacity ./minilm --head 0.0 --pattern previous --pattern strided:8 --length 64
+attn head-capacity ./minilm --head 0.2 --inputs embeddings --pattern previous --length 24
+attn head-capacity ./minilm --head 0.2 --pattern previous -o head.safetensors
+"""
+
+FREE, EMBEDDINGS = "free", "embeddings"
+"""What the inputs of a head are made of."""
+
+
+@question(own=("save_module",))
+def head_capacity(
+    *,
+    source: Annotated[
+        str,
+        Argument(
+            metavar="MODEL",
+            help="A saved model: org/name[@revision] or ./dir; for all heads also random:ARCH[?layers=2].",
+            complete=complete_source,
+        ),
+    ],
+    head: Annotated[
+        str | None,
+        Option(
+            metavar="LAYER.HEAD",
+            usual=True,
+            help="One head: the inputs that make it show --pattern, after rounding. [default: survey all heads]",
+        ),
+    ] = None,
+    inputs: Annotated[
+        str,
+        Option(
+            metavar="free|embeddings",
+            complete=completion(lambda: [FREE, EMBEDDINGS]),
+            help=(
+                "For a head of layer 0: try any vectors, or also the embeddings of the model's own tokens. "
+                "[default: free]"
+            ),
+        ),
+    ] = FREE,
+    patterns: PatternOptions,
+    files: CheckpointOptions,
+    texts: InputOptions,
+    search: MethodOptions,
+    precision: PrecisionOptions,
+    run: DrawOptions,
+    how: How,
+) -> Report:
+    """What could each trained head show by its inputs alone, how wide are its own maps, and what moves it?
+
+    For all heads: how narrow a module reproduces each one's own map, how many random patterns it could show, and how far
+    the input moves its map. With --head: the inputs that make one head show the patterns, and what rounding leaves of
+    them.
+    """
+    from attncli.commands.head_capacity import run as runs
+
+    runs.refuse_other_gates(how.conditions)
+    if how.save_module is not None:
+        require_tensor_file(how.save_module)
+    runs.refuse_other_inputs(inputs, head, how.save_module)
+    request = request_of(patterns, search, precision)
+    if head is None:
+        return runs.survey(source, patterns, texts, search, request, run, files, how)
+    return runs.show_patterns(
+        source, head, inputs == EMBEDDINGS, patterns, texts, search, request, run, files, how
+    )

@@ -1,0 +1,53 @@
+"""Attention maps in memory: numpy or torch arrays, such as the `attentions` of a model's output."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from attncli.errors import UsageError
+
+if TYPE_CHECKING:
+    from attncli.capture.saved_maps.map_files import MapFile
+
+HERE, MAPS = "these maps", "`maps`"
+"""What they are called in a report, and in what is said against them."""
+
+
+def maps_in_memory(maps: Any, batch: int | None, labels: Sequence[str] | None) -> "MapFile":
+    """The arrays as a file of maps holds them."""
+    from attncli.capture.saved_maps.foreign_maps import OwnMaps
+    from attncli.capture.saved_maps.map_files import MapFile
+    from attncli.io.in_memory_arrays import HeldArrays, as_array, named_arrays
+
+    named = named_arrays(whole(maps))
+    arrays = {name: as_array(each, f"{MAPS}: {name}") for name, each in named}
+    return MapFile(HERE, OwnMaps(HeldArrays(MAPS, arrays, {}), batch), labels)
+
+
+def whole(maps: Any) -> Any:
+    """What can be gone through but once is held; what holds no array is refused."""
+    if isinstance(maps, Iterator):
+        maps = list(maps)
+    if all(each is None for each in leaves(maps)):
+        raise UsageError(
+            f"{MAPS} holds no array. transformers' default attention, sdpa, returns none: load the model with "
+            "attn_implementation='eager' and call it with output_attentions=True, or hand the model itself to "
+            "attn.inspect_model."
+        )
+    from attncli.io.in_memory_arrays import has_shape
+
+    if isinstance(maps, str | bytes) or not (has_shape(maps) or hasattr(maps, "__iter__")):
+        from attncli.capture.saved_maps.foreign_maps import SHAPES
+
+        raise UsageError(f"{MAPS} must be arrays, not {maps!r:.80}: {SHAPES}; or name a file.")
+    return maps
+
+
+def leaves(maps: Any) -> Iterator[Any]:
+    """What sequences and mappings hold, down to the first thing that is neither."""
+    if isinstance(maps, Mapping):
+        maps = list(maps.values())
+    if isinstance(maps, list | tuple):
+        for each in maps:
+            yield from leaves(each)
+    else:
+        yield maps

@@ -1,0 +1,119 @@
+"""From the options of `attn inspect-maps` to its report."""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from attncli.analysis import Progress
+from attncli.analysis.heads.map_export.collected_maps import KeptMaps, announce
+from attncli.analysis.heads.metric_selection import choose, is_of_weights
+from attncli.analysis.heads.model_heads import HeadPlan
+from attncli.analysis.heads.ordering import ranking
+from attncli.analysis.heads.prepare import refuse_absent
+from attncli.analysis.network_sources import named
+from attncli.capture import Shape
+from attncli.capture.saved_maps.map_files import MapFile
+from attncli.commands.inspect_maps.arrays import maps_in_memory
+from attncli.commands.inspect_maps.map_sources import map_file
+from attncli.commands.inspect_maps.report import (
+    inspect_maps,
+    names_in,
+    refuse_states_alone,
+    small_maps_of,
+)
+from attncli.errors import UsageError
+from attncli.gates import Condition, refuse_unmeasured
+from attncli.io.label_files import labels_in
+from attncli.models.loading.isolate_global_state import alone
+from attncli.options.heads import HeadOptions
+from attncli.python.question import How
+from attncli.records import Report
+
+MOST_DRAWN = 6
+"""Maps that a report takes along for figures where no heads are chosen."""
+
+
+def plan_of(
+    names: Sequence[str], pairs: int, heads: HeadOptions, conditions: Sequence[Condition]
+) -> HeadPlan:
+    """What to measure of which heads; metrics that maps do not show are refused."""
+    refuse_metrics_of_models(names)
+    metrics = choose(names, pairs)
+    if conditions:
+        refuse_unmeasured(conditions, list(metrics.definitions()))
+    return HeadPlan(metrics, heads.chosen_layers(), heads.keeps(), ranking(heads, metrics.heads))
+
+
+def maps_study(
+    maps: Any,
+    plan: HeadPlan,
+    labels: Sequence[str] | None,
+    batch: int | None,
+    how: How,
+    draws: bool,
+) -> Callable[..., Report]:
+    """Maps of a file, or arrays; `draws`: figures show the heads that were chosen, and not the first few."""
+    alone()
+    file = opened(maps, batch, labels, how)
+    numbers = {saved.site: saved.heads for saved in file.maps}
+    refuse_absent(numbers, plan)
+    refuse_states_alone(file, plan)
+    small = small_maps_of(file, plan) if how.maps else None
+    if not how.pictures or (is_file(maps) and not draws):
+        return partial(inspect_maps, file, plan, small=small)
+    kept = chosen_maps(file, plan) if draws else first_maps(file)
+    if draws:
+        shapes = {saved.site: Shape(*saved.shape) for saved in file.maps}
+        announce(kept, shapes, None, how.say, 8 if file.double else 4)
+
+    def with_maps(progress: Progress) -> Report:
+        report = inspect_maps(file, plan, progress, small, kept.take)
+        return replace(report, pictures=tuple(kept.pictures(names_in(file))))
+
+    return with_maps
+
+
+def is_file(maps: Any) -> bool:
+    return isinstance(maps, str | os.PathLike)
+
+
+def opened(maps: Any, batch: int | None, labels: Sequence[str] | None, how: How) -> MapFile:
+    """The maps of a file, or arrays in memory."""
+    tokens = labels_of(labels)
+    if not is_file(maps):
+        return maps_in_memory(maps, batch, tokens)
+    return map_file(named(os.fspath(maps), "inspect_maps", how.output), batch, tokens)
+
+
+def labels_of(labels: Sequence[str] | None) -> Sequence[str] | None:
+    """The tokens themselves, or those of the one file that is named."""
+    if labels is None or len(labels) != 1:
+        return labels
+    path = Path(labels[0])
+    return labels_in(path) if path.suffix or path.exists() else labels
+
+
+def chosen_maps(file: MapFile, plan: HeadPlan) -> KeptMaps:
+    return KeptMaps(
+        plan.layers, plan.keeps, numbers={saved.site: saved.heads for saved in file.maps}
+    )
+
+
+def first_maps(file: MapFile) -> KeptMaps:
+    """As many as a figure draws."""
+    numbers = {saved.site: saved.heads for saved in file.maps}
+    places = [(site.layer, head) for site, heads in numbers.items() for head in heads]
+    drawn = places[:MOST_DRAWN]
+    return KeptMaps(None, lambda layer, head: (layer, head) in drawn, numbers=numbers)
+
+
+def refuse_metrics_of_models(names: Sequence[str]) -> None:
+    """Refuse metrics of weights and states: maps show neither."""
+    for name in names:
+        if is_of_weights(name):
+            raise UsageError(
+                f"`metric={name!r}` measures weights, and these are maps: ask `inspect_weights` of the model itself."
+            )

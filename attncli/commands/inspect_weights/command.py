@@ -1,0 +1,62 @@
+"""`attn inspect-weights`"""
+
+from typing import Annotated
+
+from attncli.declare.dry_run import before_the_work
+from attncli.declare.options import Argument, Option
+from attncli.options.completion import complete_source, completion, weight_metrics
+from attncli.options.heads import LayerHeadOptions
+from attncli.options.model import WeightFileOptions
+from attncli.options.shared import separated
+from attncli.python.question import MEASURING, How, question
+from attncli.records import Report
+
+EXAMPLES = """
+attn inspect-weights gpt2
+attn inspect-weights ./checkpoint --metric qk_stable_rank,ov_stable_rank
+attn inspect-weights ./checkpoint --layers 0-1 --heads 3
+attn inspect-weights ./checkpoint --fail-if 'min(ov_stable_rank) < 1.5'
+"""
+
+
+@question()
+def inspect_weights(
+    *,
+    source: Annotated[
+        str,
+        Argument(
+            metavar="MODEL",
+            help="A model: org/name[@revision] or ./dir; its files are read without torch.",
+            complete=complete_source,
+        ),
+    ],
+    metric: Annotated[
+        list[str] | None,
+        Option(
+            metavar="NAME,…",
+            complete=completion(weight_metrics),
+            usual=True,
+            help="Metrics of weights (see `attn list weight-metrics`). [default: all]",
+        ),
+    ] = None,
+    seed: Annotated[
+        int, Option(metavar="N", help="Of the random matrices to compare with. [default: 0]")
+    ] = 0,
+    heads: LayerHeadOptions,
+    files: WeightFileOptions,
+    how: How,
+) -> Report:
+    """What does each head compare and move, by its weights alone?
+
+    Singular values of W_Q W_K^T and W_V W_O of every head, next to those of random matrices of the same shape. Nothing
+    is run: there is no text, and no model is built.
+    """
+    from attncli.analysis import network_sources as sources
+    from attncli.commands.inspect_weights.run import weights_study
+
+    subject = sources.named(source, "inspect_weights", how.output)
+    study = weights_study(subject, separated(metric or []), heads, files, seed)
+    before_the_work()
+    how.doing(MEASURING)
+    report: Report = study(progress=how.progress)
+    return report

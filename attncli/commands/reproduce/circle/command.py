@@ -1,0 +1,57 @@
+"""`attn reproduce circle`"""
+
+from typing import Annotated
+
+from attncli.commands.reproduce.circle.options import CircleOptions
+from attncli.commands.reproduce.options import TrainingOptions
+from attncli.declare.dry_run import before_the_work
+from attncli.declare.options import Option
+from attncli.options.completion import complete_metric
+from attncli.options.shared import RunOptions, SwitchOptions, VariantNames, named_variants
+from attncli.python.question import MEASURING, How, question
+from attncli.records import Report
+
+EXAMPLES = """
+attn reproduce circle                               widths 32, 64 and 128, 5 seeds
+attn reproduce circle --width 32 --variants SAN,transformer --seeds 2
+attn reproduce circle --as-published --width 32 --save-training runs
+attn reproduce circle --width 32 --save-training runs --watch-training 500
+"""
+
+
+@question()
+def circle(
+    *,
+    metric: Annotated[
+        list[str] | None,
+        Option(
+            metavar="NAME,…",
+            complete=complete_metric,
+            usual=True,
+            help="Metrics to report (see `attn list metrics`). [default: log10_residual]",
+        ),
+    ] = None,
+    variants: VariantNames,
+    switches: SwitchOptions,
+    asked: CircleOptions,
+    training: TrainingOptions,
+    run: RunOptions,
+    how: How,
+) -> Report:
+    """Do two points become one, when a layer trained to move them along a circle is applied to its own output?
+
+    After "Attention is not all you need: pure attention loses rank doubly exponentially with depth", section 4.2: for
+    every width and seed one layer is trained to move two points along a circle, and then applied again and again. In
+    which runs do the points become one, and at which step?
+    """
+    from attncli.commands.reproduce.circle.run import circle_study, requested_metrics
+
+    metrics = requested_metrics(metric, how.conditions)
+    study = circle_study(asked, training, list(named_variants(variants, switches)), run)
+    before_the_work()
+    from attncli.models.loading.isolate_global_state import alone
+
+    alone()
+    how.doing(MEASURING)
+    report: Report = study(metrics=metrics, progress=how.progress)
+    return report

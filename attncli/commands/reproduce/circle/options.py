@@ -1,0 +1,39 @@
+"""Options of `attn reproduce circle`."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from attncli.commands.reproduce.options import task_option
+
+
+@dataclass(frozen=True)
+class CircleOptions:
+    """A layer that is trained here, and applied again and again to its own output."""
+
+    width: Annotated[
+        int | None,
+        task_option(metavar="N", usual=True, help="Width of the layer. [default: 32, 64 and 128]"),
+    ] = None
+    sweep: Annotated[
+        str | None,
+        task_option(metavar="width=FROM:TO", help="Several widths: doubling, or a list 32,64."),
+    ] = None
+    recurrence: Annotated[
+        int | None,
+        task_option(
+            metavar="STEPS",
+            usual=True,
+            help="How many times the layer is applied. [default: 300]",
+        ),
+    ] = None
+    as_published: Annotated[
+        bool,
+        task_option(
+            "--as-published",
+            usual=True,
+            help=(
+                "Follow the released script: the layer's skip always stays, 'skip' adds up all predictions, and "
+                "dropout is on."
+            ),
+        ),
+    ] = False

@@ -1,0 +1,31 @@
+"""`attn reproduce convex-hull`"""
+
+from attncli.commands.reproduce.labelling.options import LabellingOptions
+from attncli.commands.reproduce.options import TrainingOptions
+from attncli.options.shared import RunOptions
+from attncli.python.question import How, question
+from attncli.records import Report
+
+EXAMPLES = """
+attn reproduce convex-hull
+attn reproduce convex-hull --evaluate frozen --save-training runs
+"""
+
+
+@question()
+def convex_hull(
+    *,
+    asked: LabellingOptions,
+    training: TrainingOptions,
+    run: RunOptions,
+    how: How,
+) -> Report:
+    """How well do a few paths of one length find the corners of a cloud of points, in a network trained to?
+
+    After "Attention is not all you need": networks of attention are trained here first, one for each seed. Then sums of a
+    few random paths of one length are measured: with the attention of the full pass kept, and as sub-networks that run
+    on their own.
+    """
+    from attncli.commands.reproduce.labelling.run import answer
+
+    return answer("convex-hull", asked, training, run, how)

@@ -1,0 +1,32 @@
+"""`attn reproduce sort`"""
+
+from attncli.commands.reproduce.labelling.options import LabellingOptions
+from attncli.commands.reproduce.options import TrainingOptions
+from attncli.options.shared import RunOptions
+from attncli.python.question import How, question
+from attncli.records import Report
+
+EXAMPLES = """
+attn reproduce sort
+attn reproduce sort --layers 2 --seeds 2 --paths-per-sum 5
+attn reproduce sort --save-training runs --watch-training 100
+"""
+
+
+@question()
+def sort(
+    *,
+    asked: LabellingOptions,
+    training: TrainingOptions,
+    run: RunOptions,
+    how: How,
+) -> Report:
+    """How well do a few paths of one length sort digits, in a network trained to sort them?
+
+    After "Attention is not all you need": networks of attention are trained here first, one for each seed. Then sums of a
+    few random paths of one length are measured: with the attention of the full pass kept, and as sub-networks that run
+    on their own.
+    """
+    from attncli.commands.reproduce.labelling.run import answer
+
+    return answer("sort", asked, training, run, how)

@@ -1,0 +1,40 @@
+"""`attn reproduce rank-heads`"""
+
+from attncli.commands.reproduce.options import KeptTraining
+from attncli.commands.reproduce.rank_heads.options import RankHeadOptions
+from attncli.declare.dry_run import before_the_work
+from attncli.options.patterns import DrawOptions
+from attncli.python.question import MEASURING, How, question
+from attncli.records import Report
+
+EXAMPLES = """
+attn reproduce rank-heads                           ranks 1, 2, 4, 8 at H · r = 8 and 32
+attn reproduce rank-heads --ranks 1,8 --seeds 3
+attn reproduce rank-heads --dimension 16 --length 4 --save-training runs
+"""
+
+
+@question()
+def rank_heads(
+    *,
+    asked: RankHeadOptions,
+    training: KeptTraining,
+    run: DrawOptions,
+    how: How,
+) -> Report:
+    """Can many heads of low rank do what few heads of full rank do, at the same number of parameters?
+
+    After "On the benefits of rank in attention layers": layers of H heads of rank r are trained here to pick the token
+    nearest to a query on the sphere, at equal H · r.
+    """
+    from attncli.commands.reproduce.rank_heads.run import rank_head_study, refuse_other_gates
+
+    refuse_other_gates(how.conditions)
+    study = rank_head_study(asked, training, run)
+    before_the_work()
+    from attncli.models.loading.isolate_global_state import alone
+
+    alone()
+    how.doing(MEASURING)
+    report: Report = study(progress=how.progress)
+    return report

@@ -1,0 +1,33 @@
+"""Options of `attn reproduce rank-heads`."""
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from attncli.commands.reproduce.options import task_option
+
+
+@dataclass(frozen=True)
+class RankHeadOptions:
+    """A layer of heads that is trained here on one target."""
+
+    length: Annotated[
+        int | None,
+        task_option(metavar="N", help="Number of tokens on the sphere. [default: 2]"),
+    ] = None
+    dimension: Annotated[
+        int | None, task_option(metavar="D", help="Dimension of tokens and queries. [default: 8]")
+    ] = None
+    ranks: Annotated[
+        list[str],
+        task_option(
+            metavar="R,…",
+            help="Ranks of queries and keys. [default: the powers of 2 up to D, and D]",
+        ),
+    ] = field(default_factory=list)
+    heads_times_rank: Annotated[
+        list[str],
+        task_option(
+            metavar="N,…",
+            help="Values of H · r: N / r heads of rank r, where that is a whole number. [default: D,4D]",
+        ),
+    ] = field(default_factory=list)

@@ -1,0 +1,74 @@
+"""`attn sensitivity`"""
+
+from typing import Annotated
+
+from attncli.declare.dry_run import before_the_work
+from attncli.declare.options import Argument, Option
+from attncli.options.completion import complete_source
+from attncli.options.model import InputOptions, ModelOptions, StackOption
+from attncli.python.question import MEASURING, How, question
+from attncli.records import Report
+
+EXAMPLES = """
+attn sensitivity gpt2 --text 'A dog barked at her.'
+attn sensitivity ./checkpoint --text-file essays.txt --tokens 64
+attn sensitivity random:llama --random-tokens 32 --directions 16
+attn sensitivity ./checkpoint --fail-if 'sensitivity[position=0] > 5'
+"""
+
+
+@question(own=("tokenizer", "inputs"))
+def sensitivity(
+    *,
+    source: Annotated[
+        str,
+        Argument(
+            metavar="MODEL",
+            help="A model: org/name[@revision], ./dir, random:ARCH[?layers=2].",
+            complete=complete_source,
+        ),
+    ],
+    directions: Annotated[
+        int | None,
+        Option(
+            metavar="N",
+            usual=True,
+            help=(
+                "Random directions of the output, a backward pass each; as many as the width are exact. "
+                "[default: all where that is cheap, else 32]"
+            ),
+        ),
+    ] = None,
+    stack: StackOption = None,
+    tokens: Annotated[
+        int | None,
+        Option(metavar="N", usual=True, help="Longest text, or length of random ones."),
+    ] = None,
+    seed: Annotated[
+        int, Option(metavar="N", help="Of random tokens, weights and directions. [default: 0]")
+    ] = 0,
+    model: ModelOptions,
+    inputs: InputOptions,
+    how: How,
+) -> Report:
+    """How far does the last token's state move with each token's first state?
+
+    Gradients of the last state after the last block by every state before the first, compared with what the sum over
+    paths of attention predicts, and with the effect of repeating the last token.
+    """
+    from attncli.analysis import network_sources as sources
+    from attncli.analysis.prepare import refuse_at_once
+    from attncli.commands.sensitivity.report import METRICS
+    from attncli.gates import refuse_unmeasured
+
+    subject = sources.named(source, "sensitivity", how.output)
+    refuse_at_once(subject, model, inputs, tokens, seed)
+    model.refuse_half()
+    refuse_unmeasured(how.conditions, METRICS)
+    from attncli.commands.sensitivity.run import sensitivity_study
+
+    study = sensitivity_study(subject, directions, stack, model, inputs, tokens, seed, how.say)
+    before_the_work()
+    how.doing(MEASURING)
+    report: Report = study(progress=how.progress)
+    return report

@@ -1,0 +1,44 @@
+"""`attn verify-fit`"""
+
+from pathlib import Path
+from typing import Annotated
+
+from attncli.declare.options import Argument, Option
+from attncli.python.question import How, question
+from attncli.records import Report
+
+EXAMPLES = """
+attn verify-fit fit.safetensors
+attn verify-fit fit.safetensors --format json -o verified.json
+attn verify-fit fit.safetensors --fail-if 'total_variation > 0.01'
+"""
+
+
+@question()
+def verify_fit(
+    *,
+    fit: Annotated[
+        Path,
+        Argument(
+            metavar="FIT",
+            help="A fitted module: what `attn approximate -o FIT.safetensors` has written.",
+        ),
+    ],
+    allow_unmet: Annotated[
+        bool,
+        Option("--allow-unmet", help="Exit with 0 although a pattern misses its request."),
+    ] = False,
+    how: How,
+) -> Report:
+    """Does a saved fit still show its patterns, measured again from the file alone?
+
+    Evaluates the module of the file on its inputs, row by row, and compares it with the patterns and the request that
+    the file holds. The search that made the module is not run again.
+    """
+    from attncli.commands.verify_fit.run import measure_again, refuse_other_gates
+    from attncli.declare.dry_run import before_the_work
+
+    refuse_other_gates(how.conditions)
+    before_the_work()
+    report = measure_again(fit, how)
+    return report.with_verdicts(()) if allow_unmet else report

@@ -1,0 +1,174 @@
+"""The table of commands: for each where its code is, the question it answers, and which kinds of SOURCE it takes.
+
+Help, completion, refusals and sweeps read this table, so that none of them imports a command that is not run.
+"""
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from attncli.sources import MODELS, Kind
+
+NETWORKS_AND_MODELS: tuple[Kind, ...] = ("synthetic", "network", *MODELS)
+MAP_FILES: tuple[Kind, ...] = ("maps", "pattern", "weights", "pickle")
+"""Files that may hold attention maps, whichever program wrote them."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandEntry:
+    """One command."""
+
+    function: str
+    """`module:function` below `attncli.commands`."""
+    summary: str
+    """The question it answers: the first line of its help."""
+    takes: tuple[Kind, ...] = ()
+    """Kinds of SOURCE."""
+    runs_models: bool = False
+    """Whether its first argument is a model: `sweep` and `compare --by` run it, and its texts can be divided over processes."""
+
+
+COMMANDS: Mapping[str, CommandEntry] = {
+    "rank-collapse": CommandEntry(
+        "rank_collapse.command:rank_collapse",
+        "How fast does the residual to rank 1 decay over layers, what holds it up, and at which order?",
+        NETWORKS_AND_MODELS,
+        runs_models=True,
+    ),
+    "approximate": CommandEntry(
+        "approximate.command:approximate",
+        "Can one attention module with fixed weights reproduce these patterns, at what head dimension and logit scale?",
+    ),
+    "inspect-model": CommandEntry(
+        "inspect_model.command:inspect_model",
+        "What does each head and layer do: where it looks, how uniformly, in which role, and is the model sick?",
+        MODELS,
+        runs_models=True,
+    ),
+    "inspect-weights": CommandEntry(
+        "inspect_weights.command:inspect_weights",
+        "What does each head compare and move, by its weights alone?",
+        MODELS,
+        runs_models=True,
+    ),
+    "inspect-maps": CommandEntry(
+        "inspect_maps.command:inspect_maps",
+        "What do attention maps that you have show: where each head looks, how evenly, in which role?",
+        MAP_FILES,
+    ),
+    "dispersion": CommandEntry(
+        "dispersion.command:dispersion",
+        "How does the attention of each head disperse as the text gets longer?",
+        MODELS,
+        runs_models=True,
+    ),
+    "attribute": CommandEntry(
+        "attribute.command:attribute",
+        "Which input tokens does a token's state after the last block come from?",
+        MODELS,
+        runs_models=True,
+    ),
+    "paths": CommandEntry(
+        "paths.command:paths",
+        "How much of the output travels through paths of each length, and what can short paths do alone?",
+        NETWORKS_AND_MODELS,
+        runs_models=True,
+    ),
+    "count-paths": CommandEntry(
+        "count_paths.command:count_paths",
+        "How many paths of each length does the attention of a network have, from its sizes alone?",
+        NETWORKS_AND_MODELS,
+    ),
+    "sensitivity": CommandEntry(
+        "sensitivity.command:sensitivity",
+        "How far does the last token's state move with each token's first state?",
+        MODELS,
+        runs_models=True,
+    ),
+    "head-capacity": CommandEntry(
+        "head_capacity.command:head_capacity",
+        "What could each trained head show by its inputs alone, how wide are its own maps, and what moves it?",
+        MODELS,
+    ),
+    "verify-fit": CommandEntry(
+        "verify_fit.command:verify_fit",
+        "Does a saved fit still show its patterns, measured again from the file alone?",
+        ("fit",),
+    ),
+    "reproduce circle": CommandEntry(
+        "reproduce.circle.command:circle",
+        "Do two points become one, when a layer trained to move them along a circle is applied to its own output?",
+    ),
+    "reproduce memorise": CommandEntry(
+        "reproduce.labelling.memorise:memorise",
+        "How well do a few paths of one length recall random labels that a network has learned by heart?",
+    ),
+    "reproduce sort": CommandEntry(
+        "reproduce.labelling.sort:sort",
+        "How well do a few paths of one length sort digits, in a network trained to sort them?",
+    ),
+    "reproduce convex-hull": CommandEntry(
+        "reproduce.labelling.convex_hull:convex_hull",
+        "How well do a few paths of one length find the corners of a cloud of points, in a network trained to?",
+    ),
+    "reproduce rank-heads": CommandEntry(
+        "reproduce.rank_heads.command:rank_heads",
+        "Can many heads of low rank do what few heads of full rank do, at the same number of parameters?",
+    ),
+    "check": CommandEntry(
+        "about.check:check",
+        "Does a saved report pass these gates, and has it moved away from an earlier one?",
+        ("report",),
+    ),
+    "compare": CommandEntry(
+        "about.compare:compare",
+        "What changed between two reports or models, and is it more than noise?",
+        ("report",),
+    ),
+    "sweep": CommandEntry(
+        "about.sweep.terminal:sweep",
+        "How does a number change over many models, such as the checkpoints of a training run?",
+    ),
+    "ci": CommandEntry(
+        "about.ci.command:ci",
+        "Do the checks in the configuration file pass?",
+    ),
+    "config show": CommandEntry(
+        "about.config:show",
+        "Which options are set by the environment or a file, and where.",
+    ),
+    "generate network": CommandEntry(
+        "generate.network:generate_network",
+        "A network's weights and embeddings, in float64, for `attn rank-collapse FILE` and for other programs.",
+    ),
+    "generate maps": CommandEntry(
+        "generate.maps:generate_maps",
+        "Attention maps with known answers: one layer for every `map`, [head, query, key] in float64.",
+    ),
+    "list": CommandEntry(
+        "about.list.command:list_things",
+        "List metrics, patterns, model types and whatever else has a name, one line each.",
+    ),
+    "guide": CommandEntry(
+        "about.guide:guide",
+        "Read how to use attn and how to read its numbers: one guide for each question.",
+    ),
+}
+
+GROUPS: Mapping[str, str] = {
+    "config": "What is set without the command line.",
+    "reproduce": "The papers' small training experiments, each trained here.",
+    "generate": "Write a synthetic network or attention maps to a safetensors file.",
+}
+"""Commands of two words, by their first word."""
+
+MODEL_COMMANDS = tuple(name for name, entry in COMMANDS.items() if entry.runs_models)
+"""Commands whose first argument is a model."""
+
+
+def import_function(command: str) -> Callable[..., Any]:
+    """The command's function: in Python the question itself."""
+    place, _, name = COMMANDS[command].function.partition(":")
+    found: Callable[..., Any] = getattr(importlib.import_module(f"attncli.commands.{place}"), name)
+    return found

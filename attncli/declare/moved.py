@@ -1,0 +1,85 @@
+"""Options that have become commands of their own: whoever uses the old spelling is told the new one.
+
+For version 0.2 alone: what is listed here is an error with one sentence, and nothing still works under its old name.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from attncli.errors import UsageError
+
+
+class Moved(NamedTuple):
+    """Where a question went."""
+
+    line: str
+    """At a terminal."""
+    call: str
+    """In Python."""
+
+
+VERIFY_FIT = Moved("attn verify-fit FIT", "attn.verify_fit(FIT)")
+HEAD_CAPACITY = Moved("attn head-capacity MODEL", "attn.head_capacity(MODEL)")
+ONE_HEAD = Moved(
+    "attn head-capacity MODEL --head LAYER.HEAD --pattern PATTERN",
+    "attn.head_capacity(MODEL, head='LAYER.HEAD', pattern=PATTERN)",
+)
+RANK_HEADS = Moved("attn reproduce rank-heads", "attn.reproduce.rank_heads()")
+CIRCLE = Moved("attn reproduce circle", "attn.reproduce.circle()")
+LABELLING = Moved(
+    "attn reproduce memorise, sort or convex-hull",
+    "attn.reproduce.memorise(), .sort() or .convex_hull()",
+)
+WEIGHTS = Moved("attn inspect-weights MODEL", "attn.inspect_weights(MODEL)")
+MAPS = Moved("attn inspect-maps FILE", "attn.inspect_maps(FILE)")
+DISPERSION = Moved(
+    "attn dispersion MODEL --lengths FROM:TO", "attn.dispersion(MODEL, lengths='FROM:TO')"
+)
+ATTRIBUTE = Moved("attn attribute MODEL --token TOKEN", "attn.attribute(MODEL, token=TOKEN)")
+COUNT_PATHS = Moved("attn count-paths", "attn.count_paths()")
+SENSITIVITY = Moved("attn sensitivity MODEL", "attn.sensitivity(MODEL)")
+
+TRAINING = ("task", "train_steps", "save_training")
+WATCHED = (*TRAINING, "watch_training", "as_published")
+
+MOVED: Mapping[tuple[str, str], Moved] = {
+    (command, option): moved
+    for command, moved, options in (
+        ("approximate", VERIFY_FIT, ("verify",)),
+        ("approximate", HEAD_CAPACITY, ("heads",)),
+        ("approximate", ONE_HEAD, ("module", "inputs")),
+        ("approximate", RANK_HEADS, (*TRAINING, "dimension", "ranks", "heads_times_rank")),
+        ("rank-collapse", CIRCLE, (*WATCHED, "recurrence")),
+        ("paths", COUNT_PATHS, ("count",)),
+        ("paths", SENSITIVITY, ("sensitivity", "directions")),
+        (
+            "paths",
+            LABELLING,
+            (*WATCHED, "evaluate", "paths_per_sum", "sequences", "length", "tokens_from"),
+        ),
+        ("inspect-model", WEIGHTS, ("weights_only",)),
+        ("inspect-model", MAPS, ("labels", "batch")),
+        ("inspect-model", DISPERSION, ("sweep",)),
+        ("inspect-model", ATTRIBUTE, ("attribute", "relevance")),
+    )
+    for option in options
+}
+"""By command and option, as the parameter is called."""
+
+MOVED_FUNCTIONS: Mapping[str, str] = {"measure": "attn.inspect_maps"}
+"""Functions of Python that have another name."""
+
+
+def refuse_moved_option(command: str, option: str, place: str = "") -> None:
+    """Refuse `--verify` of approximate, typed or set at `place`, with the command that does it now."""
+    moved = MOVED.get((command, option.replace("-", "_")))
+    if moved is not None:
+        where = f"{place}: " if place else ""
+        raise UsageError(f"{where}--{option} has become a command: {moved.line}.")
+
+
+def refuse_moved_keyword(function: str, keyword: str) -> None:
+    """Refuse `verify=` of approximate with the function that does it now."""
+    moved = MOVED.get((function.replace("_", "-"), keyword))
+    if moved is not None:
+        raise UsageError(f"{keyword}= has become a function: {moved.call}.")

@@ -1,0 +1,29 @@
+"""The papers' small training experiments: `attn.reproduce.circle(width=32)`.
+
+circle        one layer, applied again and again to its own output
+memorise      what a few paths do alone, in networks that learned labels by heart
+sort          the same in networks that sort
+convex_hull   the same in networks that find the corners of a cloud of points
+rank_heads    many narrow heads against few wide ones
+"""
+
+from typing import Any
+
+from attncli.declare.commands import COMMANDS, import_function
+
+GROUP = "reproduce "
+EXPERIMENTS = {
+    path.removeprefix(GROUP).replace("-", "_"): path for path in COMMANDS if path.startswith(GROUP)
+}
+
+__all__ = list(EXPERIMENTS)
+
+
+def __getattr__(name: str) -> Any:
+    if name in EXPERIMENTS:
+        return import_function(EXPERIMENTS[name])
+    raise AttributeError(f"module 'attncli.reproduce' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted(EXPERIMENTS)

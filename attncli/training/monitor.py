@@ -94,7 +94,10 @@ class Monitor:
         self.trained = unwrapped(model)
         if asked["measure"] == BATCH:
             require_batches(self.trained)
-        self.runs = probe_runs(self.trained, probe, tokenizer, chosen, asked["tokens"])
+        self.runs = probe_runs(
+            self.trained, probe, tokenizer, chosen, asked["tokens"], by_default=not asked["metrics"]
+        )
+        chosen = self.runs.metrics
         self.batch = None
         if asked["measure"] == BATCH:
             self.batch = batch_runs(self.runs, self.is_due)

@@ -5,7 +5,7 @@ one forward pass.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import torch
@@ -19,7 +19,7 @@ from attncli.analysis.heads.model_heads import HeadSubject
 from attncli.analysis.states.model_runs import own_precision
 from attncli.capture import prove
 from attncli.capture.other_mixers.uncapturable_attention import refuse_left_out
-from attncli.capture.stacks.blocks import find_stacks
+from attncli.capture.stacks.blocks import structure_of
 from attncli.capture.stacks.foreign_modules import HeldModule
 from attncli.declare.options import is_whole
 from attncli.errors import UsageError, counted
@@ -91,19 +91,29 @@ def unheard(share: float) -> None:
 
 
 def probe_runs(
-    trained: Unwrapped, probe: Probe, tokenizer: Any, metrics: Metrics, tokens: int | None
+    trained: Unwrapped,
+    probe: Probe,
+    tokenizer: Any,
+    metrics: Metrics,
+    tokens: int | None,
+    by_default: bool = False,
 ) -> ProbeRuns:
-    """Made ready: the capture is proved on a short input, as for every other question."""
+    """Prepare the model: find its attention, and verify the capture on a short input, as every other question does.
+
+    `by_default`: nobody asked for these metrics, so those of states are left out where no blocks have states.
+    """
     own = trained.of_transformers
     most = LONGEST if own is None else min(LONGEST, longest(own) or LONGEST)
     with in_turn():
         texts = texts_of(trained, probe, tokenizer, tokens or most)
-        subject, off, settles = proved(trained, texts, bool(metrics.states))
+        subject, off, settles = proved(trained, texts, bool(metrics.states), by_default)
+    if not subject.stacks:
+        metrics = replace(metrics, states=())
     return ProbeRuns(trained, subject, tuple(texts), metrics, UniformNull(), off, settles)
 
 
 def proved(
-    trained: Unwrapped, texts: Sequence[ModelInput], with_states: bool
+    trained: Unwrapped, texts: Sequence[ModelInput], with_states: bool, by_default: bool
 ) -> tuple[HeadSubject, bool, bool]:
     """The model's blocks and attention, whether some is off the interface, and whether the model settles in a first pass.
 
@@ -118,7 +128,8 @@ def proved(
         proof = prove(body, short)
         refuse_left_out(proof.left_out)
         follows = own is not None or with_states
-        stacks = find_stacks(body, short) if follows else ()
+        may_have_none = own is None and by_default
+        stacks = structure_of(body, short, may_have_none).stacks if follows else ()
         subject = HeadSubject(body, stacks, proof.shapes)
         return subject, bool(proof.whole_maps), before != list(map(id, body.modules()))
 

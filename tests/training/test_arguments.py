@@ -11,7 +11,7 @@ import torch
 from transformers import PreTrainedModel
 
 import attncli as attn
-from attncli.errors import UsageError
+from attncli.errors import InputError, UsageError
 from attncli.models.random.random_models import build
 from attncli.training import AttnCallback
 
@@ -205,3 +205,29 @@ def test_metrics_have_one_name_at_a_time(model: PreTrainedModel) -> None:
         attn.Monitor(model, probe=IDS, metric="sink", metrics="entropy")
     with pytest.raises(TypeError, match=r"unknown keyword of AttnCallback.*did you mean 'metric'"):
         AttnCallback(metrc="sink")  # type: ignore[call-arg]
+
+
+class OneAttention(torch.nn.Module):
+    """A module of one's own with attention and no list of blocks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.qkv = torch.nn.Embedding(20, 16), torch.nn.Linear(16, 48)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        states = self.embed(ids)
+        q, k, v = self.qkv(states).unflatten(-1, (3, 2, 8)).permute(2, 0, 3, 1, 4)
+        mixed = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return states + mixed.transpose(1, 2).flatten(2)
+
+
+def test_heads_of_a_module_without_blocks_are_measured_by_default() -> None:
+    """States between blocks are not: there are no blocks. Whoever names them is refused."""
+    ids = torch.arange(12)[None]
+    monitor = attn.Monitor(OneAttention(), probe=ids, every=1)
+    monitor.step()
+    metrics = {row.metric for row in monitor.report.rows}
+    assert {"max_logit", "entropy_normalised", "sink"} <= metrics
+    assert not metrics & {"stable_rank", "log10_residual"}
+    with pytest.raises(InputError, match="no list of blocks"):
+        attn.Monitor(OneAttention(), probe=ids, every=1, metrics=["stable_rank"])

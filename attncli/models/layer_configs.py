@@ -25,3 +25,18 @@ def heads_of_layers(config: "PreTrainedConfig") -> set[int]:
         listed = said if isinstance(said, (list, tuple)) else [said]
         found |= {number for number in listed if isinstance(number, int)}
     return found
+
+
+def configs_within(config: "PreTrainedConfig") -> "list[PreTrainedConfig]":
+    """The config and those of its parts, such as a vision tower or a decoder."""
+    parts = [getattr(config, name, None) for name in config.sub_configs]
+    return [config, *(each for part in parts if part is not None for each in configs_within(part))]
+
+
+LAYERS = ("num_hidden_layers", "encoder_layers", "decoder_layers", "num_decoder_layers")
+
+
+def most_layers(config: "PreTrainedConfig") -> int | None:
+    """How many layers the deepest stack of the model has; None where no part of the config says it as one number."""
+    counts = [said_by(part, name) for part in configs_within(config) for name in LAYERS]
+    return max((count for count in counts if isinstance(count, int)), default=None)

@@ -16,7 +16,7 @@ ASKED: dict[str, Callable[..., Any]] = {
     "inspect_model": attn.inspect_model,
     "rank_collapse": attn.rank_collapse,
     "paths": attn.paths,
-    "heads": lambda model, **given: attn.approximate(heads=model, **given),
+    "heads": attn.head_capacity,
 }
 REFUSED = {
     "a text that is too long": ({"text": "a b c d e f g h i j k l m n o p"}, "positions for 12"),
@@ -45,6 +45,14 @@ def test_inputs_are_refused_before_weights_are_read(model: str, asked: str, why:
         given = {**given, "length": 40}
     with pytest.raises(AttnError, match=said):
         ASKED[asked](model, **given)
+
+
+@pytest.mark.parametrize("given", [{"layers": "0,99"}, {"heads": "99.0"}])
+def test_layers_that_are_not_there_are_refused_before_weights_are_read(
+    model: str, given: dict[str, Any]
+) -> None:
+    with pytest.raises(AttnError, match="there is no layer 99: BertForMaskedLM has layers 0 to 1"):
+        attn.inspect_model(model, token_ids=[[1, 2, 3]], **given)
 
 
 @pytest.mark.parametrize("asked", ["inspect_model", "rank_collapse", "paths"])

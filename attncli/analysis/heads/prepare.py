@@ -16,6 +16,8 @@ from attncli.capture.stacks.blocks import stacks_without_attention, structure_of
 from attncli.capture.stacks.foreign_modules import HeldModule
 from attncli.errors import NoAttention, UsageError, with_article
 from attncli.models.inputs.texts import ModelInput
+from attncli.models.layer_configs import most_layers
+from attncli.models.loading.load import Checkpoint
 from attncli.models.random.dummy_inputs import example_inputs
 
 if TYPE_CHECKING:
@@ -81,6 +83,17 @@ def heads_there(subject: HeadSubject) -> dict[Site, range]:
     """The heads of attentions, and of linear layers."""
     softmax = {site: range(shape.heads) for site, shape in subject.shapes.items()}
     return softmax | {layer.site: range(layer.heads) for layer in subject.linear.found}
+
+
+def refuse_layers_beyond(checkpoint: Checkpoint, plan: HeadPlan) -> None:
+    """Refuse layers that no stack of the model has, by its config alone: before weights are read."""
+    most = most_layers(checkpoint.model.config)
+    if most is None:
+        return
+    beyond = sorted(layer for layer in plan.layers or () if layer >= most)
+    if beyond:
+        name = type(checkpoint.model).__name__
+        raise UsageError(f"there is no layer {beyond[0]}: {name} has layers 0 to {most - 1}.")
 
 
 def refuse_absent(heads: Mapping[Site, Sequence[int]], plan: HeadPlan) -> None:

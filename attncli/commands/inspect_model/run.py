@@ -16,7 +16,13 @@ from attncli.analysis.heads.map_export.thumbnails import SmallMaps, of_layers, s
 from attncli.analysis.heads.metric_selection import choose
 from attncli.analysis.heads.model_heads import HeadPlan, HeadSubject, inspect_model
 from attncli.analysis.heads.ordering import ranking
-from attncli.analysis.heads.prepare import heads_there, proved, refuse_absent, refuse_no_config
+from attncli.analysis.heads.prepare import (
+    heads_there,
+    proved,
+    refuse_absent,
+    refuse_layers_beyond,
+    refuse_no_config,
+)
 from attncli.analysis.heads.rows.head_rows import site_keys
 from attncli.analysis.heads.rows.token_names import TokenNames
 from attncli.analysis.prepare import PROBE_TOKENS
@@ -26,9 +32,10 @@ from attncli.declare.dry_run import before_the_work
 from attncli.errors import UsageError
 from attncli.io.tensor_files import write_tensors
 from attncli.io.whole_files import write_whole
+from attncli.models.inputs.requested_input import WantedInput
 from attncli.models.inputs.texts import ModelInput, ahead, inputs_of
 from attncli.models.loading.body import body_of
-from attncli.models.loading.load import load
+from attncli.models.loading.load import Ahead, Checkpoint, load
 from attncli.models.loading.memory_estimate import require_room_to_run
 from attncli.models.loading.random_init import random_twin
 from attncli.models.random.dummy_inputs import example_inputs
@@ -99,7 +106,7 @@ def model_study(
         model.refuse_tensor_parallel("with_random_init")
     options, wanted = model.to_load(asked.seed), inputs.to_read(asked.tokens, asked.seed)
     before_the_work()
-    checkpoint = load(asked.source, options, ahead(wanted))
+    checkpoint = load(asked.source, options, before_weights(plan, wanted))
     texts = inputs_of(checkpoint, wanted)
     subject = proved(checkpoint.body, texts[0])
     refuse_absent(heads_there(subject), plan)
@@ -142,6 +149,17 @@ def model_study(
         return replace(report, pictures=tuple(pictures))
 
     return with_maps
+
+
+def before_weights(plan: HeadPlan, wanted: WantedInput) -> Ahead:
+    """What config and tokenizer can refuse: layers that are not there, texts that are too long."""
+    read_texts = ahead(wanted)
+
+    def look(checkpoint: Checkpoint) -> Any:
+        refuse_layers_beyond(checkpoint, plan)
+        return read_texts(checkpoint)
+
+    return look
 
 
 def say_how_long(subject: HeadSubject, plan: HeadPlan, tokens: int, say: Say) -> None:

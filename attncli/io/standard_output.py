@@ -9,6 +9,11 @@ from attncli.errors import UsageError
 from attncli.io.whole_files import refusal
 
 
+def is_terminal() -> bool:
+    """Whether a person reads stdout as it is written; one that is closed is none."""
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
 def to_stdout(text: str) -> None:
     """A reader that stops reading (`| head`) is no failure; a full disk is, and so is a closed stdout."""
     if sys.stdout is None:

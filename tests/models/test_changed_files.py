@@ -1,5 +1,6 @@
 """Weights that are overwritten or cut off while they are read: one sentence, at whatever moment it happens."""
 
+import itertools
 import os
 import shutil
 import signal
@@ -43,13 +44,11 @@ def folder(tmp_path: Path) -> Path:
 
 def after(reads: int, harm: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
     """Once so many parts of a file have been read, it is harmed."""
-    done = 0
+    counted = itertools.count()  # its next() is one step, whichever threads of transformers read
 
     def reading(path: Path, *place: Any) -> None:
-        nonlocal done
-        if done == reads:
+        if next(counted) == reads:
             harm()
-        done += 1
         real(path, *place)
 
     real = arrays.read_bytes

@@ -3,7 +3,7 @@
 import pytest
 from commands import attn
 from coverage.every_command import COMMANDS, asked
-from fuzz.forks import faults_of
+from fuzz.forks import Case, faults_of
 
 FOUND = {
     "cut streams that run, but for eager attention": ("musicgen_melody", "rank-collapse MODEL"),
@@ -26,4 +26,6 @@ def test_no_command_ends_in_a_bug(case: str) -> None:
     kind, command = FOUND[case]
     assert command in COMMANDS
     outcome = attn(*asked(kind, command))
-    assert not faults_of(outcome.code, False, outcome.err, 0), outcome.err
+    assert not faults_of(Case(list(asked(kind, command))), outcome.code, False, outcome.err, 0), (
+        outcome.err
+    )

@@ -163,12 +163,14 @@ def test_a_module_of_ones_own_is_watched_by_its_arguments() -> None:
             return self.head(self.inner(input_ids=tokens, use_cache=False).last_hidden_state)  # type: ignore[no-any-return]
 
     own = Own()
-    with pytest.raises(UsageError, match="must be a mapping of the arguments of Own"):
-        attn.Monitor(own, probe=PROBE)
     ids = torch.tensor(PROBE[:1])
     monitor = attn.Monitor(own, probe={"tokens": ids}, metrics=METRICS)
     rows = attn.inspect_model(own.inner, metric=METRICS, token_ids=",".join(map(str, PROBE[0]))).rows  # fmt: skip
     same_numbers(numbers(monitor.report), {(r.metric, r.layer, r.head): r.value for r in rows})
+    as_ids = attn.Monitor(own, probe=ids, metrics=METRICS)
+    assert numbers(as_ids.report) == numbers(monitor.report)
+    with pytest.raises(UsageError, match="holds a str: give a tensor"):
+        attn.Monitor(own, probe="words", metrics=METRICS)
 
 
 def test_a_probe_of_arguments_is_read_without_its_padding() -> None:

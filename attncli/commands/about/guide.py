@@ -1,6 +1,5 @@
 """`attn guide`"""
 
-import sys
 from typing import Annotated
 
 from attncli.cli.typer_options import grouped
@@ -30,9 +29,9 @@ def guide(
     ] = None,
 ) -> int:
     """Read how to use attn and how to read its numbers: one guide for each question."""
-    from attncli.io.standard_output import to_stdout
+    from attncli.io.standard_output import is_terminal, to_stdout
 
-    at_a_terminal = sys.stdout.isatty()
+    at_a_terminal = is_terminal()
     if topic is None:
         to_stdout(all_guides(at_a_terminal))
     elif at_a_terminal:

@@ -104,7 +104,7 @@ def test_xlnet_base_random_init_falls_by_a_constant_factor() -> None:
     orders = curve(report, metric="order")
     assert all(0.8 < order < 1.2 for order in orders[3:])
     (finding,) = report["findings"]
-    assert finding["text"].startswith("linear")
+    assert finding["text"].startswith("geometric decay")
     assert "positions in the attention" in finding["text"]
 
 
@@ -162,7 +162,7 @@ def test_a_trained_llama_falls_linearly() -> None:
     folder = trained("mathformer", "addformer")
     report = report_of(folder, "--token-ids", "3,11,5,14,7,9,2", "--exact", "--variants", "SAN")
     text = report["findings"][0]["text"]
-    assert text.startswith("linear")
+    assert text.startswith("geometric decay")
     assert "causal mask, positions in the attention" in text
 
 

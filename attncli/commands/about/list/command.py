@@ -1,7 +1,6 @@
 """`attn list`"""
 
 import re
-import sys
 import textwrap
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +9,7 @@ from attncli.cli.typer_options import grouped
 from attncli.commands.about.list.catalogue import ENDINGS, LISTS, MANNERS, SMALL, entries
 from attncli.declare.options import WRITES, Argument, Option
 from attncli.errors import UsageError, unknown_name
+from attncli.io.standard_output import is_terminal
 from attncli.options.completion import completion
 
 SCHEMA = "schema"
@@ -79,7 +79,7 @@ def list_things(
         names = SMALL if what is None else (what,)
         text = MANNERS[manner]([entry for name in names for entry in entries(name)])
     write(
-        folded(text) if manner == "table" and output is None and sys.stdout.isatty() else text,
+        folded(text) if manner == "table" and output is None and is_terminal() else text,
         output,
     )
     return 0

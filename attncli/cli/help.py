@@ -28,7 +28,7 @@ USUAL, WIDEST = 80, 110
 """Columns: where neither a terminal nor COLUMNS says how many there are, and as many as can be read at ease."""
 MANY = 16
 """Options from which on the short help leaves some out."""
-FIRST_EXAMPLES = 5
+FIRST_EXAMPLES = 4
 HELP_ALL = "--help-all"
 OPTION = re.compile(r""" (?=--?[a-z](?:[^'"]|'[^']*'|"[^"]*")*$)""")
 """Where one begins that no quotes enclose."""

@@ -223,7 +223,7 @@ class InputOptions:
         input_option(
             metavar="TEXT",
             usual=True,
-            help="Text to run on. Repeatable. [default: a text that ships with attn]",
+            help="Text to run on; repeatable. [default: attn's own sample text]",
         ),
     ] = field(default_factory=list)
     text_file: Annotated[
@@ -231,7 +231,7 @@ class InputOptions:
         input_option(
             metavar="FILE",
             usual=True,
-            help=("Texts split at blank lines, or .jsonl, .json, .csv, .tsv; - reads stdin."),
+            help=("Texts split at blank lines; .jsonl .json .csv .tsv; - is stdin."),
         ),
     ] = None
     token_ids: Annotated[
@@ -249,7 +249,6 @@ class InputOptions:
         int | None,
         input_option(
             metavar="N",
-            usual=True,
             help="N random token ids, or a random image or sound where a model takes one.",
         ),
     ] = None

@@ -152,14 +152,13 @@ class PrecisionOptions:
     total_variation: Annotated[
         float, Option(usual=True, help="Total variation of the worst row. [default: 0.01]")
     ] = 0.01
-    logit_budget: Annotated[
-        float, Option(usual=True, help="Largest |logit| allowed. [default: none]")
-    ] = float("inf")
+    logit_budget: Annotated[float, Option(help="Largest |logit| allowed. [default: none]")] = float(
+        "inf"
+    )
     dtype: Annotated[
         str,
         Option(
             metavar="float64|float32|bfloat16",
-            usual=True,
             help="Data type to round to (a trained head: each of them). [default: float32]",
         ),
     ] = "float32"

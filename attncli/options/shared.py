@@ -239,7 +239,7 @@ class OutputOptions:
             metavar="NAME",
             complete=complete_format,
             usual=True,
-            help="Output format (`attn list formats`). [default: table, or by -o's extension]",
+            help="Output format (`attn list formats`). [default: of -o, else table]",
         ),
     ] = None
     output: Annotated[

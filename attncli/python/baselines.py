@@ -34,8 +34,8 @@ class BaselineOptions:
         baseline_option(
             metavar="METRIC:LIMIT",
             help="Exit 1 if a number changed by more than noise explains: 'sink:p.05' (t-test over texts or seeds; about 5 % false "
-            "alarms, however many values), or by more than a size: 'log10_residual[SAN]:-0.5' (a fall; + a rise, no sign "
-            "either), 'sink:5%' of the old number, 'sink:2s' standard deviations. min(), max(), mean() aggregate. Repeatable.",
+            "alarms in all), or by more than a size: 'log10_residual:-0.5' (a fall), 'sink:5%' of the old number, 'sink:2s' "
+            "standard deviations. min(), max(), mean() aggregate. Repeatable.",
         ),
     ] = field(default_factory=list)
     family_wise: Annotated[

@@ -91,7 +91,7 @@ def test_help_fits_a_screen_and_help_all_has_every_option(
     path: tuple[str, ...], command: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Forty-odd lines of a developer's terminal; what is left out is counted, and is in --help-all."""
-    monkeypatch.setattr(test_commands, "PLAIN", {**PLAIN, "COLUMNS": "110"})
+    monkeypatch.setattr(test_commands, "PLAIN", {**PLAIN, "COLUMNS": "100"})
     short, whole = attn(*path, "--help").out, attn(*path, "--help-all").out
     assert len(short.splitlines()) <= 46
     named = {p.opts[0] for p in command.params if p.param_type_name == "option"}
@@ -111,7 +111,10 @@ def test_help_shows_the_first_examples_first(
     monkeypatch.setattr(test_commands, "PLAIN", {**PLAIN, "COLUMNS": "250"})
     monkeypatch.setattr(help_pages, "WIDEST", 250)
     examples = [f"  {line}" for line in command.epilog.strip().splitlines()]
-    for flag, shown in (("--help", examples[:5]), ("--help-all", examples)):
+    for flag, shown in (
+        ("--help", examples[: help_pages.FIRST_EXAMPLES]),
+        ("--help-all", examples),
+    ):
         out = attn(*path, flag).out
         assert "Examples\n" + "\n".join(shown) + "\n" in out
         assert out.index("Examples\n") < out.index(

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from attncli.analysis.heads.map_export.collected_maps import KeptMaps
 from attncli.analysis.heads.model_heads import HeadSubject, everything
-from attncli.analysis.states.model_runs import own_precision
 from attncli.capture import STRIP_MEMORY, Shape, Site, Strip, streaming
 from attncli.capture.model_errors import failures_of
+from attncli.models.loading.precision import own_precision
 
 BUDGET = 1 << 28
 """Bytes of maps that are held at once, one layer's at least."""

@@ -68,11 +68,12 @@ class Examined(NamedTuple):
 def examined(model: "PreTrainedModel") -> Examined:
     """The model's blocks and attention, proved on a short input."""
     from attncli.ablation import examine
-    from attncli.analysis.states.model_runs import CollapseSubject, own_precision
+    from attncli.analysis.states.model_runs import CollapseSubject
     from attncli.capture.attention_properties import traits_of
     from attncli.capture.model_errors import failures_of
     from attncli.capture.verification import NOTHING_ATTENDS, prove
     from attncli.models.loading.body import body_of
+    from attncli.models.loading.precision import own_precision
     from attncli.models.random.short_inputs import short_inputs, short_streams
 
     body = body_of(model)

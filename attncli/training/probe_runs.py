@@ -16,7 +16,6 @@ from attncli.analysis.heads.forward_passes.head_runs import Seen, Wanted, look
 from attncli.analysis.heads.forward_passes.uniform_attention import UniformNull
 from attncli.analysis.heads.metric_selection import Metrics
 from attncli.analysis.heads.model_heads import HeadSubject
-from attncli.analysis.states.model_runs import own_precision
 from attncli.capture import prove
 from attncli.capture.other_mixers.uncapturable_attention import refuse_left_out
 from attncli.capture.stacks.blocks import structure_of
@@ -35,7 +34,7 @@ from attncli.models.loading.in_memory.eval_mode import resting
 from attncli.models.loading.in_memory.unwrap import Unwrapped
 from attncli.models.loading.isolate_global_state import in_turn
 from attncli.models.loading.load import Checkpoint
-from attncli.models.loading.precision import dtype_name
+from attncli.models.loading.precision import dtype_name, own_precision
 from attncli.models.quiet_libraries import quiet
 from attncli.models.random.dummy_inputs import example_inputs
 

@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import nn
 
-from attncli.analysis.states.model_runs import own_precision
 from attncli.capture.position_counts import positions
 from attncli.capture.stacks.blocks import find_stacks, watching_states
 from attncli.errors import InputError
@@ -15,6 +14,7 @@ from attncli.models.inputs.requested_input import WantedInput
 from attncli.models.inputs.texts import inputs_of
 from attncli.models.loading.load import load
 from attncli.models.loading.load_options import LoadOptions
+from attncli.models.loading.precision import own_precision
 from attncli.models.random.makers.drawing import Drawing
 from attncli.models.random.makers.images import side_for_queries
 

@@ -13,7 +13,6 @@ from transformers.models.audio_spectrogram_transformer.modeling_audio_spectrogra
 )
 
 from attncli.ablation import examine
-from attncli.analysis.states.model_runs import own_precision
 from attncli.capture import prove
 from attncli.capture.attention_properties import traits_of
 from attncli.commands.rank_collapse.run import collapse_study
@@ -21,6 +20,7 @@ from attncli.errors import InputError
 from attncli.models.loading.body import body_of
 from attncli.models.loading.load import load
 from attncli.models.loading.load_options import LoadOptions
+from attncli.models.loading.precision import own_precision
 from attncli.models.random.dummy_inputs import example_inputs
 from attncli.models.random.short_inputs import short_inputs, short_streams
 from attncli.networks.variants import by_names

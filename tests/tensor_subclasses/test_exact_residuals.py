@@ -15,9 +15,10 @@ from oracles.forwards.tiny_models import FOR_ARBITRARY_PRECISION, TINY
 from torch import nn
 
 from attncli.ablation import examine
-from attncli.analysis.states.model_runs import CollapseSubject, own_precision, run_text
+from attncli.analysis.states.model_runs import CollapseSubject, run_text
 from attncli.errors import NoRule
 from attncli.models.inputs.texts import ModelInput
+from attncli.models.loading.precision import own_precision
 from attncli.models.quiet_libraries import quiet
 from attncli.models.random.dummy_inputs import example_inputs
 from attncli.models.random.random_models import build

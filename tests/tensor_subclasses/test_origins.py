@@ -13,10 +13,10 @@ from torch import Tensor
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import eager_mask
 
-from attncli.analysis.states.model_runs import own_precision
 from attncli.capture.stacks.blocks import find_stacks
 from attncli.capture.stacks.residual_stream_arguments import replaced, taken
 from attncli.errors import InputError
+from attncli.models.loading.precision import own_precision
 from attncli.tensor_subclasses.path_streams.token_contributions import run_to_origins
 
 torch.set_num_threads(1)

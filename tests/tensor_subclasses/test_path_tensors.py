@@ -10,9 +10,9 @@ import transformers as hf
 from oracles.forwards.tiny_models import TINY
 from torch import Tensor
 
-from attncli.analysis.states.model_runs import own_precision
 from attncli.capture.stacks.blocks import Stack, find_stacks, watching_states
 from attncli.errors import InputError
+from attncli.models.loading.precision import own_precision
 from attncli.tensor_subclasses.path_streams.backward_pass import run_by_head
 from attncli.tensor_subclasses.path_streams.path_run import (
     FoundPaths,

@@ -65,7 +65,6 @@ from attncli.analysis.heads.rows.layer_census import LayerCensus
 from attncli.analysis.heads.rows.token_names import TokenNames
 from attncli.analysis.heads.rows.token_pairs import clearest_in_words, pair_rows
 from attncli.analysis.heads.tables import views
-from attncli.analysis.states.model_runs import own_precision
 from attncli.analysis.texts import over_texts
 from attncli.capture import STRIP_MEMORY, Shape, Site
 from attncli.capture.linear.linear_layers import LinearHeads, LinearLayers
@@ -83,6 +82,7 @@ from attncli.models.inputs.shuffled import shuffled
 from attncli.models.inputs.synthetic_texts import made_texts
 from attncli.models.inputs.texts import ModelInput, said_of_company
 from attncli.models.loading.load import Checkpoint
+from attncli.models.loading.precision import own_precision
 from attncli.processes.work_sharing import own_share
 from attncli.records import Finding, Report, Row, Scalar
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from attncli.analysis.heads.model_heads import HeadPlan, HeadSubject
 from attncli.analysis.prepare import PROBE_TOKENS
-from attncli.analysis.states.model_runs import own_precision
 from attncli.capture import Site, prove
 from attncli.capture.linear.linear_layers import LinearLayers, linear_layers
 from attncli.capture.model_errors import failures_of
@@ -18,6 +17,7 @@ from attncli.errors import NoAttention, UsageError, with_article
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.layer_configs import most_layers
 from attncli.models.loading.load import Checkpoint
+from attncli.models.loading.precision import own_precision
 from attncli.models.random.dummy_inputs import example_inputs
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 
 from attncli.analysis.paths.path_subject import PathSubject
 from attncli.analysis.prepare import PROBE_TOKENS
-from attncli.analysis.states.model_runs import own_precision
 from attncli.capture.model_errors import failures_of
 from attncli.capture.stacks.blocks import find_stacks
 from attncli.declare.dry_run import before_the_work
@@ -18,6 +17,7 @@ from attncli.models.inputs.extra_inputs import WORDS
 from attncli.models.inputs.texts import ModelInput, ahead, inputs_of
 from attncli.models.loading.load import Checkpoint, load
 from attncli.models.loading.placing import require_one_device
+from attncli.models.loading.precision import own_precision
 from attncli.models.random.dummy_inputs import example_inputs
 from attncli.options.model import InputOptions, ModelOptions
 from attncli.sources import Source

@@ -28,7 +28,6 @@ from attncli.analysis.states.state_metrics import StateMeters, StatesBefore
 from attncli.analysis.states.trajectories import EXACT, Trajectory
 from attncli.capture.context import eager_everywhere
 from attncli.capture.reruns.fixed_rng import same_chance
-from attncli.capture.reruns.float64 import precision_of
 from attncli.capture.reruns.perturbed_rounding import disturbed
 from attncli.capture.stacks.blocks import Stack, watching_states
 from attncli.capture.stacks.token_layout import as_tokens
@@ -36,7 +35,7 @@ from attncli.errors import InputError
 from attncli.maths.residuals.scaled import Array
 from attncli.maths.residuals.split import Split
 from attncli.models.inputs.texts import ModelInput
-from attncli.models.quiet_libraries import quiet
+from attncli.models.loading.precision import own_precision
 from attncli.networks.variants import Switches
 from attncli.tensor_subclasses.residual_split.rounding_samples import LastBits
 from attncli.tensor_subclasses.residual_split.split_run import Move, exact_code, run_exactly
@@ -235,13 +234,6 @@ def attention_code(subject: CollapseSubject) -> AbstractContextManager[None]:
     if subject.exact:
         return exact_code(subject.body)
     return eager_everywhere(subject.body) if subject.eager_alone else nullcontext()
-
-
-@contextmanager
-def own_precision(body: nn.Module) -> Iterator[None]:
-    """A float64 model stays in float64, whatever its code casts to; what it advises while it runs is not told."""
-    with quiet(), precision_of(body):
-        yield
 
 
 def run_text(

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from attncli.analysis import Progress, no_progress
 from attncli.analysis.paths.path_subject import PathSubject, plain_pass
-from attncli.analysis.states.model_runs import own_precision
 from attncli.analysis.texts import counted, over_texts
 from attncli.commands.attribute.relevance import RelevanceAsked, relevance
 from attncli.commands.attribute.report import (
@@ -23,6 +22,7 @@ from attncli.commands.attribute.report import (
 from attncli.commands.attribute.token_choices import POSITION, position_of
 from attncli.errors import Imprecise, UsageError
 from attncli.models.inputs.texts import ModelInput
+from attncli.models.loading.precision import own_precision
 from attncli.records import Finding, Report
 from attncli.tensor_subclasses.path_streams.token_contributions import Origin, run_to_origins
 

@@ -8,7 +8,6 @@ from attncli.analysis import Say
 from attncli.analysis.paths.path_subject import PathSubject
 from attncli.analysis.paths.prepare import opened
 from attncli.analysis.prepare import PROBE_TOKENS
-from attncli.analysis.states.model_runs import own_precision
 from attncli.capture import Site, prove
 from attncli.capture.other_mixers.token_mixers import mixers_of
 from attncli.capture.other_mixers.uncapturable_attention import refuse_left_out
@@ -19,6 +18,7 @@ from attncli.errors import InputError, counted
 from attncli.gates import refuse_unmeasured
 from attncli.limits import require_memory
 from attncli.models.loading.memory_estimate import most_heads, room_to_run
+from attncli.models.loading.precision import own_precision
 from attncli.models.random.dummy_inputs import example_inputs
 from attncli.options.model import InputOptions, ModelOptions
 from attncli.python.question import How

@@ -9,7 +9,6 @@ from attncli.analysis.paths.path_choices import parse_path
 from attncli.analysis.paths.path_subject import PathSubject
 from attncli.analysis.paths.prepare import opened, refuse_other_heads
 from attncli.analysis.prepare import PROBE_TOKENS
-from attncli.analysis.states.model_runs import own_precision
 from attncli.capture import prove
 from attncli.commands.paths.options import STEPS as STEPS_TOGETHER
 from attncli.commands.paths.options import PathOptions
@@ -28,6 +27,7 @@ from attncli.commands.paths.trained_models.path_model_steps import model_steps
 from attncli.limits import require_memory
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.loading.memory_estimate import room_to_run
+from attncli.models.loading.precision import own_precision
 from attncli.models.random.dummy_inputs import example_inputs
 from attncli.models.text_configs import text_config
 from attncli.options.model import InputOptions, ModelOptions

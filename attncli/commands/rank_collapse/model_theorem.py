@@ -15,7 +15,6 @@ import torch
 from torch import Tensor, nn
 
 from attncli.analysis import Progress
-from attncli.analysis.states.model_runs import own_precision
 from attncli.analysis.states.theorem_rows import (
     BEYOND,
     THEOREM_METRICS,
@@ -41,6 +40,7 @@ from attncli.maths.digits import number
 from attncli.maths.matrices.norms import composite_norm
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.loading.load import Checkpoint
+from attncli.models.loading.precision import own_precision
 from attncli.records import NOT_APPLICABLE, Finding, Report, Row
 
 

@@ -119,8 +119,8 @@ def in_arithmetic(
     why_plain: str | None,
 ) -> "CollapseSubject":
     """The subject as its variants are to be run; `cheap`: its short input is."""
-    from attncli.analysis.states.model_runs import own_precision
     from attncli.commands.rank_collapse.model_arithmetic import reasons_for_plain
+    from attncli.models.loading.precision import own_precision
 
     subject = examined.subject
     if why_plain is not None:

@@ -21,7 +21,6 @@ from attncli.analysis.paths.direction_sampling import (
     estimate_shares,
 )
 from attncli.analysis.paths.path_subject import PathSubject, plain_pass
-from attncli.analysis.states.model_runs import own_precision
 from attncli.analysis.texts import counted, over_texts
 from attncli.capture import Site, Strip, streaming
 from attncli.capture.strips.attention_sites import blocks_around
@@ -38,6 +37,7 @@ from attncli.errors import InputError, UsageError
 from attncli.models.inputs.extra_inputs import WORDS
 from attncli.models.inputs.texts import ModelInput
 from attncli.models.inputs.token_ranges import longest
+from attncli.models.loading.precision import own_precision
 from attncli.records import Finding, Report
 from attncli.tensor_subclasses.gradients import pulled_back
 

@@ -1,12 +1,16 @@
 """In which type and on which device a model runs."""
 
 import importlib.util
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import torch
+from torch import nn
 
+from attncli.capture.reruns.float64 import precision_of
 from attncli.errors import UsageError, parameter
 from attncli.models.files.hashing import FLOATS
+from attncli.models.quiet_libraries import quiet
 
 STORED = {
     "F64": torch.float64,
@@ -90,3 +94,10 @@ def checked_device_map(text: str | None, device: str) -> str | None:
 def require_accelerate(option: str) -> None:
     if importlib.util.find_spec("accelerate") is None:
         raise UsageError(f"{parameter(option)} needs accelerate: pip install 'attncli[big]'.")
+
+
+@contextmanager
+def own_precision(body: nn.Module) -> Iterator[None]:
+    """A float64 model stays in float64, whatever its code casts to; what it advises while it runs is not told."""
+    with quiet(), precision_of(body):
+        yield

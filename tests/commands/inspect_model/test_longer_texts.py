@@ -12,12 +12,12 @@ from torch import Tensor
 from attncli.analysis.heads.forward_passes.head_runs import Observer, Seen, Wanted, look
 from attncli.analysis.heads.forward_passes.uniform_attention import UniformNull
 from attncli.analysis.heads.metric_selection import members
-from attncli.analysis.states.model_runs import own_precision
 from attncli.capture import Shape, Site, Strip, in_rounds, prove, streaming
 from attncli.capture.stacks.blocks import find_stacks
 from attncli.capture.strips.softmax_calls import Watcher
 from attncli.errors import InputError
 from attncli.metrics.attention._map_spectrum import STILL
+from attncli.models.loading.precision import own_precision
 from attncli.models.quiet_libraries import quiet
 from attncli.models.random.dummy_inputs import example_inputs
 from attncli.models.random.random_models import build

@@ -17,9 +17,9 @@ from attncli.analysis.paths.direction_sampling import (
     estimate_shares,
     rank_correlation,
 )
-from attncli.analysis.states.model_runs import own_precision
 from attncli.commands.sensitivity.measure import SensitivityPlan
 from attncli.maths.noise import interval
+from attncli.models.loading.precision import own_precision
 from attncli.tensor_subclasses.gradients import directions
 
 torch.set_num_threads(1)

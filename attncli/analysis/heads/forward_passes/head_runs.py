@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from attncli.analysis.heads.forward_passes.strongest_pairs import HeadPairs, StrongestQueries
 from attncli.analysis.heads.forward_passes.uniform_attention import Spans, UniformNull
-from attncli.analysis.states.model_runs import own_precision
 from attncli.capture import (
     STRIP_MEMORY,
     Shape,
@@ -32,6 +31,7 @@ from attncli.metrics.attention import nature, on_maps
 from attncli.metrics.attention._outputs import Outputs
 from attncli.metrics.attention._strip_rows import Rows
 from attncli.metrics.attention._totals import FULL_ROW, Totals, Values
+from attncli.models.loading.precision import own_precision
 from attncli.records import NOT_APPLICABLE
 
 NOTHING_TAKEN = f"{NOT_APPLICABLE}some token takes nothing from any, so it has no shares"

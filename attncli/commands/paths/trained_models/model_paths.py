@@ -12,7 +12,6 @@ from attncli.analysis import Progress, no_progress
 from attncli.analysis.paths.count_rows import count_rows
 from attncli.analysis.paths.path_metrics import definitions, headline_of
 from attncli.analysis.paths.path_subject import PathSubject, plain_pass
-from attncli.analysis.states.model_runs import own_precision
 from attncli.analysis.statistics import averaged, summary_row
 from attncli.analysis.texts import counted, over_texts
 from attncli.capture.stacks.blocks import Stack
@@ -28,6 +27,7 @@ from attncli.commands.paths.synthetic.path_terms import Decomposition
 from attncli.maths.path_counts import counts_of_choices
 from attncli.maths.residuals.split import Split
 from attncli.models.inputs.texts import ModelInput
+from attncli.models.loading.precision import own_precision
 from attncli.records import Definition, Finding, Report, Row, View
 from attncli.tensor_subclasses.path_streams.path_run import FoundPaths, run_by_length
 

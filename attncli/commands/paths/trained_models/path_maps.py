@@ -5,7 +5,6 @@ import torch
 
 from attncli.analysis.paths.path_choices import Path
 from attncli.analysis.paths.path_subject import PathSubject
-from attncli.analysis.states.model_runs import own_precision
 from attncli.capture import Site, Strip, streaming
 from attncli.capture.strips.attention_sites import blocks_around
 from attncli.errors import InputError
@@ -13,6 +12,7 @@ from attncli.maths.residuals.scaled import Array, Scaled, scaled
 from attncli.maths.residuals.split import Split
 from attncli.metrics.log10_residual import log10_residual
 from attncli.models.inputs.texts import ModelInput
+from attncli.models.loading.precision import own_precision
 
 UNEVEN = 1e-4
 """How far the rows of a map may be from summing to one: beyond, 1c^T does not pass through it unchanged."""

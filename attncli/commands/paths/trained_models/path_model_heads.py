@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 
 from attncli.analysis import Progress, no_progress
 from attncli.analysis.paths.path_subject import PathSubject, plain_pass
-from attncli.analysis.states.model_runs import own_precision
 from attncli.analysis.statistics import averaged, summary_row
 from attncli.analysis.texts import counted, over_texts
 from attncli.commands.paths.synthetic.path_heads import (
@@ -16,6 +15,7 @@ from attncli.commands.paths.synthetic.path_heads import (
     largest,
 )
 from attncli.models.inputs.texts import ModelInput
+from attncli.models.loading.precision import own_precision
 from attncli.records import Definition, Finding, Report
 from attncli.tensor_subclasses.path_streams.backward_pass import run_by_head
 

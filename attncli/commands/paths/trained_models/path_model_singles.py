@@ -10,7 +10,6 @@ import torch
 from attncli.analysis import Progress, no_progress
 from attncli.analysis.paths.path_choices import Path, random_path
 from attncli.analysis.paths.path_subject import PathSubject, plain_pass
-from attncli.analysis.states.model_runs import own_precision
 from attncli.analysis.texts import over_texts
 from attncli.commands.paths.synthetic.path_samples import (
     NORM,
@@ -25,6 +24,7 @@ from attncli.commands.paths.synthetic.path_samples import (
 from attncli.commands.paths.trained_models.path_maps import Maps
 from attncli.errors import Imprecise, InputError
 from attncli.models.inputs.texts import ModelInput
+from attncli.models.loading.precision import own_precision
 from attncli.processes.work_sharing import own_share
 from attncli.records import Definition, Report
 from attncli.tensor_subclasses.path_streams.path_run import run_along

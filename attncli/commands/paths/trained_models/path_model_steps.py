@@ -9,12 +9,12 @@ from torch import Tensor
 from attncli.analysis import Progress, no_progress
 from attncli.analysis.paths.path_metrics import percent
 from attncli.analysis.paths.path_subject import PathSubject, plain_pass
-from attncli.analysis.states.model_runs import own_precision
 from attncli.analysis.statistics import averaged, summary_row
 from attncli.analysis.texts import counted, over_texts
 from attncli.commands.paths.synthetic.path_measures import NORM_SHARE, OUTPUT_SHARE
 from attncli.errors import Imprecise
 from attncli.models.inputs.texts import ModelInput
+from attncli.models.loading.precision import own_precision
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
 from attncli.tensor_subclasses.path_streams.path_run import run_by_both_lengths
 

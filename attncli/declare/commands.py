@@ -54,7 +54,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
     ),
     "inspect-maps": CommandEntry(
         "inspect_maps.command:inspect_maps",
-        "What do attention maps that you have show: where each head looks, how evenly, in which role?",
+        "What do attention maps that you have show: where each head looks, how uniformly, in which role?",
         MAP_FILES,
     ),
     "dispersion": CommandEntry(

@@ -27,6 +27,7 @@ def follow(text: str, root: Path) -> int:
         path = root / name
         if way == "file":
             assert not path.exists(), name
+            path.parent.mkdir(exist_ok=True)
             path.write_text(body)
         elif way == "append":
             path.write_text(f"{path.read_text()}\n\n{body}")
@@ -64,7 +65,8 @@ WORKS: dict[str, tuple[tuple[str, ...], str]] = {
     "a method of fitting": (("approximate", "--pattern", "window:3", "--length", "8", "--method", "narrow_start", "--format", "csv"), "narrow_start"),
     "a format": (("rank-collapse", *SMALL, "--format", "lines"), "log10_residual 0"),
     "an option": (("paths", "--help-all"), "--longest N"),
-    "a command": (("greet", "heads"), "hello heads\n"),
+    "a command": (("uniform-entropy", "--keys", "8"), "Uniform attention over 8 keys has entropy 2.079."),
+    "a gate of that command": (("uniform-entropy", "--fail-if", "entropy < 1"), "pass"),
     "a switch": (("rank-collapse", *SMALL, "--variants", "transformer-twice", "--format", "csv"), "transformer-twice"),
     "all of them in the lists": (("list", "metrics"), "max_i ‖x_i‖² / ‖X‖_F²"),
 }  # fmt: skip
@@ -98,6 +100,13 @@ def test_an_option_that_is_added_is_a_keyword(copy: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_command_that_is_added_is_a_function(copy: Path) -> None:
+    """ln 8, in Python too."""
+    code = "import attncli; print(attncli.uniform_entropy(keys=8).rows[0].value)"
+    assert python(copy, "-c", code).stdout.startswith("2.0794415")
+
+
+@pytest.mark.slow
 def test_a_switch_that_is_added_counts(copy: Path) -> None:
     """One more attention makes other numbers."""
     told = ("rank-collapse", *SMALL, "--format", "json", "--variants")
@@ -115,7 +124,7 @@ from attncli.cli.main import run
 print("a rule:", torch.positive in RULES)
 config = transformers.Data2VecTextConfig(**{BERT!r})
 transformers.Data2VecTextModel(config).save_pretrained("data2vec")
-print("a family:", len(attncli.inspect_model("./data2vec", weights_only=True).rows) > 0)
+print("a family:", len(attncli.inspect_weights("./data2vec").rows) > 0)
 model = ("random:bert?tiny", "--random-tokens", "6", "--format", "csv")
 print("a metric of heads:", run(["inspect-model", *model, "--metric", "last_key", "-o", "heads.csv"]))
 print("a switch:", run(["rank-collapse", *model, "--variants", "transformer-twice"]))

@@ -60,8 +60,11 @@ def test_no_colour_depends_on_the_background(topic: str) -> None:
 
 
 def test_links_become_what_one_types() -> None:
-    (line,) = at(100, "See [heads](heads.md#nulls), [how to read](metrics.md), [a file](../x.py).")
-    assert line == "See attn guide heads, how to read (attn guide metrics), a file."
+    (line,) = at(
+        100,
+        "See [inspect-model](inspect-model.md#baselines), [how to read](metrics.md), [a file](../x.py).",
+    )
+    assert line == "See attn guide inspect-model, how to read (attn guide metrics), a file."
 
 
 def test_the_list_has_a_line_for_each_guide() -> None:

@@ -8,9 +8,9 @@ from attncli.guides import guide_text, guides, listing, titles
 from attncli.options.completion import completion
 
 EXAMPLES = """
-attn guide                     list the guides
-attn guide heads               how to read the output of inspect-model
-attn guide heads | less        as Markdown
+attn guide                        list the guides
+attn guide inspect-model          how to read the output of inspect-model
+attn guide inspect-model | less   as Markdown
 """
 PIPE_WIDTH = 10_000
 """On a pipe a title is one line."""

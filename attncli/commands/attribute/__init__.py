@@ -5,6 +5,6 @@ targets        the number that relevance explains
 relevance      maps times their gradients, rolled through the layers
 report         rows, tables and words of it
 attribution    the study: by states, and by relevance
-run            `attn inspect-model --attribute`: from the options to the study
+run            `attn attribute`: from the options to the study
 command        `attn attribute`
 """

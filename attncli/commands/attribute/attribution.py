@@ -1,4 +1,4 @@
-"""`attn inspect-model --attribute`: which input tokens a token's state after the last block comes from."""
+"""`attn attribute`: which input tokens a token's state after the last block comes from."""
 
 from collections.abc import Sequence
 

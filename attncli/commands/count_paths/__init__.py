@@ -1,6 +1,6 @@
 """How many paths of each length are there?
 
-run      `attn paths --count`: from sizes, or a config, to the study; nothing is run and no weights are read
+run      `attn count-paths`: from sizes, or a config, to the study; nothing is run and no weights are read
 command  `attn count-paths`
 report   the report of how many paths each length has
 """

@@ -15,7 +15,7 @@ EXAMPLES = """
 attn dispersion gpt2 --lengths 64:1024
 attn dispersion ./checkpoint --lengths 32:256 --text-file essays.txt
 attn dispersion ./checkpoint --lengths 64,128,256 --metric entropy --heads 5.1
-attn dispersion random:llama --lengths 16:128 --fail-if 'largest_weight_exponent < -0.9'
+attn dispersion random:llama --lengths 16:128 --fail-if 'largest_weight_slope < -0.9'
 """
 
 

@@ -1,4 +1,4 @@
-"""`attn inspect-model MODEL --sweep tokens=…`: how heads' numbers move with the length of the text.
+"""`attn dispersion MODEL --lengths …`: how heads' numbers move with the length of the text.
 
 With bounded logits no head stays sharp: its largest weight must fall as 1/n and its entropy rise as ln n (Veličković et al.
 2024, "softmax is not enough"). Each head's own slope says how much of that it shows on these lengths.

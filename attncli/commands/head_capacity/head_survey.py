@@ -1,4 +1,4 @@
-"""`attn approximate --heads MODEL`: what its trained heads ask of a module, what they could show, what moves them."""
+"""`attn head-capacity MODEL`: what its trained heads ask of a module, what they could show, what moves them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The rows and words of `attn approximate --heads`: one line for each head."""
+"""The rows and words of `attn head-capacity`: one line for each head."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

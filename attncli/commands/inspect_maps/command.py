@@ -66,7 +66,7 @@ def inspect_maps(
     heads: HeadOptions,
     how: How,
 ) -> Report:
-    """What do attention maps that you have show: where each head looks, how evenly, in which role?
+    """What do attention maps that you have show: where each head looks, how uniformly, in which role?
 
     Keys are taken for hidden where no head of a layer looks ahead. Maps that `attn inspect-model --save-maps` has
     written bring along what the run measured beside them.

@@ -1,4 +1,4 @@
-"""`attn inspect-model maps.safetensors`: the numbers of saved maps, as if the model ran again."""
+"""`attn inspect-maps maps.safetensors`: the numbers of saved maps, as if the model ran again."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext

@@ -2,6 +2,6 @@
 
 findings  what stands out in weights
 report    heads without an input
-run       `attn inspect-model --weights-only`: from the options to the study, of files without torch
+run       `attn inspect-weights`: from the options to the study, of files without torch
 command   `attn inspect-weights`
 """

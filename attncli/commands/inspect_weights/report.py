@@ -1,4 +1,4 @@
-"""`attn inspect-model MODEL --weights-only`: what every head compares and moves, from its weights alone.
+"""`attn inspect-weights MODEL`: what every head compares and moves, from its weights alone.
 
 Nothing is run: tensors are read one head at a time, of a saved model from its safetensors files, without building it.
 """

@@ -2,6 +2,6 @@
 
 measure  how a model's last token moves with the others
 report   sensitivities as rows and in words
-run      `attn paths MODEL --sensitivity`: from the options to the study
+run      `attn sensitivity MODEL`: from the options to the study
 command  `attn sensitivity`
 """

@@ -1,4 +1,4 @@
-"""`attn paths MODEL --sensitivity`: how far the last token's state moves with each token, beside the sum over paths.
+"""`attn sensitivity MODEL`: how far the last token's state moves with each token, beside the sum over paths.
 
 Over-squashing (Barbero et al. 2024, "Transformers need glasses"): ∂y_n/∂x_i is bounded by a sum over paths of attention,
 so a token that few paths leave is hardly heard; and y_n of a text and of the same text with its last token repeated come

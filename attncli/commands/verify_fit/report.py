@@ -1,4 +1,4 @@
-"""`attn approximate --verify FILE`: measure a saved fit again, from the file alone."""
+"""`attn verify-fit FILE`: measure a saved fit again, from the file alone."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`attn approximate --module MODEL:0.H --inputs embeddings`: patterns shown by real tokens, beside free inputs."""
+"""`attn head-capacity MODEL --head 0.H --inputs embeddings`: patterns shown by real tokens, beside free inputs."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

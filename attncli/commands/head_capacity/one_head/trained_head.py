@@ -1,4 +1,4 @@
-"""`attn approximate --module FOLDER:LAYER.HEAD`: the report of a trained head that shows patterns by its inputs alone."""
+"""`attn head-capacity MODEL --head LAYER.HEAD`: the report of a trained head that shows patterns by its inputs alone."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -9,7 +9,7 @@ design          what a network is made of: a layer between a linear map into its
 experiment      how long the networks are trained, and how often each of them is applied
 first_circle    the network of the first seed while it is trained, with its attention as a module that can be watched
 recurrence      a trained network applied again and again to its own output, in split form
-run             from the options of `attn rank-collapse --task circle` to a study
+run             from the options of `attn reproduce circle` to a study
 command         `attn reproduce circle`
 options         options of `attn reproduce circle`
 """

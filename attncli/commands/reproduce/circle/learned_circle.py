@@ -1,4 +1,4 @@
-"""`attn rank-collapse --task circle`: a layer taught to move two points along a circle, applied again and again."""
+"""`attn reproduce circle`: a layer taught to move two points along a circle, applied again and again."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial

@@ -1,4 +1,4 @@
-"""`attn paths --task`: what can a few paths of one length do alone, in a network trained here?"""
+"""`attn reproduce memorise`, `sort` and `convex-hull`: what can a few paths of one length do alone, in a network trained here?"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass

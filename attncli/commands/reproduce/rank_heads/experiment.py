@@ -1,4 +1,4 @@
-"""`attn approximate --task rank-heads`: how few ranks many heads make up for, on the nearest of a few tokens."""
+"""`attn reproduce rank-heads`: how few ranks many heads make up for, on the nearest of a few tokens."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 

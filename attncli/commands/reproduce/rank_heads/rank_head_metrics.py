@@ -1,4 +1,4 @@
-"""The numbers of `attn approximate --task rank-heads`, known without torch."""
+"""The numbers of `attn reproduce rank-heads`, known without torch."""
 
 from collections.abc import Mapping
 

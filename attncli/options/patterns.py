@@ -187,6 +187,5 @@ def request_of(
     if not 1 <= search.widest <= MOST_WIDTH:
         raise UsageError(f"`widest` must be from 1 to {MOST_WIDTH:,}, not {search.widest}.")
     width = search.width if isinstance(search, SearchOptions) else None
-    return FitRequest(
-        d=width or 1, causal=patterns.causal, effort=search.effort, **asdict(precision)
-    )
+    d = 1 if width is None else width
+    return FitRequest(d=d, causal=patterns.causal, effort=search.effort, **asdict(precision))

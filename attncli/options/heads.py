@@ -115,7 +115,10 @@ def numbers(name: str, texts: list[str]) -> list[int]:
     for part in separated(texts) if texts else []:
         match = RANGE.fullmatch(part)
         if match is None:
-            raise UsageError(f"`{name}={part!r}`: write numbers and ranges, as in 0,3-5.")
+            how = "write numbers and ranges, as in 0,3-5."
+            if name == "heads" and HEAD.fullmatch(part):
+                how = "name layers and heads apart, as in `layers=5, heads=1`."
+            raise UsageError(f"`{name}={part!r}`: {how}")
         first, last = int(match[1]), int(match[2] or match[1])
         if last > LARGEST_NUMBER:
             raise UsageError(f"`{name}={part!r}`: no model has more than {LARGEST_NUMBER:,}.")

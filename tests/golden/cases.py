@@ -232,7 +232,6 @@ text-file = "essays.txt"
 [inspect-model]
 metric = "sink"
 text-file = "essays.txt"
-weights-only = true
 
 [paths]
 sample = 2
@@ -243,7 +242,7 @@ length = 8
 decide = true
 """
 SHOWN = ("", "rank-collapse", f"rank-collapse {TINY}", "rank-collapse net.safetensors", f"inspect-model {TINY}", f"inspect-model {TINY} --random-tokens 4",
-    "inspect-model maps.npy", "paths", "paths --by head", f"paths {TINY}", "approximate", "approximate --frontier 2:4")  # fmt: skip
+    "paths", "paths --by head", f"paths {TINY}", "approximate", "approximate --frontier 2:4")  # fmt: skip
 SWEPT = "sweep rank-collapse --glob 'net*.safetensors' --variants SAN --into out"
 
 RUNS_OF_RUNS = (

@@ -2,12 +2,13 @@
 
     python tests/golden/compare.py OLD.json NEW.json [--all] [--only PART…]
 
-Left out: the command line, versions, and what `run.py` has replaced already (scratch folders, digests in names). What respelt
-cases say is compared after `spelling.SENTENCES`; cases in `DECIDED` must only end with the same exit code.
+Left out: the command line, versions, and what `run.py` has replaced already (scratch folders, digests in names). What
+was said is compared after `spelling.SENTENCES`; cases in `DECIDED` must only end with the same exit code, or that of `CODES`.
 """
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,13 +16,15 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from golden.cases import CASES
-from golden.decided import LINES
+from golden.decided import CODES, LINES, PYTHON
 from golden.spelling import sentence_of_design
 
-DECIDED: Mapping[str, str] = {f"refused: {line}": why for why, lines in LINES.items() for line in lines}  # fmt: skip
+DECIDED: Mapping[str, str] = {**PYTHON, **{f"refused: {line}": why for why, lines in LINES.items() for line in lines}}  # fmt: skip
 """Cases whose sentences or texts are meant to change between the spellings, and why; exit code and an empty stdout stay."""
 LEFT_OUT = ("command", "attn_version", "attn")
 """Fields of reports and of files' metadata that name a command line or a version."""
+DIGEST = re.compile(r"\b[0-9a-f]{12}\.json\b")
+"""In the name of a swept item's report; of another set of options it is another."""
 MOST = 4
 """Differences shown of one case."""
 LONGEST = 150
@@ -36,13 +39,16 @@ def main() -> int:
     if "outcomes" in old:
         return told({"defaults": list(differences(old["outcomes"], new["outcomes"]))}, asked.all)
     redesigned = old["spelling"] != new["spelling"]
-    respelt = {case.name for case in CASES if redesigned and case.respelt()}
     decided = {*DECIDED} if redesigned else set()
+    respelt = {case.name: case.respelt() for case in CASES} if redesigned else {}
     found = {}
     for name in old["cases"] | new["cases"]:
         if not asked.only or any(part in name for part in asked.only):
             pair = (old["cases"].get(name), new["cases"].get(name))
-            found[name] = list(of_case(*pair, respelt=name in respelt, decided=name in decided))
+            code = CODES.get(name) if redesigned else None
+            found[name] = list(
+                of_case(*pair, respelt=respelt.get(name), decided=name in decided, code=code)
+            )
     return told(found, asked.all)
 
 
@@ -69,30 +75,36 @@ def told(found: Mapping[str, list[Difference]], all_of_them: bool) -> int:
 
 
 def of_case(
-    old: Any, new: Any, *, respelt: bool = False, decided: bool = False
+    old: Any,
+    new: Any,
+    *,
+    respelt: bool | None = None,
+    decided: bool = False,
+    code: int | None = None,
 ) -> Iterator[Difference]:
-    """What differs in one case."""
+    """What differs in one case; `respelt` is None between runs of one spelling."""
     if old is None or new is None:
         yield "case", "was not run by the first" if old is None else "was not run by the second"
     elif decided:
-        yield from differences(endings(old), endings(new), "ends")
+        wanted = [[found if code is None else code, said] for found, said in endings(old)]
+        yield from differences(wanted, endings(new), "ends")
     else:
-        if respelt:
-            old = every_text(old)
+        if respelt is not None:
+            old = every_text(old, respelt)
         yield from differences(old, new)
 
 
-def endings(record: Any) -> list[Any]:
-    return [(step["code"], bool(step["out"])) for step in record["steps"] if "code" in step]
+def endings(record: Any) -> list[list[Any]]:
+    return [[step["code"], bool(step["out"])] for step in record["steps"] if "code" in step]
 
 
-def every_text(value: Any) -> Any:
-    """The sentences of a respelt case in the words of the design."""
+def every_text(value: Any, respelt: bool) -> Any:
+    """What an old run said, in the words of the design."""
     if isinstance(value, str):
-        return sentence_of_design(value)
+        return sentence_of_design(value, respelt)
     if isinstance(value, dict):
-        return {name: every_text(each) for name, each in value.items()}
-    return [every_text(each) for each in value] if isinstance(value, list) else value
+        return {name: every_text(each, respelt) for name, each in value.items()}
+    return [every_text(each, respelt) for each in value] if isinstance(value, list) else value
 
 
 def differences(old: Any, new: Any, where: str = "") -> Iterator[Difference]:
@@ -137,6 +149,7 @@ def of_lists(old: list[Any], new: list[Any], where: str) -> Iterator[Difference]
 
 def of_texts(old: str, new: str, where: str) -> Iterator[Difference]:
     """The first line that differs."""
+    old, new = (DIGEST.sub("{digest}.json", text) for text in (old, new))
     if old == new:
         return
     lines = list(zip(old.splitlines(), new.splitlines(), strict=False))

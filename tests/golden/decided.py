@@ -3,6 +3,15 @@
 from collections.abc import Mapping
 from typing import Final
 
+NO_NETWORKS = ("maps.safetensors", "fit.safetensors", "report.json", "pattern.npy", "weights.bin", "numbers.npy")  # fmt: skip
+MAPS_ATTRIBUTED = (
+    "maps.npy --attribute 0",
+    "maps.safetensors --attribute 1",
+    "pattern.npy --attribute 1",
+    "weights.bin --attribute 1",
+    "numbers.npy --attribute 1",
+)
+
 LINES: Final[Mapping[str, tuple[str, ...]]] = {
     "an option of another command now, which the sentence names": (
         "rank-collapse --as-published",
@@ -12,10 +21,12 @@ LINES: Final[Mapping[str, tuple[str, ...]]] = {
         "paths --sensitivity",
         "paths --directions 3",
         "approximate --inputs embeddings",
+        "approximate --module ./bert --pattern previous",
         "approximate --ranks 2",
         "inspect-model ./bert --relevance top",
         "inspect-model ./bert --labels labels.txt",
         "inspect-model ./bert --batch 1",
+        "inspect-model ./bert --metric qk_trace",
     ),
     "two modes were asked at once: the command of the one has no such option": (
         "paths --task sort --count",
@@ -26,6 +37,7 @@ LINES: Final[Mapping[str, tuple[str, ...]]] = {
         "paths --count --by head",
         "paths --count --random-tokens 4",
         "paths --count --path 1,0",
+        "paths 'random:bert?layers=2&width=16&heads=2' --sensitivity --by head",
         "rank-collapse --task circle --layers 3",
         "rank-collapse --task circle --exact",
         "approximate --verify fit.safetensors --pattern previous",
@@ -34,6 +46,7 @@ LINES: Final[Mapping[str, tuple[str, ...]]] = {
         "approximate --module ./bert:0.0 --width 3",
         "approximate --module ./bert:0.0 --heads ./bert",
         "approximate --heads ./bert --frontier 2:4",
+        "approximate --heads ./bert --pattern previous",
         "approximate --task rank-heads --pattern window:3",
         "approximate --task rank-heads --decide",
         "inspect-model ./bert --weights-only --tokens 4",
@@ -41,12 +54,14 @@ LINES: Final[Mapping[str, tuple[str, ...]]] = {
         "inspect-model ./bert --weights-only --sort sink",
         "inspect-model ./bert --weights-only --attribute 0",
         "inspect-model ./bert --weights-only --save-maps m.safetensors",
+        "inspect-model ./bert --weights-only --allow-missing --heads 7",
+        "inspect-model ./bert --weights-only --heads 1.0",
+        "inspect-model ./bert --sweep tokens=2:4 --tokens 4",
         "inspect-model ./bert --attribute 0 --metric sink",
         "inspect-model ./bert --attribute 0 --sweep tokens=2:4",
         "inspect-model ./bert --attribute 0 --with-random-init",
         "inspect-model maps.npy --text x",
         "inspect-model maps.npy --with-random-init",
-        "inspect-model maps.npy --attribute 0",
         "inspect-model maps.npy --weights-only",
     ),
     "no task is named by an option any more": (
@@ -55,5 +70,25 @@ LINES: Final[Mapping[str, tuple[str, ...]]] = {
         "rank-collapse --task circle 'random:bert?layers=2&width=16&heads=2'",
         "paths --task sort 'random:bert?layers=2&width=16&heads=2'",
     ),
+    "more commands run a model, and the sentence lists them": (
+        "compare ./bert ./bert-2 --by 'check'",
+        "sweep approximate --model a",
+        "sweep --collect out --list-items",
+    ),
+    "the sentence names the command that the mode has become, and what that takes": (
+        *(f"paths {name} --count" for name in NO_NETWORKS),
+        "inspect-model net.safetensors --attribute 1",
+        "inspect-model fit.safetensors --attribute 1",
+        "inspect-model report.json --attribute 1",
+        *(f"inspect-model {asked}" for asked in MAPS_ATTRIBUTED),
+    ),
 }
 """The lines in the words of today. What the redesign decides beyond these is added here with its reason."""
+
+CODES: Final[Mapping[str, int]] = {f"refused: inspect-model {asked}": 3 for asked in MAPS_ATTRIBUTED}  # fmt: skip
+"""Exit codes: no maps go with `attribute`, so that a file of them is a source of another kind (3), not an option too many (2)."""
+
+PYTHON: Final[Mapping[str, str]] = {
+    "python refuses: attn.measure('maps')": "`inspect_maps` takes files too, so that a text names one",
+}
+"""The same of Python calls, by the case's name."""

@@ -13,7 +13,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 NUMBERS = Path(__file__).with_name("numbers.json")
-SPELLING = "old"
+SPELLING = "new"
 """The spelling of `spelling.py` that the command line has today."""
 
 SIZES = "--layers 3 --tokens 5 --width 8 --heads 2"

@@ -6,8 +6,10 @@ Whoever names something otherwise than the design does changes the rule here, in
 import re
 from collections.abc import Iterable, Sequence
 
-MAPS = re.compile(r"^(\./)?maps[\w-]*\.(npy|npz|pt|safetensors)$")
-"""Files of attention maps, as `material.py` calls them."""
+MAPS = re.compile(
+    r"^(\./)?(maps[\w-]*|numbers|short|several|weights)\.(npy|npz|pt|safetensors|bin)$"
+)
+"""Files of attention maps and what is taken for them, as `material.py` calls them."""
 QUESTIONS = ("rank-collapse", "approximate", "inspect-model", "paths")
 
 
@@ -130,16 +132,21 @@ SENTENCES = (
     (r"attn paths --count", "attn count-paths"),
     (r"attn paths --sensitivity", "attn sensitivity"),
     (r"attn (?:rank-collapse|paths|approximate) --task ([\w-]+)", r"attn reproduce \1"),
-    (r"--attribute\b", "--token"),
-    (r"--sweep tokens=", "--lengths "),
+    (r"attn inspect-model and attn approximate --pattern", "attn inspect-maps and attn approximate --pattern"),
+    (r"attn inspect-model takes a file of attention maps \([^)]*\) or a model", "attn inspect-model takes a model"),
+    (r"\breading weights takes", "attn head-capacity --head … takes"),
+    (r"--task, --verify, --module, --heads, --decide", "--decide"),
+    (r"--module (\S+):(\d+\.\d+):", r"--head \2:"),
     (r"inspect_model\(weights_only=True\)", "inspect_weights()"),
     (r"\battn\.measure\b", "attn.inspect_maps"),
-)
-"""Spellings in what respelt cases say."""
+)  # fmt: skip
+"""Spellings in what is said."""
+OF_RESPELT = ((r"--attribute\b", "--token"), (r"--sweep tokens=", "--lengths "))
+"""Options that only some commands spell otherwise: in what respelt cases say."""
 
 
-def sentence_of_design(text: str) -> str:
-    """What a respelt case said before, as it would say it now."""
-    for pattern, replacement in SENTENCES:
+def sentence_of_design(text: str, respelt: bool = True) -> str:
+    """What was said before, as it would be said now."""
+    for pattern, replacement in (*SENTENCES, *OF_RESPELT) if respelt else SENTENCES:
         text = re.sub(pattern, replacement, text)
     return text

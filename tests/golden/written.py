@@ -74,7 +74,14 @@ def page(text: str) -> Any:
     columns = {one["name"]: numbers.column(one["name"]) for one in numbers.header["columns"]}
     skipped = ("script", "style", "title", "code")
     elements = Elements(text)
-    words = [said.strip() for (tag, _), said in zip(elements.found, elements.texts, strict=True) if tag not in skipped and said.strip()]  # fmt: skip
+    words = [
+        said.strip()
+        for (tag, _), said in zip(elements.found, elements.texts, strict=True)
+        if tag not in skipped
+    ]
+    words = [
+        said for said in words if said and not said.startswith("attn ")
+    ]  # its own command line
     return {"columns": json.loads(json.dumps(columns, default=np_value)), "words": words}
 
 

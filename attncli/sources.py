@@ -67,7 +67,7 @@ WORDS: Mapping[Kind, Words] = {
     "network": Words("a network file", "`rank_collapse` and `paths`"),
     "maps": Words("a file of attention maps", "`inspect_maps` and `approximate(pattern=FILE)`"),
     "fit": Words("a fitted module", "`verify_fit`"),
-    "pattern": Words("a file of matrices", "`approximate(pattern=FILE)`"),
+    "pattern": Words("a file of matrices", "`inspect_maps` and `approximate(pattern=FILE)`"),
     "weights": Words("a safetensors file without maps, a network or a fit"),
     "report": Words("a saved report", "`check` and `compare`"),
     "pickle": Words("a pickle or archive"),
@@ -147,7 +147,9 @@ def require(source: Source, kinds: Sequence[Kind], asker: str, because: Sequence
 def advice(source: Source) -> str:
     """Who reads what is of no use here."""
     if source.kind in ("weights", "pickle"):
-        return "; a model is the folder with its config.json"
+        return (
+            "; a model is the folder with its config.json, and `inspect_maps` reads attention maps"
+        )
     if source.kind == "random":
         return "; it has no files to read weights from: save the model in a folder and give that"
     readers = WORDS[source.kind].readers

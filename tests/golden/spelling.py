@@ -134,6 +134,8 @@ SENTENCES = (
     (r"attn (?:rank-collapse|paths|approximate) --task ([\w-]+)", r"attn reproduce \1"),
     (r"attn inspect-model and attn approximate --pattern", "attn inspect-maps and attn approximate --pattern"),
     (r"attn inspect-model takes a file of attention maps \([^)]*\) or a model", "attn inspect-model takes a model"),
+    (r"(?<=; )attn approximate --pattern FILE reads it", "attn inspect-maps and attn approximate --pattern FILE read it"),
+    (r"; a model is the folder with its config\.json(?=\.)", "; a model is the folder with its config.json, and attn inspect-maps reads attention maps"),
     (r"\breading weights takes", "attn head-capacity --head … takes"),
     (r"--task, --verify, --module, --heads, --decide", "--decide"),
     (r"--module (\S+):(\d+\.\d+):", r"--head \2:"),

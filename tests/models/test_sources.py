@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import save
 
 from attncli.errors import InputError, UsageError
-from attncli.sources import WORDS, Kind, Source, parse, spelled
+from attncli.sources import ARRAYS, MODELS, WORDS, Kind, Source, parse, require, spelled
 
 ONES = np.ones((1, 2, 2))
 
@@ -189,3 +189,9 @@ def test_nothing_else_comes_out(text: str) -> None:
 def test_parsing_imports_neither_torch_nor_transformers() -> None:
     code = "import sys; from attncli.sources import parse; parse('random:bert'); sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("kind", ARRAYS)
+def test_whatever_may_hold_maps_is_sent_to_who_reads_them(kind: Kind) -> None:
+    with pytest.raises(InputError, match=r"`inspect_maps`.* reads? "):
+        require(Source(kind, "maps.npz"), MODELS, "`inspect_model`")

@@ -8,11 +8,12 @@ from typing import Any
 
 from attncli.cli.root import as_parsed, path_of
 from attncli.cli.spelling import as_typed
+from attncli.declare.commands import MODEL_COMMANDS
 from attncli.errors import AttnError
 from attncli.processes.stderr import say
 from attncli.ranks import launch
 
-SHARED = ("rank-collapse", "inspect-model", "paths", "sweep")
+SHARED = (*MODEL_COMMANDS, "sweep")
 """Commands with texts or models to share out; the first process runs all others alone."""
 INTERRUPTED = 130
 TORCHRUN = "TORCHELASTIC_RUN_ID"
@@ -91,7 +92,7 @@ def run_among_others(
 
 def is_shared(line: Any) -> bool:
     """Whether there are texts or models to share out; a training is one piece of work."""
-    return " ".join(path_of(line)) in SHARED and line.params.get("task") is None
+    return " ".join(path_of(line)) in SHARED
 
 
 def last_sentence(heard: io.StringIO) -> str:

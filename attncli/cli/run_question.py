@@ -170,7 +170,7 @@ def module_file(
     from attncli.io.tensor_names import TENSORS
 
     path = output.file
-    if asked.__name__ != "approximate" or path is None or path.suffix != TENSORS:
+    if "save_module" not in vars(asked)["own"] or path is None or path.suffix != TENSORS:
         return output, None
     return replace(output, output=None), path
 

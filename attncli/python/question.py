@@ -136,6 +136,7 @@ def question(
         ask.__annotations__ = annotations_of(signature)
         ask.__signature__ = signature  # type: ignore[attr-defined]
         ask.asked = asked  # type: ignore[attr-defined]
+        vars(asked)["own"] = tuple(own)
         return ask
 
     return front_door

@@ -1,4 +1,4 @@
-"""Measured costs of --weights-only on a random checkpoint of 135M parameters. Run: python tests/bench/weights_only.py
+"""Measured costs of inspect-weights on a random checkpoint of 135M parameters. Run: python tests/bench/weights_only.py
 
 The checkpoint has the sizes of SmolLM-135M (30 layers, 9 heads on 3 key heads, width 576) and is written to a temporary
 folder. CPU time, one thread, ratios within one run.

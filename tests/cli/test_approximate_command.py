@@ -27,9 +27,7 @@ def test_a_fit_is_written_and_verified_again(tmp_path: Path) -> None:
     assert done.code == 0
     assert done.out.startswith("d = ")
     assert load_file(path)["x.1"].shape[0] == 32
-    again = attn(
-        "approximate", "--verify", str(path), "--format", "json", "--fail-if", "any(meets) < 1"
-    )
+    again = attn("verify-fit", str(path), "--format", "json", "--fail-if", "any(meets) < 1")
     assert again.code == 0
     report = json.loads(again.out)
     assert report["study"] == "approximate verify"
@@ -88,7 +86,10 @@ def test_sweep_frontier_and_both() -> None:
         (("--sweep", "length=8:16", "--length", "8"), "leave --length out"),
         (("--sweep", "tokens=8:16"), "cannot sweep"),
         (("--frontier", "2:4", "--pattern", "window", "--pattern", "block"), "one --pattern"),
-        (("--verify", "fit.safetensors", "--sweep", "length=8:16"), "exclude each other"),
+        (
+            ("--verify", "fit.safetensors", "--sweep", "length=8:16"),
+            "--verify has become a command: attn verify-fit FIT.",
+        ),
         (("--effort", "9"), "--effort must be"),
         (("--widest", "0"), "--widest must be"),
         (("--widest", "100000000"), "--widest must be from 1 to 1,000,000"),
@@ -170,7 +171,7 @@ def test_what_is_not_met_fails_and_is_said_first(tmp_path: Path) -> None:
     held = load_file(path)
     assert "x.1" in held
     assert "x.0" not in held
-    again = attn("approximate", "--verify", str(path), "-q")
+    again = attn("verify-fit", str(path), "-q")
     assert again.code == 1
     assert again.out.startswith("1 of 2 patterns")
     assert "the file has no module of it" in again.out

@@ -101,9 +101,9 @@ def test_check_of_a_stdin_that_is_closed() -> None:
         ["paths", *ONE, "--path", DIGITS],
         ["approximate", "--pattern", f"./x:0.0:top={DIGITS}"],
         ["approximate", "--pattern", f"./x:{DIGITS}.0:top=1"],
-        ["approximate", "--module", f"./x:{DIGITS}.0"],
-        ["inspect-model", "maps.safetensors", "--heads", f"0-{DIGITS}"],
-        ["inspect-model", "maps.safetensors", "--layers", "0-99999999"],
+        ["head-capacity", "./x", "--head", f"{DIGITS}.0"],
+        ["inspect-maps", "maps.safetensors", "--heads", f"0-{DIGITS}"],
+        ["inspect-maps", "maps.safetensors", "--layers", "0-99999999"],
     ],
     ids=lambda arguments: " ".join(arguments)[:60],
 )
@@ -132,7 +132,7 @@ def test_whole_numbers() -> None:
         ["rank-collapse", *ONE[:2], *ONE[4:-2], "--seeds", "100000", "--tokens", "9999"],
         ["rank-collapse", "--layers", "1000000000", "--tokens", "1"],
         ["paths", "--tokens", "1000000", "--width", "4", "--heads", "1"],
-        ["paths", "--count", "--layers", "1000000", "--heads", "1000000"],
+        ["count-paths", "--layers", "1000000", "--heads", "1000000"],
         ["approximate", "--length", "1000000"],
     ],
     ids=" ".join,
@@ -144,7 +144,7 @@ def test_what_would_never_end_is_refused_before_it_begins(arguments: list[str]) 
 @pytest.mark.slow
 def test_exact_counts_of_long_networks_have_their_logarithm() -> None:
     """5,000 digits are no note, and Python refuses to write them."""
-    outcome = attn("paths", "--count", "--layers", "5000", "--heads", "12", "--format", "json")
+    outcome = attn("count-paths", "--layers", "5000", "--heads", "12", "--format", "json")
     assert outcome.code == 0
     rows = {(row["metric"], row["length"]): row for row in json.loads(outcome.out)["rows"]}
     assert rows["log10_path_count", 5000]["value"] == pytest.approx(5000 * np.log10(12))
@@ -296,8 +296,8 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_configs_whose_numbers_are_none(changes: Any, llama: Path, tmp_path: Path) -> None:
     shutil.copytree(llama, tmp_path / "m")
     change_config(tmp_path / "m", **changes)
-    module = f"{tmp_path / 'm'}:0.0"
-    said(3, "approximate", "--module", module, "--pattern", "window:2", "--length", "5")
+    module = (str(tmp_path / "m"), "--head", "0.0")
+    said(3, "head-capacity", *module, "--pattern", "window:2", "--length", "5")
 
 
 @pytest.mark.parametrize(
@@ -310,8 +310,8 @@ def test_weights_of_wrong_axes_under_module(name: str, llama: Path, tmp_path: Pa
     path = tmp_path / "m" / "model.safetensors"
     held = load_file(path)
     save_file({**held, name: held[name].reshape(-1)[: held[name].size // 2].copy()}, path)
-    module = f"{tmp_path / 'm'}:0.0"
-    sentence = said(3, "approximate", "--module", module, "--pattern", "window:2", "--length", "5")
+    module = (str(tmp_path / "m"), "--head", "0.0")
+    sentence = said(3, "head-capacity", *module, "--pattern", "window:2", "--length", "5")
     assert "has shape" in sentence
 
 

@@ -40,15 +40,15 @@ def test_a_part_of_a_model_is_not_called_the_model(
 def test_a_part_of_a_file_of_maps(tmp_path: Path) -> None:
     file = str(tmp_path / "maps.safetensors")
     attn(*MODEL, "--save-maps", file)
-    assert "5 attention layers, 9 tokens; of 20 heads " in headline_of("inspect-model", file)
-    some = headline_of("inspect-model", file, "--heads", "3.1,2.0")
+    assert "5 attention layers, 9 tokens; of 20 heads " in headline_of("inspect-maps", file)
+    some = headline_of("inspect-maps", file, "--heads", "3.1,2.0")
     assert "2 of 5 attention layers, 9 tokens; 2 of 20 heads" in some
 
 
 def test_a_part_of_the_weights(tmp_path: Path) -> None:
     saved("bert", tmp_path)
-    whole = headline_of("inspect-model", str(tmp_path), "--weights-only")
-    some = headline_of("inspect-model", str(tmp_path), "--weights-only", "--layers", "0", "--heads", "1")  # fmt: skip
+    whole = headline_of("inspect-weights", str(tmp_path))
+    some = headline_of("inspect-weights", str(tmp_path), "--layers", "0", "--heads", "1")
     total = whole.split(" heads")[0].split()[-1]
     assert whole.startswith(f"bert, {total} heads")
     assert some.startswith(f"bert, 1 of {total} heads")

@@ -12,7 +12,7 @@ from small_checkpoints import saved
 
 from attncli.cli.app import build_app
 from attncli.cli.config.defaults import RUNNABLE
-from attncli.cli.config.settings import leaves
+from attncli.cli.root import leaves
 
 TINY = "random:bert?layers=2&width=16&heads=2"
 PATH = ",".join(12 * "1")
@@ -23,7 +23,6 @@ RUNS: Mapping[str, tuple[str, ...]] = {
         "",
         "--sweep tokens=4:8",
         "--no-skip",
-        "--task circle",
         "net.safetensors",
         TINY,
         f"{TINY} --random-tokens 8",
@@ -31,14 +30,11 @@ RUNS: Mapping[str, tuple[str, ...]] = {
     ),
     "paths": (
         "",
-        "--count",
         f"--layers 12 --path {PATH}",
         "--by head",
         "--sample 3",
-        "--task sort",
         "net.safetensors",
         TINY,
-        "random:bert --count",
         f"{TINY} --by steps",
         f"{TINY} --sample 3",
     ),
@@ -46,20 +42,27 @@ RUNS: Mapping[str, tuple[str, ...]] = {
         TINY,
         f"{TINY} --text-file essays.txt",
         f"{TINY} --metric states",
-        f"{TINY} --attribute 0",
-        f"{TINY} --sweep tokens=4:8",
-        "./bert --weights-only",
-        "maps.safetensors",
     ),
     "approximate": (
         "",
         "--sweep length=8:16",
         "--frontier 2:4",
         "--width 3",
-        "--verify fit.safetensors",
-        "--module ./bert:0.0",
         "-o fit.safetensors",
     ),
+    "inspect-weights": ("./bert",),
+    "inspect-maps": ("maps.safetensors",),
+    "dispersion": (f"{TINY} --lengths 4:8",),
+    "attribute": (f"{TINY} --token 0", f"{TINY} --token 0 --text-file essays.txt"),
+    "count-paths": ("", "./bert", "random:bert", "net.safetensors"),
+    "sensitivity": (TINY, f"{TINY} --text-file essays.txt"),
+    "head-capacity": ("./bert", "./bert --head 0.0", "./bert --head 0.0 -o fit.safetensors"),
+    "verify-fit": ("fit.safetensors",),
+    "reproduce circle": ("", "--width 8", "--sweep width=8:16"),
+    "reproduce memorise": ("",),
+    "reproduce sort": ("",),
+    "reproduce convex-hull": ("",),
+    "reproduce rank-heads": ("",),
 }
 """Runs of every kind that a command has."""
 
@@ -67,7 +70,6 @@ SAMPLES: Mapping[str, Any] = {
     "relevance": "top",
     "metric": "stable_rank",
     "sweep": "tokens=4:8",
-    "task": "circle",
     "variants": "SAN",
     "revision": "main",
     "dtype": "float64",
@@ -96,11 +98,11 @@ SAMPLES: Mapping[str, Any] = {
     "ranks": "1",
     "heads_times_rank": "8",
     "paths_per_sum": "5",
-    "attribute": "0",
+    "token": "0",
+    "lengths": "4:8",
     "sort": "sink",
-    "module": "./bert:0.0",
+    "head": "0.0",
     "frontier": "2:4",
-    "verify": "fit.safetensors",
     "pattern": "previous",
     "method": "learned",
     "figure_size": "4x3",
@@ -114,8 +116,16 @@ OWN_SAMPLES: Mapping[tuple[str, str], Any] = {
     ("inspect-model", "layers"): "0",
     ("inspect-model", "heads"): "0",
     ("approximate", "sweep"): "length=8:16",
-    ("paths", "task"): "sort",
-    ("approximate", "task"): "rank-heads",
+    ("inspect-maps", "metric"): "sink",
+    ("inspect-maps", "layers"): "0",
+    ("inspect-maps", "heads"): "0",
+    ("inspect-weights", "metric"): "qk_trace",
+    ("inspect-weights", "layers"): "0",
+    ("inspect-weights", "heads"): "0",
+    ("dispersion", "metric"): "sink",
+    ("dispersion", "layers"): "0",
+    ("dispersion", "heads"): "0",
+    ("reproduce circle", "sweep"): "width=8:16",
 }
 
 GATES = ("fail_if",)
@@ -155,6 +165,8 @@ def material(tmp_path_factory: pytest.TempPathFactory) -> Path:
     saved("ViTModel", folder / "vit")
     (folder / "essays.txt").write_text("One.\n\nAnother.\n")
     assert attn("generate", "network", *SIZES, "-o", str(folder / "net.safetensors")).code == 0
+    fit = ("--pattern", "previous", "--length", "6", "-q", "-o", str(folder / "fit.safetensors"))
+    assert attn("approximate", *fit).code == 0
     maps = ("--map", "sink", "--tokens", "6", "--heads", "2")
     assert attn("generate", "maps", *maps, "-o", str(folder / "maps.safetensors")).code == 0
     return folder
@@ -171,12 +183,12 @@ def here(material: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_run_that_works_works_with_any_default(command: str, run: str, tmp_path: Path) -> None:
     """For every option of every command: its value applies, or is left out; it never stops the run."""
-    line = ("config", "show", command, *run.split())
+    line = ("config", "show", *command.split(), *run.split())
     assert attn(*line).code == 0
     config = tmp_path / "attn.toml"
     fates = set()
     for name, value in defaults_of(command):
-        config.write_text(f"[{command}]\n{name} = {json.dumps(value)}\n")
+        config.write_text(f"[{command.replace(' ', '.')}]\n{name} = {json.dumps(value)}\n")
         outcome = attn(*line, "--config", str(config))
         assert outcome.code == 0, (name, outcome.err)
         (said,) = outcome.out.splitlines()
@@ -214,7 +226,7 @@ def test_what_is_typed_is_refused_as_ever(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_what_is_typed_goes_before_a_default_that_excludes_it(tmp_path: Path) -> None:
     config = tmp_path / "attn.toml"
-    config.write_text('[inspect-model]\ntext-file = "essays.txt"\nweights-only = true\n')
+    config.write_text('[inspect-model]\ntext-file = "essays.txt"\ntoken-ids = "1,2,3"\n')
     line = ("inspect-model", TINY, "--random-tokens", "6", "--format", "json")
     outcome = attn(*line, "--config", str(config))
     assert outcome.code == 0, outcome.err

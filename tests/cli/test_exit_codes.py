@@ -227,7 +227,7 @@ def test_odd_sizes_are_sizes(sizes: list[str], format: str) -> None:
 
 TELLING = """
 import signal
-from attncli.commands.rank_collapse import network_collapse
+from attncli.analysis.states import network_collapse
 
 def measure(*given):
     print("at work", flush=True)
@@ -277,6 +277,19 @@ LINES = {
     ("generate", "network"): ("-o", "n.safetensors"),
     ("guide",): (),
     ("inspect-model",): ("./model",),
+    ("inspect-weights",): ("./model",),
+    ("inspect-maps",): ("maps.npy",),
+    ("dispersion",): ("./model", "--lengths", "4:8"),
+    ("attribute",): ("./model", "--token", "0"),
+    ("count-paths",): (),
+    ("sensitivity",): ("./model",),
+    ("head-capacity",): ("./model",),
+    ("verify-fit",): ("fit.safetensors",),
+    ("reproduce", "circle"): (),
+    ("reproduce", "memorise"): (),
+    ("reproduce", "sort"): (),
+    ("reproduce", "convex-hull"): (),
+    ("reproduce", "rank-heads"): (),
     ("list",): (),
     ("paths",): (),
     ("rank-collapse",): (),

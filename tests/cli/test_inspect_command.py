@@ -30,7 +30,19 @@ IDS = ("--token-ids", ",".join(map(str, range(5, 25))))
 
 
 def rows(*arguments: str) -> list[dict[str, Any]]:
-    outcome = attn("inspect-model", *arguments, "--format", "json")
+    return rows_by("inspect-model", *arguments)
+
+
+def map_rows(*arguments: str) -> list[dict[str, Any]]:
+    return rows_by("inspect-maps", *arguments)
+
+
+def weight_rows(*arguments: str) -> list[dict[str, Any]]:
+    return rows_by("inspect-weights", *arguments)
+
+
+def rows_by(command: str, *arguments: str) -> list[dict[str, Any]]:
+    outcome = attn(command, *arguments, "--format", "json")
     assert outcome.code == 0, outcome.err
     found: list[dict[str, Any]] = json.loads(outcome.out)["rows"]
     return found
@@ -64,7 +76,7 @@ def test_spectra_that_have_not_settled_say_so(tmp_path: Path) -> None:
     file = str(tmp_path / "maps.safetensors")
     scores = 0.5 * torch.randn(1, 400, 400, generator=torch.Generator().manual_seed(0))
     save_file({"layers.0.attention": scores.softmax(-1)}, file)
-    outcome = attn("inspect-model", file, "--metric", "spectra", "--format", "json")
+    outcome = attn("inspect-maps", file, "--metric", "spectra", "--format", "json")
     assert "singular values of 1 of 1 map had not settled after 6 rounds" in outcome.err
     notes = [row["note"] for row in json.loads(outcome.out)["rows"]]
     assert all("not settled" in note for note in notes)
@@ -133,7 +145,7 @@ def test_saved_maps_give_the_same_numbers(folder: Path, tmp_path: Path) -> None:
     assert outcome.code == 0
     assert f"the maps of 5 heads over 20 tokens: 0.0088 MB → {file}" in outcome.err
     before = json.loads(outcome.out)["rows"]
-    after = rows(str(file), *names)
+    after = map_rows(str(file), *names)
     beyond = {
         "head_contribution",
         "max_logit",
@@ -158,12 +170,12 @@ def same(new: float | None, old: float | None) -> bool:
 def test_layers_and_heads_of_saved_maps_are_chosen(folder: Path, tmp_path: Path) -> None:
     file = str(tmp_path / "maps.safetensors")
     attn("inspect-model", str(folder), *IDS, "--metric", "sink", "--heads", "1-2", "--save-maps", file)  # fmt: skip
-    found = rows(file, "--metric", "sink", "--layers", "1", "--heads", "2,5")
+    found = map_rows(file, "--metric", "sink", "--layers", "1", "--heads", "2,5")
     assert [(row["layer"], row["head"]) for row in found] == [(1, 2)]
 
 
 def test_layers_and_heads_of_weights_are_chosen(folder: Path) -> None:
-    found = rows(str(folder), "--weights-only", "--metric", "weights", "--layers", "1", "--heads", "0,4-5")  # fmt: skip
+    found = weight_rows(str(folder), "--layers", "1", "--heads", "0,4-5")  # fmt: skip
     heads = [(row.get("layer"), row.get("head")) for row in found if row["metric"] == "qk_trace"]
     assert heads == [(1, 0), (1, 4), (1, 5)]
 
@@ -182,7 +194,7 @@ def test_saved_maps_are_as_other_programs_expect_them(folder: Path, tmp_path: Pa
 def test_maps_of_other_programs_are_read(tmp_path: Path) -> None:
     file = tmp_path / "maps.safetensors"
     attn("generate", "maps", "--map", "uniform:causal=true", "--tokens", "64", "-o", str(file))
-    found = {row["metric"]: row["value"] for row in rows(str(file), "--metric", "attention")}
+    found = {row["metric"]: row["value"] for row in map_rows(str(file), "--metric", "attention")}
     assert found["entropy"] == pytest.approx(3.2057531)
     assert found["entropy_normalised"] == pytest.approx(1.0)
     assert found["sink"] == pytest.approx(0.0741233, rel=1e-6)
@@ -207,7 +219,7 @@ def test_files_that_hold_no_attention_are_refused(
 ) -> None:
     file = tmp_path / "maps.safetensors"
     save_file(tensors, file)
-    outcome = attn("inspect-model", str(file))
+    outcome = attn("inspect-maps", str(file))
     assert outcome.code == 3
     assert said in outcome.err
 
@@ -216,26 +228,41 @@ def test_files_that_hold_no_attention_are_refused(
     ("arguments", "said"),
     [
         (("--metric", "entrpy"), "did you mean 'entropy'?"),
-        (("--metric", "qk_trace"), "--metric qk_trace needs no run: say --weights-only."),
+        (
+            ("--metric", "qk_trace"),
+            "--metric qk_trace measures weights and needs no run: ask attn inspect-weights.",
+        ),
         (("--layers", "7"), "layer 7 has no attention: there is some in 0, 1."),
         (("--heads", "9"), "--heads names no head of the model: they are 0 … 5."),
         (("--heads", "a"), "--heads a: write numbers and ranges"),
         (("--top", "0"), "--top 0: it must be at least 1."),
         (("--metric", "sink", "--sort", "entropy"), "add --metric entropy"),
         (("--sort", "sink:up"), "write sink or sink:rising"),
-        (("--weights-only", "--tokens", "4"), "--tokens needs a run"),
         (("--layers", "3-1"), "--layers 3-1: a range rises, as in 1-3."),
-        (("--weights-only", "--layers", "3-1"), "a range rises"),
         (("--metric", "states", "--top", "2"), "--top and --sort need a metric of heads"),
         (("--layers", "1", "--heads", "0.4"), "--heads names no head of the model"),
         (("--strip-memory", "0"), "--strip-memory 0: it must be at least 1 MiB."),
-        (("--weights-only", "--sort", "sink"), "--sort needs a run"),
-        (("--weights-only", "--heads", "1.0"), "name layers and heads apart"),
     ],
 )
 def test_what_cannot_be_is_refused(arguments: tuple[str, ...], said: str, folder: Path) -> None:
-    inputs = () if "--weights-only" in arguments else IDS
-    outcome = attn("inspect-model", str(folder), *inputs, *arguments)
+    outcome = attn("inspect-model", str(folder), *IDS, *arguments)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert said in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--tokens", "4"), "no such option: --tokens"),
+        (("--layers", "3-1"), "a range rises"),
+        (("--sort", "sink"), "no such option: --sort"),
+        (("--heads", "1.0"), "--heads 1.0: write numbers and ranges, as in 0,3-5."),
+    ],
+)
+def test_what_cannot_be_of_weights_is_refused(
+    arguments: tuple[str, ...], said: str, folder: Path
+) -> None:
+    outcome = attn("inspect-weights", str(folder), *arguments)
     assert (outcome.code, outcome.out) == (2, "")
     assert said in outcome.err
 
@@ -243,16 +270,16 @@ def test_what_cannot_be_is_refused(arguments: tuple[str, ...], said: str, folder
 def test_maps_take_no_options_of_models(tmp_path: Path) -> None:
     file = tmp_path / "maps.safetensors"
     attn("generate", "maps", "--map", "uniform", "-o", str(file))
-    outcome = attn("inspect-model", str(file), "--with-random-init", "--text", "x")
-    assert outcome.code == 2
-    assert "--with-random-init, --text go with a model" in outcome.err
+    for option in ("--with-random-init", "--text"):
+        outcome = attn("inspect-maps", str(file), option, "x")
+        assert (outcome.code, f"no such option: {option}" in outcome.err) == (2, True)
 
 
 def test_layers_and_heads_that_no_saved_map_has_are_refused(folder: Path, tmp_path: Path) -> None:
     file = str(tmp_path / "maps.safetensors")
     attn("inspect-model", str(folder), *IDS, "--heads", "0.0", "--save-maps", file)
-    assert "layer 9 has no attention" in attn("inspect-model", file, "--layers", "9").err
-    assert "--heads names no head" in attn("inspect-model", file, "--heads", "3").err
+    assert "layer 9 has no attention" in attn("inspect-maps", file, "--layers", "9").err
+    assert "--heads names no head" in attn("inspect-maps", file, "--heads", "3").err
 
 
 @pytest.mark.slow

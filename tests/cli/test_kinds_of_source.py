@@ -16,13 +16,17 @@ COMMANDS = {
     "attn rank-collapse": ("rank-collapse", "{}", "--offline"),
     "attn rank-collapse --sweep": ("rank-collapse", "{}", "--sweep", "tokens=2:4"),
     "attn paths": ("paths", "{}"),
-    "attn paths --count": ("paths", "{}", "--count"),
+    "attn count-paths": ("count-paths", "{}"),
     "attn paths --by head": ("paths", "{}", "--by", "head"),
     "attn inspect-model": ("inspect-model", "{}"),
-    "attn inspect-model --attribute": ("inspect-model", "{}", "--attribute", "1"),
-    "attn inspect-model --weights-only": ("inspect-model", "{}", "--weights-only"),
-    "attn approximate --module": ("approximate", "--module", "{}:0.0", "--pattern", "previous"),
-    "attn approximate --verify": ("approximate", "--verify", "{}"),
+    "attn inspect-maps": ("inspect-maps", "{}"),
+    "attn attribute": ("attribute", "{}", "--token", "1"),
+    "attn dispersion": ("dispersion", "{}", "--lengths", "2:4"),
+    "attn sensitivity": ("sensitivity", "{}"),
+    "attn inspect-weights": ("inspect-weights", "{}"),
+    "attn head-capacity": ("head-capacity", "{}"),
+    "attn head-capacity --head": ("head-capacity", "{}", "--head", "0.0", "--pattern", "previous"),
+    "attn verify-fit": ("verify-fit", "{}"),
     "attn check": ("check", "{}"),
     "attn compare": ("compare", "{}", "{}"),
     "attn compare --by rank-collapse": ("compare", "{}", "{}", "--by", "rank-collapse"),
@@ -79,7 +83,7 @@ def test_every_command_says_the_same_of_the_same_text(
     monkeypatch.chdir(filled)
     assert parse(text).kind == kind
     outcome = attn(*(part.format(text) for part in COMMANDS[command]))
-    named = Path(text).name if "--verify" in command else text
+    named = Path(text).name if "verify" in command else text
     if f"{named} is {WORDS[kind].what}: " in outcome.err:
         assert (outcome.code, outcome.out) == (3, "")
         assert re.search(r"(attn \S+( --\S+( FILE| …)?)?|reading weights) takes ", outcome.err)
@@ -92,7 +96,7 @@ def test_every_command_says_the_same_of_the_same_text(
         assert outcome.code == 0 or goes_with in outcome.err or f"leave {text} out" in outcome.err
 
 
-OF_FILES = ("attn check", "attn compare", "attn approximate --verify")
+OF_FILES = ("attn check", "attn compare", "attn verify-fit", "attn inspect-maps")
 """What is named to these is a file always."""
 
 
@@ -121,10 +125,10 @@ def test_a_command_names_all_that_it_takes(filled: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(filled)
     said = attn("inspect-model", "net.safetensors").err
     assert said == (
-        "attn: net.safetensors is a network file: attn inspect-model takes a file of attention maps (.npz, .npy, "
-        ".safetensors or .pt) or a model (org/name, ./dir or random:ARCH); attn rank-collapse and attn paths read it.\n"
+        "attn: net.safetensors is a network file: attn inspect-model takes a model (org/name, ./dir "
+        "or random:ARCH); attn rank-collapse and attn paths read it.\n"
     )
-    said = attn("inspect-model", "net.safetensors", "--attribute", "1").err
+    said = attn("attribute", "net.safetensors", "--token", "1").err
     assert "net.safetensors is a network file: " in said
     assert "attn rank-collapse and attn paths read it" in said
     said = attn("rank-collapse", "net.safetensors", "--offline").err
@@ -147,12 +151,12 @@ def test_a_pattern_is_read_as_what_it_is(
         assert (outcome.code, "unknown pattern" in outcome.err) == (2, True)
 
 
-@pytest.mark.parametrize("command", ["rank-collapse", "paths", "inspect-model"])
+@pytest.mark.parametrize("command", ["rank-collapse", "paths", "inspect-maps"])
 def test_what_is_read_is_not_written_over(
     command: str, filled: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(filled)
-    read = "maps.safetensors" if command == "inspect-model" else "./net"
+    read = "maps.safetensors" if command == "inspect-maps" else "./net"
     before = Path(read).read_bytes()
     outcome = attn(command, read, "-o", f"../{filled.name}/{read}", "--format", "json")
     assert outcome.code == 2

@@ -29,7 +29,7 @@ def test_completeness_is_always_printed() -> None:
         (("--by", "head", "--sample", "3"), "different questions"),
         (("--sample", "3", "--metric", "stable_rank"), "leave it out"),
         (("--metric", "stable_rnk"), "did you mean 'stable_rank'?"),
-        (("--count",), "change no count: leave them out"),
+        (("--count",), "--count has become a command: attn count-paths."),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
@@ -41,7 +41,7 @@ def test_usage_errors_say_what_is_valid(arguments: tuple[str, ...], said: str) -
 
 
 def test_counts_need_no_network() -> None:
-    outcome = attn("paths", "--count", "--layers", "96", "--heads", "96", "--format", "json")
+    outcome = attn("count-paths", "--layers", "96", "--heads", "96", "--format", "json")
     rows = json.loads(outcome.out)["rows"]
     share = next(
         r["value"] for r in rows if r["metric"] == "path_count_share" and r["length"] == 95
@@ -67,13 +67,13 @@ def test_a_hub_models_config_is_counted(tmp_path: Path, monkeypatch: pytest.Monk
         "num_attention_heads": 2,
     }
     (snapshot / "config.json").write_text(json.dumps(sizes))
-    outcome = attn("paths", "org/name", "--count", "--offline", "--format", "json")
+    outcome = attn("count-paths", "org/name", "--offline", "--format", "json")
     assert outcome.code == 0, outcome.err
     report = json.loads(outcome.out)
     counts = [row["value"] for row in report["rows"] if row["metric"] == "path_count"]
     assert counts == [1, 6, 12, 8]
     assert report["source"]["commit"] == commit
-    missing = attn("paths", "org/other", "--count", "--offline")
+    missing = attn("count-paths", "org/other", "--offline")
     assert (missing.code, "not in the cache" in missing.err) == (3, True)
 
 

@@ -165,7 +165,7 @@ def test_one_process_keeps_its_parts_too(tmp_path: Path, monkeypatch: pytest.Mon
     ("arguments", "code", "said"),
     [
         (("rank-collapse", "--processes", "2"), 2, "divides the texts of a model"),
-        (("rank-collapse", "--task", "circle", "--processes", "2"), 2, "divides the texts of a model"),
+        (("reproduce", "circle", "--processes", "2"), 2, "no such option: --processes"),
         (("inspect-model", MODEL, "--processes", "0"), 2, "it must be at least 1"),
         (("inspect-model", MODEL, "--processes", "2", "--top", "0"), 2, "--top 0: it must be at least 1"),
         (("inspect-model", "./nothing", "--processes", "2"), 3, "./nothing"),

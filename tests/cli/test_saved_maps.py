@@ -192,4 +192,4 @@ def test_metadata_that_are_not_ours_are_refused(
     save_file(load_file(file), file, {**said, **change})
     outcome = attn("inspect-maps", file)
     assert outcome.code == 3
-    assert "its metadata are not what --save-maps writes" in outcome.err
+    assert "its metadata are not what attn inspect-model --save-maps FILE writes" in outcome.err

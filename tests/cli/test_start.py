@@ -44,9 +44,9 @@ def wait_policy(*arguments: str, **environment: str) -> str:
     [
         "inspect-model random:bert",
         "rank-collapse random:bert",
-        "rank-collapse --task circle",
+        "reproduce circle",
         "paths random:bert",
-        "paths --task sort",
+        "reproduce sort",
         "approximate --pattern random:bert:0.0:top=2",
     ],
 )

@@ -29,8 +29,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("check", f"{LONG}.json"),
         ("compare", f"{LONG}.json", f"{LONG}.json"),
         ("approximate", "--pattern", f"{LONG}.npy"),
-        ("approximate", "--verify", f"{LONG}.safetensors"),
-        ("approximate", "--heads", f"./{LONG}"),
+        ("verify-fit", f"{LONG}.safetensors"),
+        ("head-capacity", f"./{LONG}"),
     ],
     ids=" ".join,
 )

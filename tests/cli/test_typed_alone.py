@@ -42,20 +42,27 @@ TYPED_ALONE: Mapping[str, str] = {
 }
 """Written down once more: a declaration that gets lost is missed here."""
 READS = {
-    "approximate --module": ("--module", "{}:0.0", "--heads", "./none"),
-    "approximate --verify": ("--verify", "{}"),
     "approximate --pattern": ("--pattern", "{}"),
     "check --baseline": ("report.json", "--baseline", "{}", "--fail-on", "order:1"),
-    "inspect-model --labels": ("maps.safetensors", "--labels", "{}"),
+    "inspect-maps --labels": ("maps.safetensors", "--labels", "{}"),
     "inspect-model --text-file": ("random:bert?tiny", "--text-file", "{}", "--metric", "sink"),
     "inspect-model --token-ids": ("random:bert?tiny", "--token-ids", "@{}", "--metric", "sink"),
-    "paths --tokens-from": ("--task", "memorise", "--train-steps", "1", "--tokens-from", "{}"),
+    "reproduce memorise --tokens-from": (
+        "--train-steps",
+        "1",
+        "--sequences",
+        "1",
+        "--length",
+        "2",
+        "--tokens-from",
+        "{}",
+    ),
     "sweep --collect": ("--collect", "{}"),
     "sweep --glob": ("--glob", "{}"),
     "sweep --models-file": ("rank-collapse", "--models-file", "{}", "--list-items", "--into", "."),
 }
 """Options that may be set anywhere and take the name of a file, which they only read: how each is run."""
-SHARED_READS = {"text-file", "token-ids", "module", "pattern", "verify", "baseline", "labels", "tokens-from", "models-file", "collect", "glob"}  # fmt: skip
+SHARED_READS = {"text-file", "token-ids", "pattern", "baseline", "labels", "tokens-from", "models-file", "collect", "glob"}  # fmt: skip
 SWITCHES = [name for name, why in TYPED_ALONE.items() if why == RUNS_CODE]
 WAYS = ("pyproject", "config", "ATTN_CONFIG", "environment")
 
@@ -99,6 +106,12 @@ def value_of(path: tuple[str, ...], option: Any) -> Any:
         return "text"
 
 
+NEEDED = {
+    ("approximate",): ("--pattern", "./model:0.0"),
+    ("dispersion",): ("./model", "--lengths", "4:8"),
+    ("attribute",): ("./model", "--token", "0"),
+}
+"""Words that name a model to a command, where MODEL alone is not enough."""
 HOSTILE: Mapping[str, Any] = {
     "engine": "submitit:slurm",
     "engine_options": ["comment=a\ntouch was-run\n#"],
@@ -176,7 +189,7 @@ def test_a_file_that_is_read_stays_what_it_is(line: str, tmp_path: Path) -> None
     assert attn("rank-collapse", *SMALL, "-q", "-o", "report.json").code == 0
     Path("kept.txt").write_text("1,2,3\n")
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    attn(line.split()[0], *(word.format("kept.txt") for word in READS[line]))
+    attn(*line.split()[:-1], *(word.format("kept.txt") for word in READS[line]))
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
@@ -235,8 +248,8 @@ def test_a_text_is_no_command_line() -> None:
 def test_on_the_command_line_they_count() -> None:
     for path, option in OPTIONS:
         if spelled(option) in SWITCHES:
-            named = ["--heads"] if path == ("approximate",) else []
-            outcome = attn(*path, *named, "./model", option.opts[0])
+            named = NEEDED.get(path, ("./model",))
+            outcome = attn(*path, *named, option.opts[0])
             assert (outcome.code, "there is no folder ./model" in outcome.err) == (3, True)
 
 

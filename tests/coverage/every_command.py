@@ -23,9 +23,9 @@ from fuzz.forks import Case, ended, load_everything
 COMMANDS = (
     "inspect-model MODEL --metric all --with-random-init",
     "inspect-model MODEL --pairs 2",
-    "inspect-model MODEL --weights-only",
-    "inspect-model MODEL --sweep tokens=4:16",
-    "inspect-model MODEL --attribute -1",
+    "inspect-weights MODEL",
+    "dispersion MODEL --lengths 4:16",
+    "attribute MODEL --token -1",
     "rank-collapse MODEL",
     "rank-collapse MODEL --variants pure --exact",
     "rank-collapse MODEL --theorem --variants SAN",
@@ -35,10 +35,10 @@ COMMANDS = (
     "paths MODEL --sample 1",
     "paths MODEL --by head",
     "paths MODEL --by steps",
-    "paths MODEL --sensitivity --directions 1",
+    "sensitivity MODEL --directions 1",
     "paths MODEL --loss",
-    "approximate --heads MODEL --length 6",
-    "approximate --module MODEL:0.0 --pattern window:3 --length 6",
+    "head-capacity MODEL --length 6",
+    "head-capacity MODEL --head 0.0 --pattern window:3 --length 6",
 )
 PATIENCE = 60.0
 """Seconds of one processor."""

@@ -33,7 +33,7 @@ def own_maps(rng: Random, material: Material, folder: Path) -> Case:
         spoilt_bytes(rng, content) if rng.random() < 0.3 else content
     )
     words = [
-        "inspect-model",
+        "inspect-maps",
         f"maps{ending}",
         "--metric",
         rng.choice(("entropy,sink", "all", "entropy")),

@@ -61,7 +61,7 @@ def page(rng: Random, material: Material, folder: Path) -> Case:
         more = rng.choice(([], [], ["--fail-if", "order > 1"], ["--figure-size", rng.choice(("3x2", "0x0", "9999999x1", "nanx1", "x"))]))  # fmt: skip
         return Case(["check", "report.json", "-o", "page.html", *more], output="page.html")
     (folder / "maps.safetensors").write_bytes(rng.choice(material.maps))
-    words = ["inspect-model", "maps.safetensors", "-o", "page.html"]
+    words = ["inspect-maps", "maps.safetensors", "-o", "page.html"]
     if rng.random() < 0.4:
         write(folder / "labels.txt", spoilt_text(rng, "a\nb\nc\nd\ne\nf"))
         words += ["--labels", "labels.txt"]

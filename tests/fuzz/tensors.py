@@ -83,7 +83,7 @@ METRICS = ("entropy", "sink", "participation", "s1", "self_attention", "distance
 
 def maps(rng: Random, material: Material, folder: Path) -> Case:
     (folder / "maps.safetensors").write_bytes(spoilt_safetensors(rng, rng.choice(material.maps)))
-    words = ["inspect-model", "maps.safetensors", "--metric", ",".join(METRICS), "--format", "json"]
+    words = ["inspect-maps", "maps.safetensors", "--metric", ",".join(METRICS), "--format", "json"]
     return Case(words, wrong_map_number)
 
 
@@ -142,7 +142,7 @@ def dense(metric: str, a: Array, seen: Array) -> float:
 
 def fit(rng: Random, material: Material, folder: Path) -> Case:
     (folder / "fit.safetensors").write_bytes(spoilt_safetensors(rng, rng.choice(material.fits)))
-    return Case(["approximate", "--verify", "fit.safetensors", "--format", "json"], wrong_fit)
+    return Case(["verify-fit", "fit.safetensors", "--format", "json"], wrong_fit)
 
 
 def wrong_fit(folder: Path, out: str, code: int) -> str | None:

@@ -20,7 +20,7 @@ PIECES = ("a . . . . . . . . . . . . . . . . . . . . . . b", "tool = [1]", "a = 
 INTEGERS = ("0", "1", "2", "3", "1", "2", "3", "1", "2", "3", "4", "-1", "", "x", "nan", "1e3", "9" * 30, "9" * 5000, "2147483648", "9223372036854775808", "٣", "1.5", "0x4", "1_0")  # fmt: skip
 FLOATS = (*INTEGERS, "1e-310", "inf", "-0.0", "1e308")
 ANY = ("", "x", ":", "=", ",", "a:b", "a=1", "tokens=1:4", "tokens=1:99999999999", "tokens=1:4:999999", "window:2", "window:" + "9" * 30, "sinkhorn:999999999", "block:size=", "random:k=9999999999", "random:bert?layers=9999999", "random:bert?vocab=999999999999", "random:bert?width=1e9", "random:bert?layers=1&layers=2", "random:xyz", "order > 1", "no/such", ".", "-", "--", "\x00", "\n", "::error::", "a" * 20_000, "[" * 300, "global:1+" * 500 + "window:1", "butterfly", "SAN,SAN", "all", "json", "cpu", "float16", "1,2,x", "@file", "~", "../..", "é", "\ud800")  # fmt: skip
-LONG = ("--task", "--save-training", "--train-steps", "--recurrence", "--effort")
+LONG = ("--save-training", "--train-steps", "--recurrence", "--effort")
 """Options of trainings, which are long by nature."""
 
 
@@ -46,7 +46,7 @@ def commands() -> dict[tuple[str, ...], list[Any]]:
     """Every command with its options, as typer knows them."""
 
     from attncli.cli.app import build_app
-    from attncli.cli.config.settings import leaves
+    from attncli.cli.root import leaves
 
     return {path: list(command.params) for path, command in leaves(build_app(), ())}
 
@@ -58,6 +58,14 @@ BASES = {
     ("generate", "maps"): ["--tokens", "3", "--map", "uniform", "-o", "made"],
     ("generate", "network"): [*SMALL[:8], "-o", "made"],
     ("inspect-model",): ["random:bert?tiny", "--random-tokens", "4"],
+    ("inspect-weights",): ["random:bert?tiny"],
+    ("inspect-maps",): ["maps.safetensors"],
+    ("dispersion",): ["random:bert?tiny", "--random-tokens", "4", "--lengths", "2:4"],
+    ("attribute",): ["random:bert?tiny", "--random-tokens", "4", "--token", "0"],
+    ("count-paths",): ["--layers", "3"],
+    ("sensitivity",): ["random:bert?tiny", "--random-tokens", "4", "--directions", "2"],
+    ("head-capacity",): ["random:bert?tiny", "--length", "5"],
+    ("verify-fit",): ["fit.safetensors"],
 }
 
 

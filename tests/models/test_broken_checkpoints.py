@@ -60,7 +60,7 @@ def test_headers_begin_as_safetensors_do(whole: Path, tmp_path: Path, mark: byte
         with pytest.raises(InputError, match="its header does not begin with"):
             asked(str(tmp_path))
     with pytest.raises(InputError, match="its header does not begin with"):
-        attn.inspect_model(str(tmp_path), weights_only=True)
+        attn.inspect_weights(str(tmp_path))
 
 
 @pytest.mark.parametrize("made", [lambda t: t.to_sparse(), lambda t: t.to("meta"), lambda t: t[:1].expand(10**6, -1)])  # fmt: skip

@@ -83,7 +83,7 @@ def test_heads_read_from_a_file_that_is_cut_off(
 ) -> None:
     after(reads, lambda: os.truncate(folder / WEIGHTS, 1500), monkeypatch)
     with pytest.raises(InputError, match=r"was (cut off|changed) while it was read"):
-        attn.inspect_model(str(folder), weights_only=True)
+        attn.inspect_weights(str(folder))
 
 
 def test_a_model_keeps_its_weights_whatever_becomes_of_its_file(folder: Path) -> None:

@@ -9,14 +9,14 @@ FOUND = {
     "cut streams that run, but for eager attention": ("musicgen_melody", "rank-collapse MODEL"),
     "code that fails on any input": ("chmv2", "rank-collapse MODEL"),
     "code that fails on streams side by side": ("clvp_encoder", "paths MODEL"),
-    "layers that differ in heads": ("dots3_note_text", "inspect-model MODEL --attribute -1"),
-    "maps as large as it likes": ("fastspeech2_conformer", "approximate --heads MODEL --length 6"),
-    "rows that see nothing": ("granite_speech_encoder", "approximate --heads MODEL --length 6"),
-    "a config that advises while it is written": ("cohere_compass", "inspect-model MODEL --weights-only"),
+    "layers that differ in heads": ("dots3_note_text", "attribute MODEL --token -1"),
+    "maps as large as it likes": ("fastspeech2_conformer", "head-capacity MODEL --length 6"),
+    "rows that see nothing": ("granite_speech_encoder", "head-capacity MODEL --length 6"),
+    "a config that advises while it is written": ("cohere_compass", "inspect-weights MODEL"),
     "code that advises while it runs": ("nemotron_asr_streaming_encoder", "rank-collapse MODEL"),
     "an image, run again in float64": ("phi4_multimodal_vision", "paths MODEL --by head"),
     "layers of several lengths": ("informer", "paths MODEL --sample 1"),
-    "fewer states than tokens": ("groupvit_vision_model", "paths MODEL --sensitivity --directions 1"),
+    "fewer states than tokens": ("groupvit_vision_model", "sensitivity MODEL --directions 1"),
 }  # fmt: skip
 
 

@@ -20,11 +20,11 @@ IDS = "3,5,7,9"
 
 READERS: dict[str, Callable[[Path], attncli.Report]] = {
     "inspect": lambda folder: attncli.inspect_model(str(folder), token_ids=IDS, metric="entropy"),
-    "weights": lambda folder: attncli.inspect_model(str(folder), weights_only=True),
+    "weights": lambda folder: attncli.inspect_weights(str(folder)),
     "collapse": lambda folder: attncli.rank_collapse(str(folder), token_ids=IDS, variants="SAN"),
     "paths": lambda folder: attncli.paths(str(folder), token_ids=IDS),
-    "module": lambda folder: attncli.approximate(
-        module=f"{folder}:0.0", pattern="window:3", length=8
+    "module": lambda folder: attncli.head_capacity(
+        str(folder), head="0.0", pattern="window:3", length=8
     ),
 }
 

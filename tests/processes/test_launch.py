@@ -54,8 +54,11 @@ def test_shares_are_every_nth_item(monkeypatch: pytest.MonkeyPatch) -> None:
         ("inspect-model gpt2", "inspect-model"),
         ("--debug --config attn.toml sweep rank-collapse", "sweep"),
         ("--config=a.toml check rank-collapse", "check"),
-        ("paths --config attn.toml --text --task gpt2", "paths"),
-        ("rank-collapse gpt2 --layers two --task", "rank-collapse"),
+        ("paths --config attn.toml --text --no-such gpt2", "paths"),
+        ("rank-collapse gpt2 --layers two --sweep", "rank-collapse"),
+        ("sensitivity gpt2", "sensitivity"),
+        ("attribute gpt2", "attribute"),
+        ("dispersion gpt2", "dispersion"),
         ("inspect-model --no-such --plot", "inspect-model"),
         ("generate maps --map uniform", "generate maps"),
         ("generate", "generate"),
@@ -73,10 +76,10 @@ def test_the_command_of_a_line(line: str, command: str, capfd: pytest.CaptureFix
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("task", ["--task=circle", "--task circle"])
-@pytest.mark.parametrize("command", ["rank-collapse --plot", "paths --plot curves.png"])
-def test_a_training_is_not_shared_out(command: str, task: str) -> None:
-    assert not is_shared(as_parsed(f"{command} {task}".split()))
+@pytest.mark.parametrize("task", ["circle", "memorise", "sort", "convex-hull", "rank-heads"])
+@pytest.mark.parametrize("more", ["--plot", "--plot curves.png"])
+def test_a_training_is_not_shared_out(task: str, more: str) -> None:
+    assert not is_shared(as_parsed(f"reproduce {task} {more}".split()))
 
 
 def test_being_one_of_several_costs_no_torch() -> None:

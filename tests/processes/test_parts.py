@@ -90,7 +90,7 @@ LINES = [
     ("inspect-model", *MODEL, "--metric", "all"),
     ("inspect-model", *MODEL, "--with-shuffled-text"),
     ("paths", *MODEL),
-    ("inspect-model", *MODEL, "--attribute", "-1"),
+    ("attribute", *MODEL, "--token", "-1"),
     ("paths", *MODEL, "--by", "head"),
     ("paths", *MODEL, "--sample", "2"),
     ("paths", *MODEL, "--path", "0,1"),

@@ -84,7 +84,14 @@ LINES = {
     "approximate": FIT,
     "approximate --sweep": ("approximate", "--pattern", "permutation", "--sweep", "length=8:32", "--method", "cyclic", "--total-variation", "0.999"),
     "paths": ("paths", "--layers", "2", "--heads", "2", "--width", "8", "--tokens", "4", "--seeds", "2"),
-    "paths --count": ("paths", "--count", "--layers", "6", "--heads", "6"),
+    "count-paths": ("count-paths", "--layers", "6", "--heads", "6"),
+    "inspect-weights": ("inspect-weights", ARCHITECTURE),
+    "inspect-maps": ("inspect-maps", "maps.safetensors"),
+    "dispersion": ("dispersion", *MODEL[:1], "--random-tokens", "8", "--lengths", "4:8"),
+    "attribute": ("attribute", *MODEL, "--token", "0"),
+    "sensitivity": ("sensitivity", *MODEL),
+    "head-capacity": ("head-capacity", ARCHITECTURE, "--length", "6"),
+    "verify-fit": ("verify-fit", "fit.safetensors"),
     "check": ("check", str(VERSION_1)),
     "compare": ("compare", str(VERSION_1), str(VERSION_1)),
     "inspect-model": ("inspect-model", *MODEL),
@@ -107,6 +114,10 @@ def test_every_command_follows_it(
     (tmp_path / "attn.toml").write_text(
         f'[checks.saved]\nreport = "{VERSION_1}"\nfail-if = ["order > 99"]\n'
     )
+    if name == "inspect-maps":
+        attn("generate", "maps", "--map", "sink", "--tokens", "4", "-o", "maps.safetensors")
+    if name == "verify-fit":
+        attn(*FIT, "-o", "fit.safetensors")
     outcome = attn(*LINES[name], "--format", "json")
     document = valid(outcome.out)
     assert document["rows"], outcome.err

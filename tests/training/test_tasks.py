@@ -1,4 +1,4 @@
-"""`--task … --watch-training N`: the trainings that attn makes itself, watched as any other."""
+"""`attn reproduce … --watch-training N`: the trainings that attn makes itself, watched as any other."""
 
 import json
 from pathlib import Path
@@ -13,8 +13,8 @@ from attncli.commands.reproduce.circle.first_circle import FirstCircle, taught_p
 from attncli.networks.variants import VARIANTS
 from attncli.reports import read
 
-CIRCLE = ("rank-collapse", "--task", "circle", "--width", "8", "--variants", "SAN", "--seeds", "2", "--train-steps", "6", "--recurrence", "2")  # fmt: skip
-SORT = ("paths", "--task", "sort", "--layers", "1", "--heads", "2", "--width", "8", "--seeds", "1", "--train-steps", "6", "--paths-per-sum", "2")  # fmt: skip
+CIRCLE = ("reproduce", "circle", "--width", "8", "--variants", "SAN", "--seeds", "2", "--train-steps", "6", "--recurrence", "2")  # fmt: skip
+SORT = ("reproduce", "sort", "--layers", "1", "--heads", "2", "--width", "8", "--seeds", "1", "--train-steps", "6", "--paths-per-sum", "2")  # fmt: skip
 
 
 @pytest.mark.slow

@@ -10,10 +10,13 @@ from typing import Any
 
 from attncli.cli.root import is_typed, path_of, runner
 from attncli.cli.spelling import as_typed
+from attncli.declare.commands import COMMANDS
 from attncli.declare.dry_run import STAGE, Rehearsed
 from attncli.errors import AttnError, UsageError
 
-RUNNABLE = ("rank-collapse", "approximate", "inspect-model", "paths")
+APART = ("about.", "generate.")
+"""Folders of commands that ask no question of attention."""
+RUNNABLE = tuple(name for name, entry in COMMANDS.items() if not entry.function.startswith(APART))
 """Commands that can be rehearsed: they say by `before_the_work` where the work begins."""
 
 
@@ -41,7 +44,7 @@ REHEARSAL = Rehearsal()
 def run_with_defaults(context: Any, run: Callable[[Any], Any]) -> Any:
     """Run the command; where it refuses a default rather than the command line, once more without it."""
     note_overruled(context)
-    if STAGE.rehearsing and context.command.name not in RUNNABLE:
+    if STAGE.rehearsing and " ".join(path_of(context)) not in RUNNABLE:
         raise Rehearsed
     while True:
         try:

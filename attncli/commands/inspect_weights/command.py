@@ -26,7 +26,7 @@ def inspect_weights(
         str,
         Argument(
             metavar="MODEL",
-            help="A model: org/name[@revision] or ./dir; its files are read without torch.",
+            help="A model: org/name[@revision], ./dir, random:ARCH[?layers=2]; files are read without torch.",
             complete=complete_source,
         ),
     ],

@@ -23,12 +23,15 @@ class KeptTraining:
 
     train_steps: Annotated[
         int | None,
-        task_option(metavar="N", help="Number of training steps. [default: enough for the task]"),
+        task_option(
+            metavar="N", usual=True, help="Number of training steps. [default: enough for the task]"
+        ),
     ] = None
     save_training: Annotated[
         Path | None,
         task_option(
             metavar="DIR",
+            usual=True,
             typed_alone=WRITES,
             help="Save trainings in DIR; the same command resumes from there.",
         ),

@@ -161,6 +161,6 @@ def test_a_file_of_maps_keeps_what_its_maps_do_not_show(tmp_path: Path) -> None:
     file = tmp_path / "maps.safetensors"
     ids = [",".join(map(str, range(5, 25)))]
     run = attn.inspect_model(hand_built(), metric=["retrieval"], token_ids=ids, save_maps=file)
-    again = attn.inspect_model(str(file), metric=["retrieval"])
+    again = attn.inspect_maps(str(file), metric=["retrieval"])
     assert [row.value for row in again.rows] == [row.value for row in run.rows]
     assert max(row.value or 0.0 for row in again.rows) > 0.9

@@ -50,7 +50,7 @@ class Beyond:
             )
         except (ValueError, KeyError, TypeError, RecursionError, InputError) as error:
             raise InputError(
-                f"its metadata are not what `save_maps` writes ({error}): save the maps once more."
+                f"its metadata are not what `inspect_model(save_maps=FILE)` writes ({error}): save the maps once more."
             ) from None
 
     @property

@@ -16,6 +16,7 @@ class LabellingOptions:
         list[str],
         task_option(
             metavar="frozen,rerun",
+            usual=True,
             help=(
                 "Keep the attention of the full pass (frozen), or run sub-networks on their own, as published "
                 "(rerun). [default: both]"
@@ -24,16 +25,20 @@ class LabellingOptions:
     ] = field(default_factory=list)
     paths_per_sum: Annotated[
         list[str],
-        task_option(metavar="N,…", help="How many random paths are summed. [default: 5,20]"),
+        task_option(
+            metavar="N,…", usual=True, help="How many random paths are summed. [default: 5,20]"
+        ),
     ] = field(default_factory=list)
     layers: Annotated[
-        int | None, Option(metavar="N", help="Layers. [default: as the task needs]")
+        int | None, Option(metavar="N", usual=True, help="Layers. [default: as the task needs]")
     ] = None
     heads: Annotated[
-        int | None, Option(metavar="N", help="Heads of a layer. [default: as the task needs]")
+        int | None,
+        Option(metavar="N", usual=True, help="Heads of a layer. [default: as the task needs]"),
     ] = None
     width: Annotated[
-        int | None, Option(metavar="N", help="Features of a token. [default: as the task needs]")
+        int | None,
+        Option(metavar="N", help="Features of a token. [default: as the task needs]"),
     ] = None
 
     def sizes(self) -> dict[str, int]:
@@ -48,18 +53,18 @@ class MemoriseOptions:
 
     sequences: Annotated[
         int | None,
-        task_option(metavar="N", help="Number of sequences that `memorise` learns. [default: 100]"),
+        task_option(metavar="N", usual=True, help="Number of sequences to learn. [default: 100]"),
     ] = None
     length: Annotated[
         int | None,
-        task_option(metavar="N", help="Tokens per sequence of `memorise`. [default: 16]"),
+        task_option(metavar="N", usual=True, help="Tokens per sequence. [default: 16]"),
     ] = None
     tokens_from: Annotated[
         Path | None,
         task_option(
             metavar="FILE",
             help=(
-                "Tokens of `memorise`: the words of a text, or token ids. [default: random words, the r-th as "
+                "Tokens: the words of a text, or token ids. [default: random words, the r-th as "
                 "frequent as 1/r]"
             ),
         ),
@@ -69,7 +74,7 @@ class MemoriseOptions:
         task_option(
             "--as-published",
             help=(
-                "Run `memorise` as the released script does: 500 × 128 tokens of --tokens-from, width 250, dropout "
+                "Run as the released script does: 500 × 128 tokens of --tokens-from, width 250, dropout "
                 ".1, 3,150 steps of 8. Takes hours."
             ),
         ),

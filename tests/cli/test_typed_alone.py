@@ -107,7 +107,7 @@ def value_of(path: tuple[str, ...], option: Any) -> Any:
 
 
 NEEDED = {
-    ("approximate",): ("--pattern", "./model:0.0"),
+    ("approximate",): ("--pattern", "./model:0.0:top=2"),
     ("dispersion",): ("./model", "--lengths", "4:8"),
     ("attribute",): ("./model", "--token", "0"),
 }

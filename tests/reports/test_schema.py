@@ -87,7 +87,7 @@ LINES = {
     "count-paths": ("count-paths", "--layers", "6", "--heads", "6"),
     "inspect-weights": ("inspect-weights", ARCHITECTURE),
     "inspect-maps": ("inspect-maps", "maps.safetensors"),
-    "dispersion": ("dispersion", *MODEL[:1], "--random-tokens", "8", "--lengths", "4:8"),
+    "dispersion": ("dispersion", ARCHITECTURE, "--lengths", "4:8"),
     "attribute": ("attribute", *MODEL, "--token", "0"),
     "sensitivity": ("sensitivity", *MODEL),
     "head-capacity": ("head-capacity", ARCHITECTURE, "--length", "6"),

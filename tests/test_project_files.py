@@ -109,3 +109,20 @@ def test_the_citation_is_one() -> None:
 def test_the_changelog_begins_with_what_is_not_released() -> None:
     titles = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert titles[0] == "Unreleased" or titles[0].startswith(PROJECT["project"]["version"])
+
+
+def test_files_that_contributing_names_are_there() -> None:
+    """Its walk of a command and its table of changes."""
+    named = re.findall(r"`((?:attncli|tests)/[\w/.]+)", (ROOT / "CONTRIBUTING.md").read_text())
+    assert len(set(named)) > 20
+    missing = [name for name in named if not (ROOT / name).exists()]
+    assert missing == ["attncli/guides/TOPIC.md"], "a topic that is anyone's"
+
+
+def test_the_changelog_has_a_short_entry_for_each_change() -> None:
+    """Of the version that the package has: at most two lines, then the next one."""
+    newest = (ROOT / "CHANGELOG.md").read_text().partition("\n## ")[2].partition("\n## ")[0]
+    entries = re.split(r"^- ", newest, flags=re.MULTILINE)[1:]
+    assert len(entries) > 40
+    texts = [re.split(r"^(?: *\||#|$)", entry, flags=re.MULTILINE)[0] for entry in entries]
+    assert [text for text in texts if text.count("\n") > 2] == []

@@ -68,8 +68,8 @@ def inspect_maps(
 ) -> Report:
     """What do attention maps that you have show: where each head looks, how uniformly, in which role?
 
-    Keys are taken for hidden where no head of a layer looks ahead. Maps that `attn inspect-model --save-maps` has
-    written bring along what the run measured beside them.
+    Keys count as hidden where no head of a layer looks ahead. Maps that `attn inspect-model --save-maps` has written
+    also keep what the run measured besides the maps.
     """
     from attncli.commands.inspect_maps.run import maps_study, plan_of
 

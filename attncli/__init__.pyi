@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any, SupportsFloat, SupportsIndex
 
 from attncli import errors as errors
+from attncli import training as training
 from attncli.commands.about.sweep.command import sweep as sweep
 from attncli.errors import AttnError as AttnError
+from attncli.python import reproduce as reproduce
 from attncli.python.answers import Answer as Answer
 from attncli.python.saved_reports import read as read
 from attncli.records import Report as Report
@@ -15,18 +17,6 @@ from attncli.training.monitor import Monitor as Monitor
 
 __version__: str
 PUBLIC: Mapping[str, str]
-
-def compare(
-    old: str | PathLike[str] | Report,
-    new: str | PathLike[str] | Report,
-    *,
-    top: SupportsIndex | None = 20,
-    by: str | None = None,
-    family_wise: SupportsFloat | None = None,
-    progress: bool | Callable[[int, int, str], None] | None = None,
-    pictures: bool | None = False,
-) -> Answer:
-    """What changed between two reports or models, and is it more than noise?"""
 
 def rank_collapse(
     source: Any = None,
@@ -50,8 +40,8 @@ def rank_collapse(
     mlp_norm: bool | None = False,
     revision: str | None = None,
     offline: bool | None = False,
-    allow_missing: bool | None = False,
     allow_pickle: bool | None = False,
+    allow_missing: bool | None = False,
     trust_remote_code: bool | None = False,
     dtype: str | None = None,
     device: str | None = None,
@@ -76,12 +66,6 @@ def rank_collapse(
     activation: str | None = None,
     biases: bool | None = None,
     init_scale: SupportsFloat | None = None,
-    task: str | None = None,
-    recurrence: SupportsIndex | None = None,
-    as_published: bool | None = False,
-    train_steps: SupportsIndex | None = None,
-    save_training: str | PathLike[str] | None = None,
-    watch_training: SupportsIndex | None = None,
     seed: SupportsIndex | None = None,
     seeds: SupportsIndex | None = None,
     metrics: str | Iterable[str] | None = None,
@@ -97,18 +81,14 @@ def approximate(
     pattern: Any = (),
     length: SupportsIndex | None = None,
     causal: bool | None = False,
-    module: str | PathLike[str] | None = None,
-    inputs: str | None = "free",
-    heads: str | PathLike[str] | None = None,
     sweep: str | None = None,
     frontier: str | SupportsIndex | None = None,
-    verify: str | PathLike[str] | None = None,
     decide: bool | None = False,
     timing: bool | None = False,
     revision: str | None = None,
     offline: bool | None = False,
-    allow_missing: bool | None = False,
     allow_pickle: bool | None = False,
+    allow_missing: bool | None = False,
     trust_remote_code: bool | None = False,
     text: str | Iterable[str] | None = (),
     text_file: str | PathLike[str] | None = None,
@@ -116,22 +96,16 @@ def approximate(
     random_tokens: SupportsIndex | None = None,
     samples: SupportsIndex | None = None,
     method: str | Iterable[str] | None = (),
-    width: SupportsIndex | None = None,
-    find_width: bool | None = False,
     widest: SupportsIndex | None = 512,
     allow_unmet: bool | None = False,
     effort: SupportsIndex | None = 2,
+    width: SupportsIndex | None = None,
+    find_width: bool | None = False,
     ratio_error: SupportsFloat | None = 0.2,
     off_support: SupportsFloat | None = 0.2,
     total_variation: SupportsFloat | None = 0.01,
     logit_budget: SupportsFloat | None = ...,
     dtype: str | None = "float32",
-    task: str | None = None,
-    dimension: SupportsIndex | None = None,
-    ranks: str | SupportsIndex | Iterable[str | SupportsIndex] | None = (),
-    heads_times_rank: str | SupportsIndex | Iterable[str | SupportsIndex] | None = (),
-    train_steps: SupportsIndex | None = None,
-    save_training: str | PathLike[str] | None = None,
     seed: SupportsIndex | None = None,
     seeds: SupportsIndex | None = 2,
     patterns: Any = None,
@@ -148,14 +122,8 @@ def inspect_model(
     with_random_init: bool | None = False,
     with_shuffled_text: bool | None = False,
     tokens: SupportsIndex | None = None,
-    weights_only: bool | None = False,
     save_maps: str | PathLike[str] | None = None,
     pairs: SupportsIndex | None = None,
-    labels: str | PathLike[str] | None = None,
-    batch: SupportsIndex | None = None,
-    attribute: str | SupportsIndex | None = None,
-    sweep: str | None = None,
-    relevance: str | SupportsIndex | None = None,
     strip_memory: SupportsIndex | None = None,
     seed: SupportsIndex | None = 0,
     layers: str | SupportsIndex | Iterable[str | SupportsIndex] | None = (),
@@ -164,8 +132,8 @@ def inspect_model(
     sort: str | None = None,
     revision: str | None = None,
     offline: bool | None = False,
-    allow_missing: bool | None = False,
     allow_pickle: bool | None = False,
+    allow_missing: bool | None = False,
     trust_remote_code: bool | None = False,
     dtype: str | None = None,
     device: str | None = None,
@@ -184,24 +152,113 @@ def inspect_model(
 ) -> Answer:
     """What does each head and layer do: where it looks, how uniformly, in which role, and is the model sick?"""
 
+def inspect_weights(
+    source: Any,
+    *,
+    metric: str | Iterable[str] | None = None,
+    seed: SupportsIndex | None = 0,
+    layers: str | SupportsIndex | Iterable[str | SupportsIndex] | None = (),
+    heads: str | SupportsIndex | Iterable[str | SupportsIndex] | None = (),
+    revision: str | None = None,
+    offline: bool | None = False,
+    allow_pickle: bool | None = False,
+    metrics: str | Iterable[str] | None = None,
+    progress: bool | Callable[[int, int, str], None] | None = None,
+    pictures: bool | None = False,
+) -> Answer:
+    """What does each head compare and move, by its weights alone?"""
+
+def inspect_maps(
+    maps: Any,
+    *,
+    metric: str | Iterable[str] | None = None,
+    labels: str | PathLike[str] | SupportsIndex | Iterable[str | PathLike[str] | SupportsIndex] | None = None,
+    batch: SupportsIndex | None = None,
+    pairs: SupportsIndex | None = 0,
+    layers: str | SupportsIndex | Iterable[str | SupportsIndex] | None = (),
+    heads: str | SupportsIndex | Iterable[str | SupportsIndex] | None = (),
+    top: SupportsIndex | None = None,
+    sort: str | None = None,
+    metrics: str | Iterable[str] | None = None,
+    progress: bool | Callable[[int, int, str], None] | None = None,
+    pictures: bool | None = False,
+) -> Answer:
+    """What do attention maps that you have show: where each head looks, how evenly, in which role?"""
+
+def dispersion(
+    source: Any,
+    lengths: str | SupportsIndex,
+    *,
+    metric: str | Iterable[str] | None = None,
+    seed: SupportsIndex | None = 0,
+    layers: str | SupportsIndex | Iterable[str | SupportsIndex] | None = (),
+    heads: str | SupportsIndex | Iterable[str | SupportsIndex] | None = (),
+    revision: str | None = None,
+    offline: bool | None = False,
+    allow_pickle: bool | None = False,
+    allow_missing: bool | None = False,
+    trust_remote_code: bool | None = False,
+    dtype: str | None = None,
+    device: str | None = None,
+    device_map: str | None = None,
+    tensor_parallel: bool | None = False,
+    text: str | Iterable[str] | None = (),
+    text_file: str | PathLike[str] | None = None,
+    token_ids: Any = (),
+    random_tokens: SupportsIndex | None = None,
+    samples: SupportsIndex | None = None,
+    metrics: str | Iterable[str] | None = None,
+    tokenizer: Any = None,
+    inputs: Any = None,
+    progress: bool | Callable[[int, int, str], None] | None = None,
+    pictures: bool | None = False,
+) -> Answer:
+    """How does the attention of each head disperse as the text gets longer?"""
+
+def attribute(
+    source: Any,
+    token: str | SupportsIndex,
+    *,
+    relevance: str | SupportsIndex | None = None,
+    top: SupportsIndex | None = None,
+    tokens: SupportsIndex | None = None,
+    seed: SupportsIndex | None = 0,
+    revision: str | None = None,
+    offline: bool | None = False,
+    allow_pickle: bool | None = False,
+    allow_missing: bool | None = False,
+    trust_remote_code: bool | None = False,
+    dtype: str | None = None,
+    device: str | None = None,
+    device_map: str | None = None,
+    tensor_parallel: bool | None = False,
+    text: str | Iterable[str] | None = (),
+    text_file: str | PathLike[str] | None = None,
+    token_ids: Any = (),
+    random_tokens: SupportsIndex | None = None,
+    samples: SupportsIndex | None = None,
+    tokenizer: Any = None,
+    inputs: Any = None,
+    progress: bool | Callable[[int, int, str], None] | None = None,
+    pictures: bool | None = False,
+) -> Answer:
+    """Which input tokens does a token's state after the last block come from?"""
+
 def paths(
     source: Any = None,
     *,
     metric: str | Iterable[str] | None = None,
     skip: bool | None = True,
-    count: bool | None = False,
     path: Any = None,
     sample: SupportsIndex | None = None,
     by: str | None = None,
     steps: str | Iterable[str] | None = None,
     loss: bool | None = False,
-    sensitivity: bool | None = False,
-    directions: SupportsIndex | None = None,
     stack: str | None = None,
     revision: str | None = None,
     offline: bool | None = False,
-    allow_missing: bool | None = False,
     allow_pickle: bool | None = False,
+    allow_missing: bool | None = False,
     trust_remote_code: bool | None = False,
     dtype: str | None = None,
     device: str | None = None,
@@ -226,16 +283,6 @@ def paths(
     activation: str | None = None,
     biases: bool | None = None,
     init_scale: SupportsFloat | None = None,
-    task: str | None = None,
-    evaluate: str | Iterable[str] | None = (),
-    paths_per_sum: str | SupportsIndex | Iterable[str | SupportsIndex] | None = (),
-    sequences: SupportsIndex | None = None,
-    length: SupportsIndex | None = None,
-    tokens_from: str | PathLike[str] | None = None,
-    as_published: bool | None = False,
-    train_steps: SupportsIndex | None = None,
-    save_training: str | PathLike[str] | None = None,
-    watch_training: SupportsIndex | None = None,
     seed: SupportsIndex | None = None,
     seeds: SupportsIndex | None = None,
     metrics: str | Iterable[str] | None = None,
@@ -246,18 +293,91 @@ def paths(
 ) -> Answer:
     """How much of the output travels through paths of each length, and what can short paths do alone?"""
 
-def measure(
-    maps: Any,
-    metrics: str | Iterable[str] | None = None,
+def count_paths(
+    source: Any = None,
     *,
-    labels: str | SupportsIndex | Iterable[str | SupportsIndex] | None = None,
-    pairs: SupportsIndex | None = 0,
-    batch: SupportsIndex | None = None,
-    metric: str | Iterable[str] | None = None,
+    layers: SupportsIndex | None = None,
+    heads: SupportsIndex | None = None,
+    skip: bool | None = True,
+    revision: str | None = None,
+    offline: bool | None = False,
     progress: bool | Callable[[int, int, str], None] | None = None,
     pictures: bool | None = False,
 ) -> Answer:
-    """What attention maps show: numpy or torch arrays, such as the `attentions` of a model's output."""
+    """How many paths of each length does the attention of a network have, from its sizes alone?"""
+
+def sensitivity(
+    source: Any,
+    *,
+    directions: SupportsIndex | None = None,
+    stack: str | None = None,
+    tokens: SupportsIndex | None = None,
+    seed: SupportsIndex | None = 0,
+    revision: str | None = None,
+    offline: bool | None = False,
+    allow_pickle: bool | None = False,
+    allow_missing: bool | None = False,
+    trust_remote_code: bool | None = False,
+    dtype: str | None = None,
+    device: str | None = None,
+    device_map: str | None = None,
+    tensor_parallel: bool | None = False,
+    text: str | Iterable[str] | None = (),
+    text_file: str | PathLike[str] | None = None,
+    token_ids: Any = (),
+    random_tokens: SupportsIndex | None = None,
+    samples: SupportsIndex | None = None,
+    tokenizer: Any = None,
+    inputs: Any = None,
+    progress: bool | Callable[[int, int, str], None] | None = None,
+    pictures: bool | None = False,
+) -> Answer:
+    """How far does the last token's state move with each token's first state?"""
+
+def head_capacity(
+    source: Any,
+    *,
+    head: str | None = None,
+    inputs: str | None = "free",
+    pattern: Any = (),
+    length: SupportsIndex | None = None,
+    causal: bool | None = False,
+    revision: str | None = None,
+    offline: bool | None = False,
+    allow_pickle: bool | None = False,
+    allow_missing: bool | None = False,
+    trust_remote_code: bool | None = False,
+    text: str | Iterable[str] | None = (),
+    text_file: str | PathLike[str] | None = None,
+    token_ids: Any = (),
+    random_tokens: SupportsIndex | None = None,
+    samples: SupportsIndex | None = None,
+    method: str | Iterable[str] | None = (),
+    widest: SupportsIndex | None = 512,
+    allow_unmet: bool | None = False,
+    effort: SupportsIndex | None = 2,
+    ratio_error: SupportsFloat | None = 0.2,
+    off_support: SupportsFloat | None = 0.2,
+    total_variation: SupportsFloat | None = 0.01,
+    logit_budget: SupportsFloat | None = ...,
+    dtype: str | None = "float32",
+    seed: SupportsIndex | None = None,
+    seeds: SupportsIndex | None = 2,
+    patterns: Any = None,
+    save_module: str | PathLike[str] | None = None,
+    progress: bool | Callable[[int, int, str], None] | None = None,
+    pictures: bool | None = False,
+) -> Answer:
+    """What could each trained head show by its inputs alone, how wide are its own maps, and what moves it?"""
+
+def verify_fit(
+    fit: str | PathLike[str],
+    *,
+    allow_unmet: bool | None = False,
+    progress: bool | Callable[[int, int, str], None] | None = None,
+    pictures: bool | None = False,
+) -> Answer:
+    """Does a saved fit still show its patterns, measured again from the file alone?"""
 
 def generate_network(
     output: str | PathLike[str],
@@ -296,3 +416,15 @@ def generate_maps(
     pictures: bool | None = False,
 ) -> Path:
     """Attention maps with known answers: one layer for every `map`, [head, query, key] in float64."""
+
+def compare(
+    old: str | PathLike[str] | Report,
+    new: str | PathLike[str] | Report,
+    *,
+    top: SupportsIndex | None = 20,
+    by: str | None = None,
+    family_wise: SupportsFloat | None = None,
+    progress: bool | Callable[[int, int, str], None] | None = None,
+    pictures: bool | None = False,
+) -> Answer:
+    """What changed between two reports or models, and is it more than noise?"""

@@ -111,7 +111,7 @@ QUESTIONS = {
     "collapse": lambda: attn.rank_collapse(**SMALL),
     "heads": lambda: attn.inspect_model(MODEL, random_tokens=8),
     "one head": lambda: attn.inspect_model(MODEL, random_tokens=8, heads="0.1", pictures=True),
-    "attribution": lambda: attn.inspect_model(MODEL, random_tokens=8, attribute=-1),
+    "attribution": lambda: attn.attribute(MODEL, random_tokens=8, token=-1),
     "fits": lambda: attn.approximate(pattern="previous", length=6, pictures=True),
     "fits, none taken along": lambda: attn.approximate(pattern="previous", length=6),
     "paths": lambda: attn.paths(**SMALL),

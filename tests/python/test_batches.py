@@ -67,7 +67,7 @@ def test_other_questions_read_inputs_too(ask: Any) -> None:
     marked = {"input_ids": IDS[:1], "attention_mask": torch.ones(1, 5)}
     if ask is attn.paths:  # which repeats the last token where nothing goes along the tokens
         heard = [
-            [(row.metric, row.value) for row in ask(model, sensitivity=True, **each).rows]
+            [(row.metric, row.value) for row in attn.sensitivity(model, **each).rows]
             for each in ({"inputs": marked}, {"token_ids": "3,5,7,9,11"})
         ]
         assert heard[0] == heard[1]

@@ -318,10 +318,10 @@ def test_python_and_the_command_refuse_alike(
             "--exact goes with a model: name one as SOURCE.",
         ),
         (
-            attn.approximate,
-            {"module": "gpt2:0.3", "width": 3},
-            "`module` fixes the width: leave `width` and `find_width` out.",
-            "--module fixes the width: leave --width and --find-width out.",
+            attn.head_capacity,
+            {"source": "gpt2", "inputs": "embeddings"},
+            "`inputs='embeddings'` goes with `head='0.HEAD'`.",
+            "--inputs embeddings goes with --head 0.HEAD.",
         ),
     ],
 )

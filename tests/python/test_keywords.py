@@ -178,7 +178,10 @@ from pathlib import Path
 import attncli as attn
 
 attn.rank_collapse(seeds=np.int64(3), init_scale=np.float32(3), text_file=Path("x"), exact=None)
-attn.inspect_model("gpt2", attribute=-1, layers=[0, 1], heads="5.1", labels=Path("x"))
+attn.inspect_model("gpt2", layers=[0, 1], heads="5.1")
+attn.attribute("gpt2", token=-1)
+attn.reproduce.circle(width=np.int64(8), save_training=Path("x"))
+attn.inspect_maps("maps.npy", labels=Path("x"))
 attn.approximate(pattern=Path("x.npy"), logit_budget=3)
 attn.inspect_maps(None, "sink", labels=[0, 1], pairs=np.int64(2)).check("sink > 0")
 attn.generate_maps(Path("x"), map=["uniform"]).exists()

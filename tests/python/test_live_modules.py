@@ -20,7 +20,7 @@ ASKED: dict[str, Callable[[Any], attn.Answer]] = {
     "exact": lambda model: attn.rank_collapse(model, random_tokens=8, exact=True),
     "twin": lambda model: attn.rank_collapse(model, random_tokens=8, with_random_init=True),
     "inspect_model": lambda model: attn.inspect_model(model, random_tokens=8, metric="all"),
-    "attribute": lambda model: attn.inspect_model(model, random_tokens=8, attribute="0"),
+    "attribute": lambda model: attn.attribute(model, random_tokens=8, token="0"),
     "paths": lambda model: attn.paths(model, random_tokens=8),
     "double paths": lambda model: attn.paths(model, random_tokens=8, dtype="float64"),
     "sub-blocks": lambda model: attn.rank_collapse(model, random_tokens=8, sub_blocks=True),
@@ -267,7 +267,7 @@ def test_layers_of_packed_numbers_are_refused_by_name(name: str) -> None:
         with pytest.raises(InputError, match=said):
             ask(bert)
     with pytest.raises(InputError, match=said):
-        attn.inspect_model(bert, weights_only=True)
+        attn.inspect_weights(bert)
     with pytest.raises(InputError, match=said):
         attn.inspect_model(bert.encoder, inputs=torch.zeros(1, 3, 16))
 

@@ -23,7 +23,7 @@ def test_they_are_those_of_the_checkpoint(kind: str, dtype: torch.dtype, tmp_pat
     with quiet():
         model.save_pretrained(tmp_path)
     before = {name: id(tensor) for name, tensor in model.named_parameters()}
-    live, saved = (attn.inspect_model(each, weights_only=True) for each in (model, str(tmp_path)))
+    live, saved = (attn.inspect_weights(each) for each in (model, str(tmp_path)))
     assert live.rows == saved.rows
     assert live.headline == saved.headline
     assert live.findings == saved.findings
@@ -31,19 +31,19 @@ def test_they_are_those_of_the_checkpoint(kind: str, dtype: torch.dtype, tmp_pat
     assert live.source["dtype_of_file"] == saved.source["dtype_of_file"]
     assert {name: id(tensor) for name, tensor in model.named_parameters()} == before
     assert model.training
-    counts = [attn.paths(each, count=True).rows for each in (model, str(tmp_path))]
+    counts = [attn.count_paths(each).rows for each in (model, str(tmp_path))]
     assert counts[0] == counts[1]
 
 
 def test_random_weights_come_from_their_seed() -> None:
-    first, again, other = (attn.inspect_model("random:gpt2?layers=1&width=16&heads=2", weights_only=True, seed=seed) for seed in (0, 0, 1))  # fmt: skip
+    first, again, other = (attn.inspect_weights("random:gpt2?layers=1&width=16&heads=2", seed=seed) for seed in (0, 0, 1))  # fmt: skip
     assert first.rows == again.rows
     assert first.rows != other.rows
 
 
 def test_what_has_no_family_or_is_to_run_is_refused() -> None:
-    module, x = nn.MultiheadAttention(8, 2), torch.ones(3, 8)
-    with pytest.raises(UsageError, match="this MultiheadAttention is none: leave it out"):
-        attn.inspect_model(module, inputs=(x, x, x), weights_only=True)
-    with pytest.raises(UsageError, match="`weights_only` and `inputs` exclude each other"):
-        attn.inspect_model(model_of("gpt2"), inputs=torch.ones(1, 3).long(), weights_only=True)
+    module = nn.MultiheadAttention(8, 2)
+    with pytest.raises(UsageError, match="a MultiheadAttention is no model that is understood"):
+        attn.inspect_weights(module)
+    with pytest.raises(TypeError, match=r"unknown keyword of inspect_weights.*inputs"):
+        attn.inspect_weights(model_of("gpt2"), inputs=torch.ones(1, 3).long())

@@ -82,7 +82,7 @@ def test_maps_and_trainings_too(around: str) -> None:
     maps = torch.rand(3, 6, 6).softmax(-1)
 
     def asked() -> list[Any]:
-        trained = attn.rank_collapse(task="circle", train_steps=3, recurrence=5, seeds=1, width=4)
+        trained = attn.reproduce.circle(train_steps=3, recurrence=5, seeds=1, width=4)
         return [attn.inspect_maps(maps, "attention,spectra").rows, trained.rows]
 
     plain = asked()

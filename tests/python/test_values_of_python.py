@@ -177,8 +177,8 @@ def fit(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", BESIDE_A_FILE)
 def test_a_saved_fit_is_measured_as_it_was_asked_for(name: str, fit: Path) -> None:
     """Words that would change nothing are refused, as they might be believed."""
-    with pytest.raises(UsageError, match=f"`{name}"):
-        attn.approximate(verify=fit, **{name: BESIDE_A_FILE[name]})
+    with pytest.raises(TypeError, match=f"unknown keyword of verify_fit.. '{name}'"):
+        attn.verify_fit(fit, **{name: BESIDE_A_FILE[name]})
 
 
 REFUSED: dict[str, tuple[Callable[[], object], str]] = {
@@ -189,7 +189,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "weights of maps": (
         lambda: attn.inspect_maps(np.eye(4), metrics="weights"),
-        "told of weights, and these are maps",
+        "measures weights, and these are maps",
     ),
     "a file with a NUL": (lambda: attn.inspect_maps(np.eye(4)).save("a\0b.json"), "`path` holds a NUL"),
     "sparse ids": (
@@ -212,7 +212,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "a seed below 0": (lambda: attn.paths(TINY, random_tokens=8, sample=1, seed=-1), "`seed` must"),
     "a seed too large": (lambda: attn.inspect_model(TINY, random_tokens=8, seed=2**64), "`seed` must"),
-    "a seed of weights": (lambda: attn.inspect_model(TINY, weights_only=True, seed=-1), "`seed` must"),
+    "a seed of weights": (lambda: attn.inspect_weights(TINY, seed=-1), "`seed` must"),
     "an endless tolerance": (lambda: asked_for(ratio_error=math.inf), "`ratio_error` must"),
     "a tolerance that is none": (lambda: asked_for(off_support=1e-320), "`off_support` must"),
     "more than the memory": (lambda: attn.approximate(pattern="previous", length=10**12), "memory"),

@@ -55,7 +55,7 @@ def test_saved_reports_have_none() -> None:
 
 def test_the_circle_takes_its_first_seeds_ways_along(tmp_path: Path) -> None:
     """From the taught start, one place for every step; the distances of the rows are those of the ways."""
-    report = attncli.rank_collapse(task="circle", width=8, variants="SAN,SAN+skip", seeds=2, train_steps=3, recurrence=5)  # fmt: skip
+    report = attncli.reproduce.circle(width=8, variants="SAN,SAN+skip", seeds=2, train_steps=3, recurrence=5)  # fmt: skip
     assert [(track.row, track.column) for track in report.tracks] == [("width 8", "SAN"), ("width 8", "SAN+skip")]  # fmt: skip
     for track in report.tracks:
         ways, arcs = np.array(track.ways), np.array(track.taught)
@@ -65,6 +65,6 @@ def test_the_circle_takes_its_first_seeds_ways_along(tmp_path: Path) -> None:
         far = np.linalg.norm(ways - arcs[:, :6], axis=2).max(axis=0) / 0.3
         error = next(row for row in report.rows if row.metric == "arc_error" and row.variant == track.column)  # fmt: skip
         assert error.each[0] == pytest.approx(np.sqrt((far**2).mean()))
-    plotted = attn("rank-collapse", "--task", "circle", "--width", "8", "--variants", "SAN", "--seeds", "1", "--train-steps", "2", "--recurrence", "3", "-q", f"--plot={tmp_path / 'x.png'}")  # fmt: skip
+    plotted = attn("reproduce", "circle", "--width", "8", "--variants", "SAN", "--seeds", "1", "--train-steps", "2", "--recurrence", "3", "-q", f"--plot={tmp_path / 'x.png'}")  # fmt: skip
     assert plotted.code == 0
     assert (tmp_path / "x.png").stat().st_size > 5000

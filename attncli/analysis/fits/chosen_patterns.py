@@ -86,7 +86,7 @@ def choose(
             )
         if idle:
             raise UsageError(
-                f"{said_of(idle, 'is', 'are')} for models that are run, and none is: give `heads`, or leave {it_or_them(idle)} out.",
+                f"{said_of(idle, 'is', 'are')} for models that are run, and none is: give `pattern='MODEL:LAYER.HEAD:top=4'`, or leave {it_or_them(idle)} out.",
                 idle=idle,
             )
         return ChosenPatterns(options)

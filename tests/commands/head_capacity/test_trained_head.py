@@ -1,4 +1,4 @@
-"""`attn approximate --module`: a trained head shows patterns by its inputs alone."""
+"""`attn head-capacity --head`: a trained head shows patterns by its inputs alone."""
 
 import json
 import subprocess
@@ -32,7 +32,7 @@ def test_the_head_is_the_one_that_is_known(minilm: Path) -> None:
 
 def report_of(minilm: Path, *options: str) -> dict:
     chosen = [part for pattern in PATTERNS for part in ("--pattern", pattern)]
-    done = attn("approximate", "--module", f"{minilm}:0.0", *chosen, "--length", "64", "-q", "--format", "json", *options)  # fmt: skip
+    done = attn("head-capacity", str(minilm), "--head", "0.0", *chosen, "--length", "64", "-q", "--format", "json", *options)  # fmt: skip
     assert (done.code, done.err) == (0, "")
     return json.loads(done.out)
 
@@ -73,7 +73,7 @@ def test_the_models_own_layer_shows_the_pattern(minilm: Path, tmp_path: Path) ->
             f"target.{index}.value"
         ]
         assert 0.5 * np.abs(weights).sum(axis=1).max() <= 0.01
-    assert attn("approximate", "--verify", str(path), "-q").out.startswith("3 of 3 patterns")
+    assert attn("verify-fit", str(path), "-q").out.startswith("All 3 patterns")
 
 
 def test_reading_a_head_imports_no_torch(minilm: Path) -> None:
@@ -88,32 +88,33 @@ def test_reading_a_head_imports_no_torch(minilm: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "code", "says"),
     [
-        (("--width", "8"), 2, "--module fixes the width"),
+        (("--width", "8"), 2, "no such option: --width"),
         (("--causal",), 2, "sees all keys"),
-        (("--sweep", "length=8:16"), 2, "exclude each other"),
-        (("--verify", "fit.safetensors"), 2, "exclude each other"),
+        (("--sweep", "length=8:16"), 2, "no such option: --sweep"),
+        (("--verify", "fit.safetensors"), 2, "no such option: --verify"),
     ],
 )
 def test_what_does_not_go_with_a_module(
     minilm: Path, options: tuple[str, ...], code: int, says: str
 ) -> None:
-    done = attn("approximate", "--module", f"{minilm}:0.0", *options)
+    done = attn("head-capacity", str(minilm), "--head", "0.0", *options)
     assert done.code == code
     assert says in done.err
 
 
 @pytest.mark.parametrize(
-    ("module", "code"),
+    ("model", "head", "code"),
     [
-        ("minilm", 2),
-        ("nowhere:0.0", 3),
-        ("./nowhere:0.0", 3),
-        ("random:bert:0.0", 2),
-        ("MODEL:6.0", 2),
-        ("MODEL:0.12", 2),
+        ("MODEL", "minilm", 2),
+        ("nowhere", "0.0", 3),
+        ("./nowhere", "0.0", 3),
+        ("random:bert", "0.0", 2),
+        ("MODEL", "6.0", 2),
+        ("MODEL", "0.12", 2),
     ],
 )
-def test_modules_that_are_none(minilm: Path, module: str, code: int) -> None:
-    done = attn("approximate", "--offline", "--module", module.replace("MODEL", str(minilm)))
+def test_heads_that_are_none(minilm: Path, model: str, head: str, code: int) -> None:
+    source = model.replace("MODEL", str(minilm))
+    done = attn("head-capacity", "--offline", source, "--head", head)
     assert done.code == code
     assert done.err.count("\n") == 1

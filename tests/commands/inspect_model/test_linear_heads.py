@@ -293,7 +293,7 @@ def test_a_scan_inside_a_forward_is_reported_by_the_names_of_its_code() -> None:
 
 
 def test_questions_about_softmax_heads_leave_linear_ones_out() -> None:
-    report = attn.inspect_model(HYBRID, sweep="tokens=16:32")
+    report = attn.dispersion(HYBRID, lengths="16:32")
     assert {row.layer for row in report.rows if row.head is not None} == {3}
     with pytest.raises(NoAttention, match="has no softmax head"):
-        attn.inspect_model("random:mamba2?layers=1&tiny", sweep="tokens=16:32")
+        attn.dispersion("random:mamba2?layers=1&tiny", lengths="16:32")

@@ -1,4 +1,4 @@
-"""`--weights-only`: the report on weights, from files alone."""
+"""`attn inspect-weights`: the report on weights, from files alone."""
 
 import json
 import subprocess

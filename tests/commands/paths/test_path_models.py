@@ -43,6 +43,12 @@ def rows(*arguments: str) -> list[dict[str, Any]]:
     return json.loads(outcome.out)["rows"]  # type: ignore[no-any-return]
 
 
+def counted(*arguments: str) -> list[dict[str, Any]]:
+    outcome = attn("count-paths", *arguments, "--format", "json")
+    assert outcome.code == 0, outcome.err
+    return json.loads(outcome.out)["rows"]  # type: ignore[no-any-return]
+
+
 def values(found: list[dict[str, Any]], metric: str, variant: str) -> list[float]:
     return [row["value"] for row in found if (row["metric"], row["variant"]) == (metric, variant)]
 
@@ -230,13 +236,13 @@ def test_a_block_that_puts_nothing_out_is_no_other_wiring(
 
 
 def test_counts_come_from_the_config_alone(gpt2: str) -> None:
-    shares = values(rows(gpt2, "--count"), "path_count_share", "SAN+skip")
+    shares = values(counted(gpt2), "path_count_share", "SAN+skip")
     assert shares == pytest.approx([(1, 12, 48, 64)[k] / 125 for k in range(4)])
-    bert = values(rows("random:bert", "--count"), "path_count_share", "SAN+skip")
+    bert = values(counted("random:bert"), "path_count_share", "SAN+skip")
     assert bert[11:] == pytest.approx([0.383, 0.383], abs=5e-4)
-    t5 = values(rows("random:t5?layers=24&heads=128", "--count"), "path_count_share", "SAN+skip")
+    t5 = values(counted("random:t5?layers=24&heads=128"), "path_count_share", "SAN+skip")
     assert t5[24] == pytest.approx(0.830, abs=5e-4)
-    assert attn("paths", gpt2, "--count", "--layers", "3").code == 2
+    assert attn("count-paths", gpt2, "--layers", "3").code == 2
 
 
 @pytest.mark.parametrize(
@@ -245,15 +251,15 @@ def test_counts_come_from_the_config_alone(gpt2: str) -> None:
 def test_layers_that_differ_in_heads_are_counted_by_a_number_that_is_given(
     kind: str, said: str
 ) -> None:
-    refused = attn("paths", f"random:{kind}", "--count")
+    refused = attn("count-paths", f"random:{kind}")
     assert (refused.code, said in refused.err) == (2, True), refused.err
-    assert attn("paths", f"random:{kind}?heads=4&layers=2", "--count").out.startswith("25 paths")
+    assert attn("count-paths", f"random:{kind}?heads=4&layers=2").out.startswith("25 paths")
 
 
 def test_types_whose_config_cannot_be_made_or_says_more_than_is_asked_are_told_by_name() -> None:
     """Nougat's own default names a type that there is not; LXMERT has layers of three kinds."""
     for kind, code, said in (("nougat", 3, "no config of its own"), ("lxmert", 2, "?layers=N")):
-        outcome = attn("paths", f"random:{kind}", "--count")
+        outcome = attn("count-paths", f"random:{kind}")
         assert (outcome.code, said in outcome.err, outcome.err.count("\n")) == (code, True, 1)
 
 

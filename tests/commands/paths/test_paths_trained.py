@@ -1,4 +1,4 @@
-"""`attn paths` and `--attribute` on trained weights: the parts add up, also where float32 alone would drown them."""
+"""`attn paths` and `attn attribute` on trained weights: the parts add up, also where float32 alone would drown them."""
 
 import json
 from typing import Any
@@ -36,7 +36,7 @@ def test_terms_of_trained_models_add_up(model: str) -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_tokens_and_constants_make_up_a_state_of_a_trained_model(model: str) -> None:
-    rows = report_of("inspect-model", model, "--attribute", "5")["rows"]
+    rows = report_of("attribute", model, "--token", "5")["rows"]
     shares = [row["value"] for row in rows if row["metric"].startswith("attribution_share")]
     (error,) = (row["value"] for row in rows if row["metric"] == "completeness_error")
     assert error <= 1e-4

@@ -17,7 +17,7 @@ from attncli.commands.reproduce.token_streams import token_stream
 from attncli.errors import InputError
 
 TINY = Sizes(layers=1, heads=2, width=8)
-QUICK = ("paths", "--task", "memorise", "--layers", "1", "--width", "8", "--train-steps", "2", "--seeds", "1", "-q")  # fmt: skip
+QUICK = ("reproduce", "memorise", "--layers", "1", "--width", "8", "--train-steps", "2", "--seeds", "1", "-q")  # fmt: skip
 
 
 def test_words_of_a_text_in_their_order(tmp_path: Path) -> None:
@@ -97,24 +97,24 @@ def test_a_run_says_what_was_learned(tmp_path: Path) -> None:
         "5 sequences of 4 tokens (the tokens of a file"
     )
     assert "4 different ones" in report["source"]["definition"]
-    plain = attncli.paths(task="memorise", layers=1, width=8, train_steps=2, seeds=1)
+    plain = attncli.reproduce.memorise(layers=1, width=8, train_steps=2, seeds=1)
     assert plain.source["definition"].startswith("100 sequences of 200 words")
 
 
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (("--task", "sort", "--length", "4"), "--length is of --task memorise alone"),
-        (("--task", "convex-hull", "--as-published"), "--as-published is of --task memorise alone"),
-        (("--task", "memorise", "--as-published"), "name a file of words or token ids with --tokens-from"),
-        (("--task", "memorise", "--tokens-from", "no-such-file"), "no-such-file cannot be read"),
-        (("--task", "memorise", "--sequences", "0"), "--sequences must be from 1 to 100,000"),
-        (("--task", "memorise", "--length", "1"), "--length must be from 2 to 4,096"),
-        (("--sequences", "4"), "--sequences goes with --task"),
+        (("reproduce", "sort", "--length", "4"), "no such option: --length"),
+        (("reproduce", "convex-hull", "--as-published"), "no such option: --as-published"),
+        (("reproduce", "memorise", "--as-published"), "name a file of words or token ids with --tokens-from"),
+        (("reproduce", "memorise", "--tokens-from", "no-such-file"), "no-such-file cannot be read"),
+        (("reproduce", "memorise", "--sequences", "0"), "--sequences must be from 1 to 100,000"),
+        (("reproduce", "memorise", "--length", "1"), "--length must be from 2 to 4,096"),
+        (("paths", "--sequences", "4"), "--sequences has become a command: attn reproduce memorise"),
     ],
 )  # fmt: skip
 def test_what_is_refused(options: tuple[str, ...], says: str) -> None:
-    done = attn("paths", *options)
+    done = attn(*options)
     assert done.code in (2, 3)
     assert says in done.err
     assert done.err.count("\n") == 1

@@ -127,8 +127,8 @@ def rows_of(report: Report) -> list[tuple[object, ...]]:
 
 
 def test_a_kept_training_gives_the_same_numbers(tmp_path: Path) -> None:
-    plain = attn.approximate(task="rank-heads", **QUICK)
-    kept = [attn.approximate(task="rank-heads", save_training=tmp_path, **QUICK) for _ in range(2)]
+    plain = attn.reproduce.rank_heads(**QUICK)
+    kept = [attn.reproduce.rank_heads(save_training=tmp_path, **QUICK) for _ in range(2)]
     assert rows_of(plain) == rows_of(kept[0]) == rows_of(kept[1])
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         f"rank-heads-d4-n2-rank{rank}-heads{heads}.safetensors"
@@ -137,12 +137,12 @@ def test_a_kept_training_gives_the_same_numbers(tmp_path: Path) -> None:
 
 
 def test_rows_and_closed_form() -> None:
-    report = attn.approximate(task="rank-heads", length=3, **QUICK)
+    report = attn.reproduce.rank_heads(length=3, **QUICK)
     values = {(row.metric, row.keys["rank"], row.keys["heads"]): row for row in report.rows}
     assert values["weights", 1, 16].value == 16 * (4 + 4 + 16)
     assert values["projecting_error", 1, 4].value is None
     assert 0.2 < values["error_share", 1, 4].value < 1.2
     assert values["error", 1, 4].spread is not None
-    two = attn.approximate(task="rank-heads", **QUICK)
+    two = attn.reproduce.rank_heads(**QUICK)
     (closed,) = [row.value for row in two.rows if row.metric == "projecting_error" and row.keys["heads"] == 16]  # fmt: skip
     assert closed == projecting_error(1, 4)

@@ -184,7 +184,7 @@ def inspect_maps(
     progress: bool | Callable[[int, int, str], None] | None = None,
     pictures: bool | None = False,
 ) -> Answer:
-    """What do attention maps that you have show: where each head looks, how evenly, in which role?"""
+    """What do attention maps that you have show: where each head looks, how uniformly, in which role?"""
 
 def dispersion(
     source: Any,

@@ -59,7 +59,7 @@ RUNS: Mapping[str, tuple[str, ...]] = {
     "head-capacity": ("./bert", "./bert --head 0.0", "./bert --head 0.0 -o fit.safetensors"),
     "verify-fit": ("fit.safetensors",),
     "reproduce circle": ("", "--width 8", "--sweep width=8:16"),
-    "reproduce memorise": ("",),
+    "reproduce memorise": ("--sequences 2 --length 2",),
     "reproduce sort": ("",),
     "reproduce convex-hull": ("",),
     "reproduce rank-heads": ("",),
@@ -126,6 +126,7 @@ OWN_SAMPLES: Mapping[tuple[str, str], Any] = {
     ("dispersion", "layers"): "0",
     ("dispersion", "heads"): "0",
     ("reproduce circle", "sweep"): "width=8:16",
+    ("reproduce convex-hull", "width"): 24,
 }
 
 GATES = ("fail_if",)

@@ -1,9 +1,8 @@
 """`attn reproduce rank-heads`"""
 
 from attncli.commands.reproduce.options import KeptTraining
-from attncli.commands.reproduce.rank_heads.options import RankHeadOptions
+from attncli.commands.reproduce.rank_heads.options import RankHeadOptions, TrainingSeeds
 from attncli.declare.dry_run import before_the_work
-from attncli.options.patterns import DrawOptions
 from attncli.python.question import MEASURING, How, question
 from attncli.records import Report
 
@@ -19,7 +18,7 @@ def rank_heads(
     *,
     asked: RankHeadOptions,
     training: KeptTraining,
-    run: DrawOptions,
+    run: TrainingSeeds,
     how: How,
 ) -> Report:
     """Can many heads of low rank do what few heads of full rank do, at the same number of parameters?

@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from attncli.commands.reproduce.options import task_option
+from attncli.declare.options import Option
+from attncli.options.patterns import DrawOptions
 
 
 @dataclass(frozen=True)
@@ -31,3 +33,12 @@ class RankHeadOptions:
             help="Values of H · r: N / r heads of rank r, where that is a whole number. [default: D,4D]",
         ),
     ] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class TrainingSeeds(DrawOptions):
+    """Which trainings."""
+
+    seeds: Annotated[
+        int, Option(help="Number of trainings to average over, a seed each. [default: 2]")
+    ] = 2

@@ -46,7 +46,7 @@ def shell_of(function: Callable[..., Any], entry: CommandEntry) -> Callable[...,
         return function
     if question.__annotations__["return"] is Path:
         return with_group(question, QuietOptions, written)
-    if entry.runs_models:
+    if entry.runs_models and entry.reads_texts:
         return with_group(question, ProcessOptions, answered_by_several)
     return with_group(question, OutputOptions, answered)
 

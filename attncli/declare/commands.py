@@ -26,7 +26,9 @@ class CommandEntry:
     takes: tuple[Kind, ...] = ()
     """Kinds of SOURCE."""
     runs_models: bool = False
-    """Whether its first argument is a model: `sweep` and `compare --by` run it, and its texts can be divided over processes."""
+    """Whether its first argument is a model, so that `sweep` and `compare --by` run it."""
+    reads_texts: bool = True
+    """Whether a model reads texts for it, which can be divided over processes."""
 
 
 COMMANDS: Mapping[str, CommandEntry] = {
@@ -51,6 +53,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "What does each head compare and move, by its weights alone?",
         MODELS,
         runs_models=True,
+        reads_texts=False,
     ),
     "inspect-maps": CommandEntry(
         "inspect_maps.command:inspect_maps",
@@ -71,7 +74,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
     ),
     "paths": CommandEntry(
         "paths.command:paths",
-        "How much of the output travels through paths of each length, and what can short paths do alone?",
+        "How much of the output travels through paths of each length?",
         NETWORKS_AND_MODELS,
         runs_models=True,
     ),

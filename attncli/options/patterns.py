@@ -172,8 +172,8 @@ class DrawOptions(RunOptions):
         int,
         Option(
             help=(
-                "Draws that a method may try until one meets the request; with --sweep, patterns to average over. "
-                "[default: 2]"
+                "Draws: of patterns that are random, and of starts that a method may try until one meets the "
+                "request. [default: 2]"
             )
         ),
     ] = 2

@@ -46,7 +46,7 @@ def paths(
     run: RunOptions,
     how: How,
 ) -> Report:
-    """How much of the output travels through paths of each length, and what can short paths do alone?
+    """How much of the output travels through paths of each length?
 
     A self-attention network's output is a sum over paths that pick one head, or the skip, in each layer. With the
     attention of the full pass frozen (in a trained model also norm denominators, activation ratios and gates), all paths

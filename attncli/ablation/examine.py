@@ -21,7 +21,7 @@ from attncli.ablation.guards import (
 )
 from attncli.ablation.tags.block_run import BlockRun
 from attncli.ablation.tags.keep_policy import Everything, Mixing
-from attncli.ablation.trials.between_blocks import check_between
+from attncli.ablation.trials.between_blocks import check_between, plain_pass
 from attncli.ablation.trials.mixer_notes import notes_on_mixers
 from attncli.ablation.trials.token_mixing import Where, tried
 from attncli.ablation.trials.verification import Seen, check_nothing_passes, check_unchanged, seen
@@ -55,9 +55,10 @@ def examine(model: nn.Module, inputs: Mapping[str, Any]) -> Anatomy:
     except InputError:
         refuse_streams(model, inputs, structure.stacks)
         raise
-    check_unchanged(model, inputs, structure.stacks, tracked)
+    plain = plain_pass(model, inputs, structure.stacks)
+    check_unchanged(tracked, plain.outputs.values())
     check_nothing_passes(model, inputs, structure.stacks, mixing)
-    check_between(model, inputs, structure.stacks)
+    check_between(model, inputs, structure.stacks, plain)
     notes = notes_on_mixers(model, inputs, structure.stacks, tracked, mixing, mlps)
     return anatomy_of(structure, [run for run, _ in tracked], mixing, notes)
 

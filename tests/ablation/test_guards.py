@@ -261,3 +261,11 @@ def test_all_is_as_before_after_an_error() -> None:
     assert not torch._C._is_torch_function_mode_enabled()
     assert not any("forward" in vars(module) for module in model.modules())
     assert before.shape == inputs["x"].shape
+
+
+def test_a_model_as_it_is_runs_once_for_all_checks_that_compare_with_it() -> None:
+    """The probe, the tracked pass, the plain one, and two without additions."""
+    model, passes = model_of(Block, 2), list[object]()
+    model.register_forward_pre_hook(lambda *given: passes.append(given))
+    examine(model, some_input())
+    assert len(passes) == 5

@@ -1,7 +1,9 @@
 """Plain numbers know what they say they know, and a model is run exactly only where that is right."""
 
 import math
+from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -15,15 +17,20 @@ from attncli.analysis.states.model_runs import (
     CollapseSubject,
     Run,
     StatePlace,
-    own_precision,
     run_text,
 )
 from attncli.analysis.states.significant_digits import SHARE
 from attncli.analysis.states.trajectories import EXACT, Trajectory
 from attncli.capture.reruns.perturbed_rounding import Disturbance
-from attncli.commands.rank_collapse.model_arithmetic import disagreement, reasons_for_plain
+from attncli.commands.rank_collapse.model_arithmetic import (
+    agree_without_excuse,
+    disagreement,
+    reasons_for_plain,
+    to_try,
+)
 from attncli.errors import InputError
 from attncli.models.inputs.texts import ModelInput
+from attncli.models.loading.precision import own_precision
 from attncli.models.random.dummy_inputs import example_inputs
 from attncli.models.random.random_models import build
 from attncli.networks.variants import VARIANTS, Switches
@@ -256,3 +263,31 @@ def test_what_only_a_longer_text_refuses_is_run_in_plain_numbers_too(
     assert found.arithmetic == "float64"
     assert found.why_plain == "exact residuals have no rule for this"
     assert np.isfinite(found.measured[METRIC][0])
+
+
+def passes_of(model: Any, work: Callable[[], object]) -> int:
+    """How many forwards of the model the work makes."""
+    passes: list[Any] = []
+    handle = model.register_forward_pre_hook(lambda *_: passes.append(None))
+    work()
+    handle.remove()
+    return len(passes)
+
+
+def test_rounding_is_measured_only_where_the_two_ways_do_not_agree_without_it() -> None:
+    """One exact and one plain pass of each of two variants; a second plain one where more is asked of the first."""
+    model, inputs = TINY["bert"]()
+    subject = subject_of(model, inputs, exact=True)
+    two = {name: VARIANTS[name] for name in to_try(VARIANTS, cheap=True)}
+    assert passes_of(model, lambda: reasons_for_plain(subject, inputs, two, True)) == 4
+    asked = "attncli.commands.rank_collapse.model_arithmetic.agree_without_excuse"
+    with mock.patch(asked, return_value=False):
+        assert passes_of(model, lambda: reasons_for_plain(subject, inputs, two, True)) == 6
+
+
+def test_agreement_without_an_excuse_asks_for_numbers_on_both_sides() -> None:
+    place = StatePlace("encoder")
+    exact = {place: Trajectory({METRIC: [-1.0]}, [], EXACT)}
+    assert agree_without_excuse(exact, {place: {METRIC: [-1.0 + 1e-9]}})
+    for other in (math.nan, -math.inf, -1.00001):
+        assert not agree_without_excuse(exact, {place: {METRIC: [other]}})

@@ -8,16 +8,17 @@ right before it stays.
 
 from collections.abc import Callable, Mapping
 from itertools import pairwise
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import torch
 from torch import nn
 
 from attncli.ablation.guards import described
+from attncli.ablation.trials.unnamed_norms import refusing_nameless_norms
 from attncli.capture.attention_calls import tensors_in
 from attncli.capture.forward_wrappers import around_forwards
 from attncli.capture.reruns.fixed_rng import same_chance
-from attncli.capture.stacks.blocks import BlockCall, Following, Stack, blocks_of
+from attncli.capture.stacks.blocks import BlockCall, Following, Stack, blocks_of, watching_states
 from attncli.capture.stacks.residual_stream_arguments import given, given_instead, taken, tensor_at
 from attncli.errors import InputError
 
@@ -27,18 +28,36 @@ Taken = dict[BlockCall, list[torch.Tensor]]
 """What every block was given: its stream, then what else is made of the state before."""
 
 
-def check_between(model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...]) -> None:
-    """Refuse a model in which more passes from block to block than the state that one returns."""
+class PlainPass(NamedTuple):
+    """What one forward of the model as it is shows of every block."""
+
+    taken: Taken
+    outputs: Mapping[int, torch.Tensor]
+    """By the order of the calls."""
+
+
+def plain_pass(model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...]) -> PlainPass:
+    """One forward for all checks that compare with the model as it is."""
     outputs: dict[int, torch.Tensor] = {}
 
     def keep(order: int, output: torch.Tensor) -> torch.Tensor:
         outputs[order] = output.clone()
         return output
 
-    plain = run(model, inputs, stacks, keep)
+    with (
+        watching_states(model, stacks, lambda *_: None),  # refuses what has no tokens or features
+        refusing_nameless_norms(model, stacks),
+    ):
+        return PlainPass(run(model, inputs, stacks, keep), outputs)
+
+
+def check_between(
+    model: nn.Module, inputs: Mapping[str, Any], stacks: tuple[Stack, ...], plain: PlainPass
+) -> None:
+    """Refuse a model in which more passes from block to block than the state that one returns."""
     for stack in stacks:
         for before, after in pairwise(stack.calls):
-            if after.joined and not torch.equal(plain[after][0], outputs[before.order]):
+            if after.joined and not torch.equal(plain.taken[after][0], plain.outputs[before.order]):
                 refuse(stack.name, after)
         if any(not call.joined or call.beside for call in stack.calls[1:]):
             check_stack(model, inputs, stacks, stack)

@@ -315,10 +315,10 @@ class Run:
         mixers = any(anatomy.has_mixers(stack.name) for stack in self.subject.stacks)
         return (switches.mlp and not switches.mlp_skip) or (mixers and not switches.skip)
 
-    def in_plain_numbers(self, why: str) -> Curves:
-        """As the model computes, twice, and null where the two passes agree in less than is asked for."""
-        first = FirstPass(self.subject.stacks, self.metrics, self.where, self.over)
-        self.once(first)
+    def in_plain_numbers(self, why: str, first: FirstPass | None = None) -> Curves:
+        """As the model computes, twice, and null where the two passes agree in less than is asked for; `first`: the first
+        of the two, where it is made already."""
+        first = first or self.first_plain_pass()
         second = SecondPass(first, self.subject.stacks)
         self.once(second, disturbed(self.subject.stacks))
         arithmetic = self.subject.dtype
@@ -326,6 +326,12 @@ class Run:
             place: known(values, second.uncertain[place], arithmetic, why)
             for place, values in first.values.items()
         }
+
+    def first_plain_pass(self) -> FirstPass:
+        """As the model computes, its states kept."""
+        first = FirstPass(self.subject.stacks, self.metrics, self.where, self.over)
+        self.once(first)
+        return first
 
     def once(self, record: Recorder, beside: AbstractContextManager[None] | None = None) -> None:
         """One pass as the model computes, watched."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import astuple, replace
 from typing import Any
 
-from attncli.analysis.states.model_runs import CollapseSubject, Curves, Run, without_advice
+from attncli.analysis.states.model_runs import CollapseSubject, Curves, Lines, Run, without_advice
 from attncli.analysis.states.trajectories import RESIDUAL, Trajectory
 from attncli.errors import InputError
 from attncli.models.inputs.texts import ModelInput
@@ -51,8 +51,20 @@ def reason(subject: CollapseSubject, text: ModelInput, switches: Switches) -> st
         exact = run.exactly()
     except InputError as error:
         return without_advice(error)
-    plain = replace(run, subject=replace(subject, exact=False)).in_plain_numbers("")
-    return disagreement(exact, plain)
+    alone = replace(run, subject=replace(subject, exact=False))
+    first = alone.first_plain_pass()
+    if agree_without_excuse(exact, first.values):
+        return ""
+    return disagreement(exact, alone.in_plain_numbers("", first))
+
+
+def agree_without_excuse(exact: Curves, plain: Lines) -> bool:
+    """Whether the two ways agree although nothing is put down to rounding: how much it takes need not be measured then."""
+    return all(
+        abs(ours - known) <= AGREEMENT  # False where either is not a number
+        for place, line in plain.items()
+        for ours, known in zip(exact[place].measured[RESIDUAL], line[RESIDUAL], strict=True)
+    )
 
 
 def disagreement(exact: Curves, plain: Curves) -> str:

@@ -160,6 +160,7 @@ FITS = (
     measured("fit: verified", "approximate --verify fit.safetensors"),
     measured("head's capacity", "approximate --module ./bert:0.1 --pattern previous --length 6"),
     measured("head's capacity: rotary", "approximate --module ./llama:1.0 --pattern strided:3 --length 6"),
+    run("head's capacity: written", "approximate --module ./bert:0.1 --pattern previous --length 6 -o kept.safetensors", "approximate --verify kept.safetensors -o r.json"),
     measured("head's capacity: embeddings", "approximate --module ./gpt2:0.0 --inputs embeddings --pattern previous --length 5"),
     measured("heads' capacities", "approximate --heads ./bert --random-tokens 8 --length 8"),
     measured("trained heads' capacity", f"approximate --module {MINILM}:0.2 --pattern previous --length 8"),

@@ -70,6 +70,9 @@ LINES: Final[Mapping[str, tuple[str, ...]]] = {
         "rank-collapse --task circle 'random:bert?layers=2&width=16&heads=2'",
         "paths --task sort 'random:bert?layers=2&width=16&heads=2'",
     ),
+    "layers that a model does not have are refused before its text is read": (
+        "inspect-model ./bert --layers 7",
+    ),
     "more commands run a model, and the sentence lists them": (
         "compare ./bert ./bert-2 --by 'check'",
         "sweep approximate --model a",
@@ -85,8 +88,11 @@ LINES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The lines in the words of today. What the redesign decides beyond these is added here with its reason."""
 
-CODES: Final[Mapping[str, int]] = {f"refused: inspect-model {asked}": 3 for asked in MAPS_ATTRIBUTED}  # fmt: skip
-"""Exit codes: no maps go with `attribute`, so that a file of them is a source of another kind (3), not an option too many (2)."""
+CODES: Final[Mapping[str, int]] = {
+    **{f"refused: inspect-model {asked}": 3 for asked in MAPS_ATTRIBUTED},
+    "refused: inspect-model ./bert --layers 7": 2,
+}
+"""Exit codes of refusals that are other ones now. No maps go with `attribute`, so that a file of them is a source of another kind (3), not an option too many (2)."""
 
 PYTHON: Final[Mapping[str, str]] = {
     "python refuses: attn.measure('maps')": "`inspect_maps` takes files too, so that a text names one",

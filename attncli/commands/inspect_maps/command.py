@@ -26,8 +26,8 @@ def inspect_maps(
         Argument(
             metavar="FILE",
             help=(
-                "Attention maps in .safetensors, .npz, .npy or .pt; in Python also arrays: [query, key], [head, query, "
-                "key], [layer, head, query, key] or [layer, batch, head, query, key], or one for each layer."
+                "Attention maps in .safetensors, .npz, .npy or .pt; in Python also arrays: [query, key] up to [layer, "
+                "batch, head, query, key], or one for each layer."
             ),
             complete=complete_source,
         ),
@@ -60,7 +60,7 @@ def inspect_maps(
         Option(
             metavar="N",
             usual=True,
-            help="Number of strongest query ← key pairs to report for each head. [default: none]",
+            help="Strongest query ← key pairs to report per head. [default: 0]",
         ),
     ] = 0,
     heads: HeadOptions,

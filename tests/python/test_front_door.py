@@ -16,6 +16,7 @@ from attncli.cli.app import build_app
 from attncli.cli.root import leaves
 from attncli.cli.run_question import ProcessOptions
 from attncli.cli.spelling import as_typed
+from attncli.declare.commands import COMMANDS
 from attncli.render.json import json as as_json
 
 SMALL: dict[str, Any] = {"layers": 2, "tokens": 5, "width": 8, "heads": 2, "seeds": 2}
@@ -41,14 +42,28 @@ QUESTIONS: dict[str, tuple[Any, str, tuple[str, ...], dict[str, Any]]] = {
         (BERT,),
         {"random_tokens": 9, "metric": ["entropy", "sink"], "with_random_init": True},
     ),
-    "attribution": (
-        attn.inspect_model,
-        "inspect-model",
+    "attribution": (attn.attribute, "attribute", (BERT,), {"random_tokens": 9, "token": -1}),
+    "relevance": (
+        attn.attribute,
+        "attribute",
+        ("./model",),
+        {"token_ids": "1,2,3", "token": -1, "relevance": "top"},
+    ),
+    "dispersion": (
+        attn.dispersion,
+        "dispersion",
         (BERT,),
-        {"random_tokens": 9, "attribute": -1},
+        {"lengths": "4:16", "metric": "entropy"},
+    ),
+    "sensitivity": (
+        attn.sensitivity,
+        "sensitivity",
+        (BERT,),
+        {"random_tokens": 6, "directions": 4},
     ),
     "paths": (attn.paths, "paths", (), SMALL),
-    "paths, counted": (attn.paths, "paths", (), {"count": True, "layers": 4, "heads": 3}),
+    "paths, counted": (attn.count_paths, "count-paths", (), {"layers": 4, "heads": 3}),
+    "paths of a model, counted": (attn.count_paths, "count-paths", ("./model",), {}),
     "paths of a model": (attn.paths, "paths", (BERT,), {"random_tokens": 9, "by": "head"}),
     "fit": (
         attn.approximate,
@@ -64,11 +79,10 @@ QUESTIONS: dict[str, tuple[Any, str, tuple[str, ...], dict[str, Any]]] = {
     ),
     "collapse of a file": (attn.rank_collapse, "rank-collapse", ("net.safetensors",), {}),
     "circle": (
-        attn.rank_collapse,
-        "rank-collapse",
+        attn.reproduce.circle,
+        "reproduce circle",
         (),
         {
-            "task": "circle",
             "train_steps": 3,
             "recurrence": 4,
             "width": 8,
@@ -83,19 +97,25 @@ QUESTIONS: dict[str, tuple[Any, str, tuple[str, ...], dict[str, Any]]] = {
         {"random_tokens": 9, "metric": "sink", "with_shuffled_text": True, "layers": [0], "top": 1},
     ),
     "heads of maps": (
-        attn.inspect_model,
-        "inspect-model",
+        attn.inspect_maps,
+        "inspect-maps",
         ("maps.safetensors",),
         {"metric": "all"},
     ),
-    "weights": (attn.inspect_model, "inspect-model", ("./model",), {"weights_only": True}),
+    "weights": (attn.inspect_weights, "inspect-weights", ("./model",), {"layers": 0}),
     "paths of a file": (attn.paths, "paths", ("net.safetensors",), {"sample": 3}),
     "single paths of a model": (attn.paths, "paths", (BERT,), {"random_tokens": 9, "path": "1,0"}),
     "paths of a task": (
-        attn.paths,
-        "paths",
+        attn.reproduce.sort,
+        "reproduce sort",
         (),
-        {"task": "sort", "train_steps": 2, "layers": 2, "heads": 2, "width": 8, "seeds": 1},
+        {"train_steps": 2, "layers": 2, "heads": 2, "width": 8, "seeds": 1},
+    ),
+    "ranks of heads": (
+        attn.reproduce.rank_heads,
+        "reproduce rank-heads",
+        (),
+        {"train_steps": 2, "dimension": 4, "ranks": "1,4", "heads_times_rank": "4", "seeds": 1},
     ),
     "fits by width": (
         attn.approximate,
@@ -121,12 +141,12 @@ QUESTIONS: dict[str, tuple[Any, str, tuple[str, ...], dict[str, Any]]] = {
         },
     ),
     "fit of a head": (
-        attn.approximate,
-        "approximate",
-        (),
-        {"pattern": "previous", "length": 6, "module": "./model:0.1"},
+        attn.head_capacity,
+        "head-capacity",
+        ("./model",),
+        {"pattern": "previous", "length": 6, "head": "0.1"},
     ),
-    "fit verified": (attn.approximate, "approximate", (), {"verify": "fit.safetensors"}),
+    "fit verified": (attn.verify_fit, "verify-fit", ("fit.safetensors",), {}),
     "what moved": (
         attn.compare,
         "compare",
@@ -140,14 +160,28 @@ QUESTIONS: dict[str, tuple[Any, str, tuple[str, ...], dict[str, Any]]] = {
         {"by": "rank-collapse --variants SAN"},
     ),
 }
+ASKED = {
+    **{name: getattr(attn, name) for name in attn.PUBLIC if hasattr(getattr(attn, name), "asked")},
+    **{f"reproduce_{name}": getattr(attn.reproduce, name) for name in dir(attn.reproduce)},
+}
+"""Every question that is declared once for Python and for the command line."""
+WITH_INPUTS = ("inspect_model", "rank_collapse", "paths", "dispersion", "attribute", "sensitivity")
+"""Functions that take states or ids for a live module."""
 SLOW = ("what moved between models",)
 """Questions that start processes."""
+
+
+def python_name(path: tuple[str, ...]) -> str:
+    return "_".join(path).replace("-", "_")
 
 
 def typed(keywords: dict[str, Any]) -> list[str]:
     """The keywords as a command line spells them."""
     words = []
     for name, value in keywords.items():
+        if name == "source":
+            words.append(value)
+            continue
         flag = name.replace("_", "-")
         if isinstance(value, bool):
             words.append(f"--{flag}" if value else f"--no-{flag}")
@@ -181,7 +215,7 @@ def test_python_and_the_command_give_the_same_report(
     """But for the words that asked for it; Python is told by a callable how far the work is, and nothing is printed."""
     monkeypatch.chdir(filled)
     ask, words, source, keywords = QUESTIONS[name]
-    told = command(words, *source, *typed(keywords), "--format", "json")
+    told = command(*words.split(), *source, *typed(keywords), "--format", "json")
     assert told.code == 0, told.err
     capfd.readouterr()
     seen: list[tuple[int, int, str]] = []
@@ -194,10 +228,14 @@ def test_python_and_the_command_give_the_same_report(
 
 
 def test_every_option_that_changes_the_question_is_asked_both_ways() -> None:
-    """So that a new kind of question is compared too: switches and choices without which another study would run."""
+    """So that a new kind of question is compared too: commands, and choices without which another study would run."""
     asked = {name for _, _, _, keywords in QUESTIONS.values() for name in keywords}
-    kinds = {"sweep", "exact", "task", "weights_only", "attribute", "count", "by", "path", "sample", "frontier", "verify", "module", "family_wise"}  # fmt: skip
+    kinds = {"sweep", "exact", "by", "path", "sample", "frontier", "relevance", "head", "family_wise"}  # fmt: skip
     assert kinds <= asked
+    commands = {path for path in COMMANDS if python_name(tuple(path.split())) in ASKED}
+    of_sorts_mechanism = {"reproduce memorise", "reproduce convex-hull"}
+    left = commands - {words for _, words, _, _ in QUESTIONS.values()}
+    assert left == {"generate network", "generate maps", *of_sorts_mechanism}
 
 
 def test_gates_and_differences_are_those_of_the_commands(tmp_path: Path) -> None:
@@ -240,19 +278,15 @@ def test_runs_that_python_asks_for_follow_no_configuration(
     assert attn.compare(*asked, by="rank-collapse").rows == plain.rows
 
 
-ASKED = [name for name in attn.PUBLIC if hasattr(getattr(attn, name), "asked") and name != "measure"]  # fmt: skip
-"""Every question that is declared once for Python and for the command line; maps at hand have no command."""
-
-
 @pytest.mark.parametrize("name", ASKED)
 def test_every_option_is_a_keyword_with_the_same_default(name: str) -> None:
     commands = leaves(build_app(), ())
-    known = {"_".join(path).replace("-", "_"): one for path, one in commands}[name]
-    keywords = inspect.signature(getattr(attn, name)).parameters
+    known = {python_name(path): one for path, one in commands}[name]
+    keywords = inspect.signature(ASKED[name]).parameters
     shared = {"help", *inspect.signature(ProcessOptions).parameters} - set(keywords)
     options = {p.name: p.default for p in known.params if p.name not in shared}
     of_python = {"progress", "pictures", "tokenizer", "save_module"}
-    of_python |= {"inputs"} if name in ("inspect_model", "rank_collapse", "paths") else set()
+    of_python |= {"inputs"} if name in WITH_INPUTS else set()
     of_python |= {"metrics"} if "metric" in options else set()
     of_python |= {"patterns"} if "pattern" in options else set()
     assert set(keywords) - of_python == set(options)

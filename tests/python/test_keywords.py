@@ -183,7 +183,7 @@ attn.attribute("gpt2", token=-1)
 attn.reproduce.circle(width=np.int64(8), save_training=Path("x"))
 attn.inspect_maps("maps.npy", labels=Path("x"))
 attn.approximate(pattern=Path("x.npy"), logit_budget=3)
-attn.inspect_maps(None, "sink", labels=[0, 1], pairs=np.int64(2)).check("sink > 0")
+attn.inspect_maps(None, metric="sink", labels=[0, 1], pairs=np.int64(2)).check("sink > 0")
 attn.generate_maps(Path("x"), map=["uniform"]).exists()
 attn.errors.UsageError("x")
 """

@@ -61,7 +61,7 @@ def maps_study(
     numbers = {saved.site: saved.heads for saved in file.maps}
     refuse_absent(numbers, plan)
     refuse_states_alone(file, plan)
-    small = small_maps_of(file, plan) if how.maps else None
+    small = small_maps_of(file, plan) if how.maps or not is_file(maps) else None
     if not how.pictures or (is_file(maps) and not draws):
         return partial(inspect_maps, file, plan, small=small)
     kept = chosen_maps(file, plan) if draws else first_maps(file)

@@ -159,7 +159,7 @@ def test_saved_maps_and_a_decoder_have_them_too(tmp_path: Path) -> None:
     found = maps_in(page_of(tmp_path, ["--save-maps", str(tmp_path / "maps.safetensors")]))
     assert {name.rsplit(" ", 1)[0] for name in found} == {"encoder self", "decoder self", "decoder cross"}  # fmt: skip
     out = tmp_path / "again.html"
-    assert attn("inspect-model", str(tmp_path / "maps.safetensors"), "-o", str(out)).code == 0
+    assert attn("inspect-maps", str(tmp_path / "maps.safetensors"), "-o", str(out)).code == 0
     again = maps_in(Numbers(out.read_text()))
     assert set(again) == set(found)
     for name, cells in again.items():

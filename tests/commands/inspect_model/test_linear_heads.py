@@ -9,9 +9,9 @@ import torch
 
 import attncli as attn
 from attncli import gates
+from attncli.analysis.heads import prepare
 from attncli.capture.linear import linear_layers
 from attncli.capture.linear.linear_layers import LinearLayers
-from attncli.commands.inspect_model import run as inspect_model_run
 from attncli.commands.inspect_model.command import refuse_wrong_words
 from attncli.errors import InputError, NoAttention, UsageError
 from attncli.options.heads import HeadOptions
@@ -177,7 +177,7 @@ def test_maps_are_complete(run: tuple[Report, Maps]) -> None:
 def test_softmax_heads_are_what_they_were(
     run: tuple[Report, Maps], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inspect_model_run, "linear_layers", lambda *_: LinearLayers())
+    monkeypatch.setattr(prepare, "linear_layers", lambda *_: LinearLayers())
     alone = [row for row in reported().rows if row.head is not None]
     beside = [row for row in run[0].rows if row.head is not None and "span" not in row.keys]
     assert [(r.metric, r.layer, r.head, r.value, r.note) for r in alone] == [
@@ -237,7 +237,7 @@ def test_a_model_that_mixes_nothing_is_refused() -> None:
             return states
 
     with pytest.raises(NoAttention, match="and no linear layer"):
-        inspect_model_run.without_attention(
+        prepare.without_attention(
             Alone(),
             {"states": torch.randn(1, 12, 8)},
             12,

@@ -34,8 +34,8 @@ class AttnError(Exception):
 
     Sentences are written for callers in Python: a parameter is named in backticks, with its value as one writes it there,
     "lower `tokens`", "use `dtype='float64'`", "`paths(count=True)` needs none". The command line shows all of these as
-    one types them (`cli/spelling.py`). The lists hold parameters by their names, so that defaults of a configuration can
-    be told from what somebody has typed.
+    one types them (`cli/spelling.py`). `about` holds parameters by their names, so that the line of a
+    configuration file is named where it sets one of them.
     """
 
     exit_code = 2
@@ -44,22 +44,11 @@ class AttnError(Exception):
         self,
         sentence: str = "",
         *,
-        idle: Iterable[str] = (),
-        because: Iterable[str] = (),
-        rivals: Iterable[str] = (),
+        about: Iterable[str] = (),
     ) -> None:
         super().__init__(sentence)
-        self.idle = names_of(idle)
-        """Options that mean nothing to this run."""
-        self.because = names_of(because)
-        """Options that make it so."""
-        self.rivals = names_of(rivals)
-        """Options that exclude each other."""
-
-
-def names_of(parameters: Iterable[str]) -> tuple[str, ...]:
-    """Also of those that are named with their value, `skip=False`."""
-    return tuple(each.partition("=")[0] for each in parameters)
+        self.about = tuple(about)
+        """Parameters that it is about, by their names."""
 
 
 class UsageError(AttnError):

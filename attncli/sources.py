@@ -130,18 +130,15 @@ def parse(text: "str | Source | None") -> Source:
     return hub_source(text)
 
 
-def require(source: Source, kinds: Sequence[Kind], asker: str, because: Sequence[str] = ()) -> None:
-    """What is of another kind is refused by what it is, what the asker takes, and who reads it.
-
-    `because`: options that make the asker take so little.
-    """
+def require(source: Source, kinds: Sequence[Kind], asker: str) -> None:
+    """What is of another kind is refused by what it is, what the asker takes, and who reads it."""
     if source.kind in kinds:
         return
     takes = f"{asker} takes {listed(kinds)}"
     if source.kind == "synthetic":
-        raise UsageError(f"there is no `source`: {takes}.", because=because)
+        raise UsageError(f"there is no `source`: {takes}.")
     sentence = f"{source} is {WORDS[source.kind].what}: {takes}{advice(source)}."
-    raise (InputError if source.is_file else UsageError)(sentence, because=because)
+    raise (InputError if source.is_file else UsageError)(sentence)
 
 
 def advice(source: Source) -> str:

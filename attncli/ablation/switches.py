@@ -39,7 +39,7 @@ def switched(
     if switches.remove_outlier:
         raise UsageError(
             "the outlier of attention can be removed from synthetic networks only.",
-            idle=["remove_outlier"],
+            about=["remove_outlier"],
         )
 
     def check(run: BlockRun, outputs: list[torch.Tensor]) -> None:

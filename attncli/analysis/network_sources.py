@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attncli.errors import UsageError, it_or_them, parameter, parameters
+from attncli.errors import UsageError
 from attncli.io.whole_files import resolved
 from attncli.networks.spec import NetworkSpec
 from attncli.options.shared import NetworkOptions, RunOptions
@@ -38,15 +38,9 @@ TAKES: Mapping[str, tuple[Kind, ...]] = {
 """Which kinds a question can do something with."""
 
 
-def spec_from(options: NetworkOptions, without: str | None = None) -> NetworkSpec:
-    """The network that the options describe; a swept parameter cannot be fixed as well."""
+def spec_from(options: NetworkOptions) -> NetworkSpec:
+    """The network that the options describe."""
     given: dict[str, Any] = options.given()
-    if without is not None and without.replace("-", "_") in given:
-        raise UsageError(
-            f"{parameter(without)} is what `sweep` varies: leave it out.",
-            idle=[without],
-            because=["sweep"],
-        )
     return NetworkSpec(**given)
 
 
@@ -56,12 +50,10 @@ def generated(spec: NetworkSpec, run: RunOptions) -> "Sequence[GeneratedNetwork]
     return [GeneratedNetwork(spec, seed) for seed in run.all_seeds()]
 
 
-def named(
-    text: str | None, asker: str, *outputs: Path | None, because: Sequence[str] = ()
-) -> Source:
+def named(text: str | None, asker: str, *outputs: Path | None) -> Source:
     """What SOURCE is, refused where this command cannot take it, or would write over it."""
     source = parse(text)
-    require(source, TAKES[asker], f"`{asker}`", because)
+    require(source, TAKES[asker], f"`{asker}`")
     for output in outputs:
         if source.is_file and output is not None and resolved(output) == resolved(source.path):
             raise UsageError(f"{output} is what is read: name another file to write to.")
@@ -85,14 +77,8 @@ def refuse_other_files(text: str, asker: str) -> None:
             require(source, TAKES[asker], f"`{asker}`")
 
 
-def from_file(source: Source, refused: Mapping[str, Any]) -> "FileNetwork":
-    """A saved network; it fixes its own sizes, kinds and seed, so options that would change them are refused."""
-    if refused:
-        names = list(refused)
-        raise UsageError(
-            f"{parameters(names)} cannot be changed: {source} fixes {it_or_them(names)}.",
-            idle=names,
-        )
+def from_file(source: Source) -> "FileNetwork":
+    """A saved network, which fixes its own sizes, kinds and seed."""
     from attncli.networks.network_files import FileNetwork
 
     return FileNetwork(source.path)

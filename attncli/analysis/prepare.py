@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attncli.declare.dry_run import STAGE
-from attncli.errors import NoAttention, UsageError, parameters
+from attncli.errors import NoAttention
 from attncli.options.model import (
     CheckpointOptions,
     InputOptions,
@@ -41,16 +41,6 @@ def refuse_at_once(
     if source.kind == "hub" and not STAGE.rehearsing:
         how = Fetching(model.revision, model.offline, config_alone=True)
         local_folder(source, how)
-
-
-def refuse_beside_inputs(source: Source, others: Mapping[str, Any]) -> None:
-    """What reads texts of its own choice, or none, goes with no inputs that a caller of Python has given."""
-    given = [name for name, value in others.items() if value is not None]
-    if given and source.live is not None and source.live.inputs is not None:
-        raise UsageError(
-            f"{parameters(given)} and `inputs` exclude each other: leave one out.",
-            rivals=[*given, "inputs"],
-        )
 
 
 class Examined(NamedTuple):

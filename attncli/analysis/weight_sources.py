@@ -69,7 +69,7 @@ def refuse_to_run(model: Any, name: str, inputs: Any) -> None:
         )
     if inputs is not None:
         raise UsageError(
-            "nothing is run here, so `inputs` says nothing: leave it out.", idle=["inputs"]
+            "nothing is run here, so `inputs` says nothing: leave it out.", about=["inputs"]
         )
 
 

@@ -3,7 +3,7 @@
 `app` enrols what builds it, so that what `app` imports can read the command line too.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -62,14 +62,19 @@ def as_parsed(words: Sequence[str]) -> Any:
 
     A line that cannot be parsed has the parameters before the mistake; whoever runs it says what is wrong.
     """
-    command = root()
-    context = command.make_context("attn", for_parser(words), resilient_parsing=True)
+    return reached(root(), words, {}, resilient_parsing=True)
+
+
+def reached(command: Any, words: Sequence[str], defaults: Mapping[str, Any], **how: bool) -> Any:
+    """The context of the last command that the words reach, with the defaults that are set."""
+    found = for_parser(words)
+    context = command.make_context("attn", found, default_map=dict(defaults), **how)
     while members := getattr(command, "commands", {}):
         name, *rest = [*context._protected_args, *context.args] or [""]
         if name not in members:
             break
         command = members[name]
-        context = command.make_context(name, rest, parent=context, resilient_parsing=True)
+        context = command.make_context(name, rest, parent=context, **how)
     return context
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from attncli.analysis import Say
 from attncli.cli.spelling import as_typed
 from attncli.cli.typer_options import with_options
+from attncli.declare.applies import ANY_MODEL, Applies
 from attncli.declare.commands import MODEL_COMMANDS, CommandEntry
 from attncli.declare.groups import flat_parameters, gathered, group_parameters
 from attncli.declare.options import Option
@@ -60,6 +61,9 @@ class ProcessOptions(OutputOptions):
         Option(
             metavar="N",
             panel="Output",
+            applies=Applies(
+                to=ANY_MODEL, why="{setting} divides the texts of a model: leave it out."
+            ),
             help="Divide a model's texts among N processes started here; the report is that of one. [default: 1]",
         ),
     ] = None
@@ -106,7 +110,7 @@ def answered_by_several(
 ) -> int:
     """In processes that are started here, where that was asked for; each of those answers as ever."""
     if output.processes is not None and not started_by_attn():
-        refuse_processes(output.processes, options)
+        refuse_processes(output.processes)
         if output.processes > 1:
             rehearse_alone(asked, options, output)
             from attncli.processes.spawn import run_in_processes
@@ -131,17 +135,13 @@ def rehearse_alone(
         STAGE.rehearsing = rehearsing
 
 
-def refuse_processes(count: int, options: dict[str, Any]) -> None:
+def refuse_processes(count: int) -> None:
     """Where there is nothing to divide, or the processes are there already."""
-    from attncli.sources import parse
-
     idle = ["processes"]
     if count < 1:
         raise UsageError(f"--processes {count}: it must be at least 1.")
     if launch().several:
         raise UsageError(f"--processes {count} starts processes, and {launch().size} were started already: leave it out.", idle=idle)  # fmt: skip
-    if not parse(options["source"]).is_model:
-        raise UsageError(f"--processes {count} divides the texts of a model: leave it out.", idle=idle)  # fmt: skip
 
 
 def keep_parts(asked: Callable[..., Any], values: dict[str, Any], output: Any) -> None:

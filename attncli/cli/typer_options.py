@@ -28,7 +28,7 @@ def with_options(
 ) -> Callable[..., int]:
     """The command under the signature that typer reads.
 
-    `usual` are the options that its short help shows, `typed_alone` what those do that count on the command line alone.
+    `declared` are its parameters by name, `usual` the options that its short help shows, `typed_alone` what those do that count on the command line alone.
     """
     declared = list(declared)
     parameters = [for_typer(parameter) for parameter in declared]
@@ -36,6 +36,7 @@ def with_options(
     found: Any = command
     found.__signature__ = inspect.Signature(parameters)
     found.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    found.declared = {each.name: each for each in declared}
     found.usual = frozenset(name for name, one in options.items() if one.usual)
     found.typed_alone = {name: one.typed_alone for name, one in options.items() if one.typed_alone}
     return command

@@ -52,8 +52,7 @@ def prepare(options: OutputOptions, *tensors: Path | None) -> list[gates.Conditi
     if options.plot == "terminal" and name not in ("table", "markdown"):
         raise UsageError(
             f"--plot would spoil the {name}: give it a file, as in --plot curves.png.",
-            idle=["plot"],
-            because=["format", "output"],
+            about=["plot", "format", "output"],
         )
     if options.plot not in (None, "terminal"):
         require_figure(Path(options.plot), f"--plot {options.plot}")

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
+from attncli.declare.applies import Applies
+
 Complete = Callable[[str], list[str]]
 
 RUNS_CODE = "lets a checkpoint run code"
@@ -35,6 +37,8 @@ class Option:
     """Whether most runs may want it: `--help` of a command of many options shows these alone, `--help-all` every one."""
     typed_alone: str | None
     """What it does (RUNS_CODE, WRITES …) where it counts on the command line alone, set by no file and no environment."""
+    applies: tuple[Applies, ...]
+    """With which kinds of SOURCE and which other options it means something; all of it holds."""
     in_words: Callable[[Any], Any] | None
     """What only Python has, such as a matrix or a list of numbers, as the text or texts that mean it."""
 
@@ -47,6 +51,7 @@ class Option:
         panel: str | None = None,
         usual: bool = False,
         typed_alone: str | None = None,
+        applies: Applies | tuple[Applies, ...] = (),
         in_words: Callable[[Any], Any] | None = None,
     ) -> None:
         said = {
@@ -57,6 +62,7 @@ class Option:
             "panel": panel,
             "usual": usual,
             "typed_alone": typed_alone,
+            "applies": (applies,) if isinstance(applies, Applies) else applies,
             "in_words": in_words,
         }
         for name, value in said.items():

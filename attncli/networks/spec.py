@@ -80,7 +80,7 @@ class NetworkSpec:
             raise UsageError(
                 "`attention='sinkhorn'` needs `mask='none'`: the only causal matrix whose rows "
                 "and columns all sum to one is the identity.",
-                rivals=["attention", "mask"],
+                about=["attention", "mask"],
             )
 
     @property

@@ -11,7 +11,7 @@ several of one block go off together.
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 
-from attncli.errors import UsageError, unknown_name
+from attncli.errors import unknown_name
 
 OF_MODELS = {"of": "models"}
 """Marks a switch that synthetic networks do not have."""
@@ -91,11 +91,6 @@ def of_network(switches: Switches) -> dict[str, bool]:
 
 def by_switches(skip: bool | None, mlp: bool | None, mlp_skip: bool | None) -> dict[str, Switches]:
     """The one variant that the switches describe; what is not said is on."""
-    if mlp is False and mlp_skip:
-        raise UsageError(
-            "`mlp_skip` needs the MLP that `mlp=False` removes: drop one of them.",
-            rivals=["mlp_skip", "mlp"],
-        )
     mlp = mlp is not False
     wanted = Switches(skip is not False, mlp, mlp and mlp_skip is not False)
     return {name: switches for name, switches in VARIANTS.items() if switches == wanted}

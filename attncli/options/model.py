@@ -1,27 +1,42 @@
 """Options of the commands that run a model: which one, how it is loaded, and on what."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
+from attncli.declare.applies import ANY_MODEL, Applies
 from attncli.declare.options import RUNS_CODE, Argument, Option, rows_of_numbers
 from attncli.declare.values import INPUT
-from attncli.errors import UsageError, parameter, parameters, said_of
+from attncli.errors import UsageError, parameter
 from attncli.networks.variants import Switches, with_mlp_norm, without_norms
 from attncli.options.completion import complete_source
-from attncli.options.shared import NetworkOptions, RunOptions, checked_seed, variant_option
+from attncli.options.shared import checked_seed, variant_option
 from attncli.ranks import launch
-from attncli.sources import WORDS
-from attncli.sources import Source as Named
+from attncli.sources import MODELS
 
 if TYPE_CHECKING:
     from attncli.models.files.local_folder import Fetching
     from attncli.models.inputs.requested_input import WantedInput
     from attncli.models.loading.load_options import LoadOptions
 
-model_option = partial(Option, panel="Model")
-input_option = partial(Option, panel=INPUT)
+OF_MODELS = Applies(to=ANY_MODEL)
+OF_TEXTS = (
+    OF_MODELS,
+    Applies(
+        to=MODELS, why="{source} reads images or sounds, not text: leave the text options out."
+    ),
+)
+OF_THE_HUB = Applies(
+    to=tuple(kind for kind in MODELS if kind != "folder"),
+    why="`revision` is for models of the hub: {source} has none.",
+)
+KINDS_OF_INPUT = ("text", "text_file", "token_ids", "random_tokens")
+PLACES = ("device", "device_map", "tensor_parallel")
+"""One device, several, or a part on each process's own."""
+
+model_option = partial(Option, panel="Model", applies=OF_MODELS)
+input_option = partial(Option, panel=INPUT, applies=OF_MODELS)
 
 HALF = ("bfloat16", "float16")
 
@@ -40,7 +55,9 @@ class FetchOptions:
     revision: Annotated[
         str | None,
         model_option(
-            metavar="NAME", help="Revision of a Hub model; org/name@revision means the same."
+            metavar="NAME",
+            applies=(OF_MODELS, OF_THE_HUB),
+            help="Revision of a Hub model; org/name@revision means the same.",
         ),
     ] = None
     offline: Annotated[
@@ -95,14 +112,20 @@ class CheckpointOptions(WeightFileOptions):
         """Those that mean nothing where files are read and no model is run."""
         return [name for name in self.given() if name not in OF_FILES]
 
-    def given_for_a_model(self) -> list[str]:
-        """Those that mean nothing where none is named; that nothing be fetched always holds."""
-        return [name for name in self.given() if name != "offline"]
-
     def to_load(self, seed: int) -> "LoadOptions":
         from attncli.models.loading.load_options import LoadOptions
 
         return LoadOptions(**asdict(self), seed=checked_seed(seed))
+
+
+@dataclass(frozen=True)
+class PatternModelOptions(CheckpointOptions):
+    """The same of models that patterns name, where there may be none; that nothing be fetched always holds."""
+
+    offline: Annotated[
+        bool,
+        model_option("--offline", applies=(), help="Use only files that are already in the cache."),
+    ] = False
 
 
 @dataclass(frozen=True)
@@ -124,44 +147,40 @@ class ModelOptions(CheckpointOptions):
     device_map: Annotated[
         str | None,
         model_option(
-            metavar="auto", help="Distribute the model over devices with accelerate (extra `big`)."
+            metavar="auto",
+            applies=Applies(to=ANY_MODEL, excludes=PLACES[:1]),
+            help="Distribute the model over devices with accelerate (extra `big`).",
         ),
     ] = None
     tensor_parallel: Annotated[
         bool,
-        model_option("--tensor-parallel", help="Split the model over torchrun's processes."),
+        model_option(
+            "--tensor-parallel",
+            applies=Applies(to=ANY_MODEL, excludes=PLACES[:2]),
+            help="Split the model over torchrun's processes.",
+        ),
     ] = False
 
     def to_load(self, seed: int) -> "LoadOptions":
         from attncli.models.loading.load_options import LoadOptions
 
-        self.refuse_two_ways_to_place()
+        self.refuse_other_processes()
         said = asdict(self) | {"device": self.own_device()}
         return LoadOptions(**said, seed=checked_seed(seed))
 
-    def refuse_two_ways_to_place(self) -> None:
-        """One device, several, or a part on each process's own."""
-        ways = {
-            "device": self.device is not None,
-            "device_map": self.device_map is not None,
-            "tensor_parallel": self.tensor_parallel,
-        }
-        given = [name for name, there in ways.items() if there]
-        if len(given) > 1:
-            raise UsageError(
-                f"{parameters(given, ' and ')} exclude each other: leave one out.", rivals=given
-            )
+    def refuse_other_processes(self) -> None:
+        """What one process cannot do, or several cannot."""
         several = launch().several
         if self.tensor_parallel and not several:
             raise UsageError(
                 "`tensor_parallel` splits a model over processes: start them with `torchrun`.",
-                idle=["tensor_parallel"],
+                about=["tensor_parallel"],
             )
         if self.device_map is not None and several:
             raise UsageError(
                 "`device_map` takes all devices for one process: leave it out under torchrun, where `tensor_parallel` "
                 "splits a model, or start one process.",
-                idle=["device_map"],
+                about=["device_map"],
             )
 
     def refuse_tensor_parallel(self, what: str, in_words: str = "") -> None:
@@ -169,8 +188,7 @@ class ModelOptions(CheckpointOptions):
         if self.tensor_parallel:
             raise UsageError(
                 f"`tensor_parallel` is not understood with {in_words or parameter(what)}: leave one out.",
-                idle=["tensor_parallel"],
-                because=[what],
+                about=["tensor_parallel", what],
             )
 
     def refuse_half(self) -> None:
@@ -188,25 +206,33 @@ class ModelOptions(CheckpointOptions):
         return self.device or "cpu"
 
 
+model_switch = partial(variant_option, applies=OF_MODELS)
+
+
 @dataclass(frozen=True)
 class ModelSwitchOptions:
     """Parts that only a trained model's blocks have."""
 
     no_norms: Annotated[
         bool,
-        variant_option("--no-norms", help="Remove the blocks' norms in every variant."),
+        model_switch("--no-norms", help="Remove the blocks' norms in every variant."),
     ] = False
     mlp_norm: Annotated[
         bool,
-        variant_option("--mlp-norm", help="Where the MLP is removed, keep the norm after it."),
+        model_switch(
+            "--mlp-norm",
+            applies=(
+                OF_MODELS,
+                Applies(
+                    excludes=("no_norms",),
+                    why="{other} takes out what {name} leaves: drop one of them.",
+                ),
+            ),
+            help="Where the MLP is removed, keep the norm after it.",
+        ),
     ] = False
 
     def applied(self, variants: Mapping[str, Switches]) -> Mapping[str, Switches]:
-        if self.no_norms and self.mlp_norm:
-            raise UsageError(
-                "`no_norms` takes out what `mlp_norm` leaves: drop one of them.",
-                rivals=["no_norms", "mlp_norm"],
-            )
         variants = without_norms(variants) if self.no_norms else variants
         return with_mlp_norm(variants) if self.mlp_norm else variants
 
@@ -223,6 +249,7 @@ class InputOptions:
         input_option(
             metavar="TEXT",
             usual=True,
+            applies=OF_TEXTS,
             help="Text to run on; repeatable. [default: attn's own sample text]",
         ),
     ] = field(default_factory=list)
@@ -231,6 +258,7 @@ class InputOptions:
         input_option(
             metavar="FILE",
             usual=True,
+            applies=OF_TEXTS,
             help=("Texts split at blank lines; .jsonl .json .csv .tsv; - is stdin."),
         ),
     ] = None
@@ -238,6 +266,7 @@ class InputOptions:
         list[str],
         input_option(
             metavar="ID,ID,…|@FILE",
+            applies=(*OF_TEXTS, Applies(excludes=KINDS_OF_INPUT[:2])),
             help=(
                 "Token ids instead of a text; no tokenizer is needed. A file holds JSON lists, or the ids of one text "
                 "per line. Repeatable."
@@ -249,6 +278,7 @@ class InputOptions:
         int | None,
         input_option(
             metavar="N",
+            applies=Applies(to=ANY_MODEL, excludes=KINDS_OF_INPUT[:3]),
             help="N random token ids, or a random image or sound where a model takes one.",
         ),
     ] = None
@@ -261,7 +291,7 @@ class InputOptions:
 
     def to_read(self, tokens: int | None, seed: int) -> "WantedInput":
         """With what other groups say: the longest text, and the seed of random ones."""
-        from attncli.models.inputs.requested_input import WantedInput, refuse_two_kinds
+        from attncli.models.inputs.requested_input import WantedInput, refuse_impossible
 
         wanted = WantedInput(
             tuple(self.text),
@@ -272,7 +302,7 @@ class InputOptions:
             tokens,
             checked_seed(seed),
         )
-        refuse_two_kinds(wanted)
+        refuse_impossible(wanted)
         return wanted
 
 
@@ -280,6 +310,7 @@ StackOption = Annotated[
     str | None,
     Option(
         metavar="NAME",
+        applies=OF_MODELS,
         help="Which stack of a model with several, such as decoder. [default: the first]",
     ),
 ]
@@ -296,28 +327,3 @@ Source = Annotated[
     ),
 ]
 """Of the commands that take models and synthetic networks alike."""
-
-
-def refuse_for_a_model(
-    source: Named, network: NetworkOptions, run: RunOptions, *others: str
-) -> None:
-    """What only a synthetic network can be given; `others` are further such options that were."""
-
-    given = [name for name in (*network.given(), *run.given()) if name not in ("tokens", "seed")]
-    fixed = [*given, *others]
-    if fixed:
-        raise UsageError(
-            f"{said_of(fixed, 'goes', 'go')} with synthetic networks: {source} is a model.",
-            idle=fixed,
-        )
-
-
-def refuse_without_a_model(source: Named, given: Iterable[str]) -> None:
-    """What only a model has: names of options that were given."""
-
-    names = list(given)
-    if names:
-        what = (
-            f"{source} is {WORDS[source.kind].what}" if source.is_file else "name one as `source`"
-        )
-        raise UsageError(f"{said_of(names, 'goes', 'go')} with a model: {what}.", idle=names)

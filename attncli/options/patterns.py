@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
+from attncli.declare.applies import Applies
 from attncli.declare.options import Option
 from attncli.errors import UsageError, unknown_name
 from attncli.options.completion import completion
@@ -40,6 +41,10 @@ complete_pattern = completion(Registry("pattern", "attncli.patterns").names)
 complete_method = completion(lambda: ["auto", *Registry("method", "attncli.fits").names()])
 
 
+OF_ONE_HEAD = Applies(needs=("head",), why="{name} goes with one head: name it with `head`.")
+"""Where heads of a model are asked about; elsewhere there is no `head`."""
+
+
 @dataclass(frozen=True)
 class PatternOptions:
     """What is to be expressed."""
@@ -48,6 +53,7 @@ class PatternOptions:
         list[str],
         Option(
             metavar="NAME[:PARAMETERS]|FILE",
+            applies=OF_ONE_HEAD,
             complete=complete_pattern,
             usual=True,
             help=(
@@ -62,11 +68,15 @@ class PatternOptions:
         int | None,
         Option(
             usual=True,
+            applies=Applies(
+                excludes=("sweep",), why="`sweep='length=...'` sets the length: leave `length` out."
+            ),
             help=f"Number of tokens. [default: {DEFAULT_LENGTH}, or the length of the file or text]",
         ),
     ] = None
     causal: Annotated[
-        bool, Option("--causal", usual=True, help="Hide the keys after each query.")
+        bool,
+        Option("--causal", usual=True, applies=OF_ONE_HEAD, help="Hide the keys after each query."),
     ] = False
 
     @property
@@ -124,7 +134,12 @@ class SearchOptions(MethodOptions):
     width: Annotated[
         int | None,
         Option(
-            usual=True, help="Head dimension d of queries and keys. [default: the smallest found]"
+            usual=True,
+            applies=Applies(
+                excludes=("find_width", "sweep", "frontier"),
+                why="`width` fixes what `find_width`, `sweep` and `frontier` vary: leave it out.",
+            ),
+            help="Head dimension d of queries and keys. [default: the smallest found]",
         ),
     ] = None
     find_width: Annotated[

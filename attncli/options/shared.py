@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
+from attncli.declare.applies import ANY_MODEL, NETWORKS, SYNTHETIC, Applies
 from attncli.declare.options import WRITES, Option
 from attncli.errors import UsageError
 from attncli.io.addresses import is_address
@@ -58,9 +59,21 @@ def default(field: str) -> str:
 
 complete_variant = completion(lambda: [*SETS, *VARIANTS])
 
-network_option = partial(Option, panel="Network")
+OF_NETWORKS = Applies(to=SYNTHETIC)
+ANY_RUN = Applies(to=(*SYNTHETIC, *ANY_MODEL))
+"""Of networks made here, and of what models read; a network file fixes it."""
+
+
+def swept(name: str, *others: Applies) -> tuple[Applies, ...]:
+    """Of a size that `sweep` may vary."""
+    why = "{name} is what `sweep` varies: leave it out."
+    return (*(others or (OF_NETWORKS,)), Applies(excludes=(f"sweep:{name}",), why=why))
+
+
+network_option = partial(Option, panel="Network", applies=OF_NETWORKS)
 variant_option = partial(Option, panel="Variants")
 output_option = partial(Option, panel="Output")
+OF_A_FILE = "{name} is of a figure in a file: name one with `plot`."
 
 
 @dataclass(frozen=True)
@@ -68,16 +81,30 @@ class NetworkOptions:
     """What the synthetic network is. `None` = not said, so that a network file can refuse what it fixes itself."""
 
     layers: Annotated[
-        int | None, network_option(usual=True, help=f"Number of blocks. {default('layers')}")
+        int | None,
+        network_option(
+            usual=True, applies=swept("layers"), help=f"Number of blocks. {default('layers')}"
+        ),
     ] = None
     tokens: Annotated[
-        int | None, network_option(usual=True, help=f"Number of tokens. {default('tokens')}")
+        int | None,
+        network_option(
+            usual=True,
+            applies=swept("tokens", ANY_RUN),
+            help=f"Number of tokens. {default('tokens')}",
+        ),
     ] = None
     width: Annotated[
-        int | None, network_option(usual=True, help=f"Features per token. {default('width')}")
+        int | None,
+        network_option(
+            usual=True, applies=swept("width"), help=f"Features per token. {default('width')}"
+        ),
     ] = None
     heads: Annotated[
-        int | None, network_option(usual=True, help=f"Heads per layer. {default('heads')}")
+        int | None,
+        network_option(
+            usual=True, applies=swept("heads"), help=f"Heads per layer. {default('heads')}"
+        ),
     ] = None
     key_width: Annotated[
         int | None,
@@ -110,7 +137,8 @@ class NetworkOptions:
     init_scale: Annotated[
         float | None,
         network_option(
-            help=f"Factor on the standard deviation of all weights. {default('init_scale')}"
+            applies=swept("init-scale"),
+            help=f"Factor on the standard deviation of all weights. {default('init_scale')}",
         ),
     ] = None
 
@@ -138,6 +166,11 @@ class SwitchOptions:
         bool | None,
         variant_option(
             "--mlp-skip/--no-mlp-skip",
+            applies=Applies(
+                excludes=("mlp:False",),
+                unless=("False",),
+                why="`mlp_skip` needs the MLP that `mlp=False` removes: drop one of them.",
+            ),
             help="Run one variant: with the MLP's own skip connection, or without.",
         ),
     ] = None
@@ -164,6 +197,10 @@ class VariantNames:
             metavar="NAME,…",
             complete=complete_variant,
             usual=True,
+            applies=Applies(
+                excludes=("skip", "mlp", "mlp_skip"),
+                why="give `variants` or single switches such as `skip=False`, not both.",
+            ),
             help="Variants to compare (see `attn list variants`). [default: paper]",
         ),
     ] = field(default_factory=list)
@@ -177,6 +214,7 @@ class VariantOptions(VariantNames):
         bool,
         variant_option(
             "--remove-outlier",
+            applies=Applies(to=NETWORKS),
             help="Also run every variant with A - 11^T/n in place of A, the published remedy.",
         ),
     ] = False
@@ -191,11 +229,6 @@ def named_variants(
     variants: VariantNames, switches: SwitchOptions, default: str = "paper"
 ) -> dict[str, Switches]:
     """The variants by name or by single switches, which exclude each other."""
-    if switches.given and variants.variants:
-        raise UsageError(
-            "give `variants` or single switches such as `skip=False`, not both.",
-            rivals=["variants", *switches.named()],
-        )
     return (
         switches.chosen() if switches.given else by_names(separated(variants.variants) or [default])
     )
@@ -205,10 +238,14 @@ def named_variants(
 class RunOptions:
     """Which random networks."""
 
-    seed: Annotated[int | None, Option(help="First seed. [default: 0]")] = None
+    seed: Annotated[int | None, Option(applies=ANY_RUN, help="First seed. [default: 0]")] = None
     seeds: Annotated[
         int | None,
-        Option(usual=True, help="Number of random networks to average over. [default: 5]"),
+        Option(
+            usual=True,
+            applies=OF_NETWORKS,
+            help="Number of random networks to average over. [default: 5]",
+        ),
     ] = None
 
     def given(self) -> dict[str, int]:
@@ -239,6 +276,11 @@ class OutputOptions:
             metavar="NAME",
             complete=complete_format,
             usual=True,
+            applies=Applies(
+                excludes=("plot:terminal",),
+                unless=("table", "markdown"),
+                why="`plot` would spoil {setting}: give it a file, as in `plot='curves.png'`.",
+            ),
             help="Output format (`attn list formats`). [default: of -o, else table]",
         ),
     ] = None
@@ -274,6 +316,10 @@ class OutputOptions:
         str | None,
         output_option(
             metavar="WxH",
+            applies=(
+                Applies(needs=("plot",), why=OF_A_FILE),
+                Applies(excludes=("plot:terminal",), why=OF_A_FILE),
+            ),
             help="Size of the figure in inches, as in 3.4x2.6. [default: as its panels need]",
         ),
     ] = None
@@ -293,11 +339,6 @@ class OutputOptions:
         """Width and height of the figure."""
         if self.figure_size is None:
             return None
-        if self.plot in (None, "terminal"):
-            raise UsageError(
-                "`figure_size` is of a figure in a file: name one with `plot`.",
-                idle=["figure_size"],
-            )
         found = INCHES.fullmatch(self.figure_size)
         size = (float(found[1]), float(found[2])) if found else (0.0, 0.0)
         if not all(SMALLEST_FIGURE <= side <= LARGEST_FIGURE for side in size):

@@ -62,7 +62,7 @@ def check_shape(path: Path | str, shape: tuple[int, int], length: int | None) ->
     if length is not None and length != shape[0]:
         raise UsageError(
             f"{path} has {shape[0]} tokens, but `length` says {length}: leave it out.",
-            idle=["length"],
+            about=["length"],
         )
 
 

@@ -55,7 +55,7 @@ class BaselineOptions:
         if self.family_wise is not None and not self.fail_on:
             raise UsageError(
                 "`family_wise` corrects limits of `fail_on`: give one, such as 'sink:p.05'.",
-                idle=["family_wise"],
+                about=["family_wise"],
             )
         if bool(self.fail_on) != bool(self.baseline):
             raise UsageError(
@@ -67,7 +67,7 @@ class BaselineOptions:
             raise UsageError(
                 "`family_wise` corrects limits by chance or in standard deviations, as in 'sink:p.05' and 'sink:2s', and no "
                 "`fail_on` has one: leave it out.",
-                idle=["family_wise"],
+                about=["family_wise"],
             )
         return changes
 

@@ -23,6 +23,8 @@ from typing import Any
 from attncli.analysis import Progress, Say, no_progress
 from attncli.declare.groups import flat_parameters, gathered
 from attncli.declare.moved import refuse_moved_keyword
+from attncli.declare.settle import Given, is_set, rules_of, settle
+from attncli.declare.subject import subject_of
 from attncli.declare.values import converted, require_known, second_names
 from attncli.errors import UsageError, refused_by_system
 from attncli.gates import Condition
@@ -115,6 +117,7 @@ def question(
                     at_hand = subject(values[SOURCE], beside, any_module)
                     options[SOURCE] = around.enter_context(at_hand)
                 watch = around.enter_context(watched(beside["progress"]))
+                refuse_misfits(parameters, options | set_beside(beside), asked.__name__)
                 how = How(
                     watch,
                     doing_of(watch),
@@ -140,6 +143,27 @@ def question(
         return ask
 
     return front_door
+
+
+def set_beside(beside: Mapping[str, Any]) -> dict[str, Any]:
+    """Keywords of Python's own that options may exclude."""
+    return {
+        name: beside[name] for name in ("inputs", "save_module") if beside.get(name) is not None
+    }
+
+
+def refuse_misfits(
+    declared: Iterable[inspect.Parameter], values: Mapping[str, Any], function: str
+) -> None:
+    """Keywords that mean nothing together, or for what SOURCE names."""
+    known = {each.name: each for each in declared}
+    subject = subject_of(function.replace("_", "-"), values)
+    given = [
+        Given(name, value)
+        for name, value in values.items()
+        if name not in known or is_set(known[name], value)
+    ]
+    settle(rules_of(known.values()), given, subject)
 
 
 @contextmanager

@@ -11,7 +11,6 @@ from commands import ONE, attn
 from small_checkpoints import saved
 
 from attncli.cli.app import build_app
-from attncli.cli.config.defaults import RUNNABLE
 from attncli.cli.root import leaves
 
 TINY = "random:bert?layers=2&width=16&heads=2"
@@ -197,10 +196,6 @@ def test_a_run_that_works_works_with_any_default(command: str, run: str, tmp_pat
     assert fates >= {"applies"}
 
 
-def test_every_runnable_command_is_in_the_law() -> None:
-    assert set(RUNS) == set(RUNNABLE)
-
-
 @pytest.mark.slow
 def test_the_configuration_of_the_readme(material: Path, tmp_path: Path) -> None:
     """A model has no seeds; what is left out changes nothing of the report."""
@@ -212,7 +207,7 @@ def test_the_configuration_of_the_readme(material: Path, tmp_path: Path) -> None
     shown = attn("config", "show", "--config", str(config), *line).out
     assert shown.splitlines()[0] == (
         f"rank-collapse --seeds = 3  ({config}, line 2): left out: "
-        f"--mask, --seeds go with synthetic networks: {TINY} is a model."
+        f"--seeds goes with synthetic networks: {TINY} is a model."
     )
 
 
@@ -266,3 +261,19 @@ def test_the_environment_likewise(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "(ATTN_RANK_COLLAPSE_SEEDS): left out: --seeds goes" in attn(*line, TINY).out
     assert "(ATTN_RANK_COLLAPSE_SEEDS): applies" in attn(*line).out
     assert ": the command line says otherwise" in attn(*line, "--seeds", "4").out
+
+
+@pytest.mark.parametrize(
+    ("setting", "line", "sentence"),
+    [
+        ("[rank-collapse]\ngates = true\n", "rank-collapse", "line 2: --gates goes with --attention gated"),
+        ("[inspect-model]\n\nsort = 'sink'\n", f"inspect-model {TINY} --metric entropy", "line 3: --sort sink: it sorts by"),
+    ],
+)  # fmt: skip
+def test_what_a_run_alone_can_refuse_names_the_line_of_the_file(
+    tmp_path: Path, setting: str, line: str, sentence: str
+) -> None:
+    config = tmp_path / "attn.toml"
+    config.write_text(setting)
+    outcome = attn(*line.split(), "--config", str(config))
+    assert (outcome.code, f"{config}, {sentence}" in outcome.err) == (2, True), outcome.err

@@ -82,12 +82,12 @@ def choose(
         if inputs.given():
             raise UsageError(
                 "texts and tokens are for heads of models: give `pattern='MODEL:LAYER.HEAD:top=4'`, or leave them out.",
-                idle=inputs.given(),
+                about=inputs.given(),
             )
         if idle:
             raise UsageError(
                 f"{said_of(idle, 'is', 'are')} for models that are run, and none is: give `pattern='MODEL:LAYER.HEAD:top=4'`, or leave {it_or_them(idle)} out.",
-                idle=idle,
+                about=idle,
             )
         return ChosenPatterns(options)
     maps: dict[str, csr_array] = {}
@@ -124,7 +124,7 @@ def maps_of(
         if options.length not in (None, found.shape[0]):
             raise UsageError(
                 f"{text} has {found.shape[0]} tokens on this input, but `length` says {options.length}: leave it out.",
-                idle=["length"],
+                about=["length"],
             )
     read = {"name": texts[0].name, "tokens": texts[0].tokens}
     return maps, {**checkpoint.identity, "input": read}, checkpoint.warnings

@@ -124,7 +124,7 @@ def expanded(name: str) -> list[str]:
     if is_of_weights(name):
         raise UsageError(
             f"`metric={name!r}` measures weights and needs no run: ask `inspect_weights`.",
-            idle=["metric"],
+            about=["metric"],
         )
     if name in groups:
         return groups[name]

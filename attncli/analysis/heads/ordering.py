@@ -29,8 +29,7 @@ def ranking(heads: HeadOptions, metrics: Sequence[str]) -> Ranking | None:
     if not metrics:
         raise UsageError(
             "`top` and `sort` need a metric of heads: add one with `metric`.",
-            idle=["top", "sort"],
-            because=["metric"],
+            about=["top", "sort", "metric"],
         )
     name, _, way = (heads.sort or metrics[0]).partition(":")
     if name not in ATTENTION.names():
@@ -38,8 +37,7 @@ def ranking(heads: HeadOptions, metrics: Sequence[str]) -> Ranking | None:
     if name not in metrics:
         raise UsageError(
             f"`sort={name!r}`: it sorts by a metric of heads that is measured, add `metric={name!r}`.",
-            idle=["sort"],
-            because=["metric"],
+            about=["sort", "metric"],
         )
     if way not in ("", "rising"):
         raise UsageError(f"`sort={heads.sort!r}`: write {name} or {name}:rising.")

@@ -60,7 +60,7 @@ def refuse_no_config(body: "PreTrainedModel") -> None:
         raise UsageError(
             f"`with_random_init` draws a model of transformers anew; how {with_article(type(body).__name__)} begins is not known: "
             "inspect an untrained one beside it.",
-            idle=["with_random_init"],
+            about=["with_random_init"],
         )
 
 

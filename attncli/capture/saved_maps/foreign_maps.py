@@ -81,7 +81,7 @@ class OwnMaps:
         if batch is not None and not any(BATCH in place.axes for place in self.places.values()):
             raise UsageError(
                 f"`batch={batch}`: {self.path} has no axis of texts, it holds {self.described()}.",
-                idle=["batch"],
+                about=["batch"],
             )
         self.metadata = dict(arrays.metadata)
 

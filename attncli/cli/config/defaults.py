@@ -1,84 +1,59 @@
-"""Defaults of the environment and the configuration file, as one run takes them: those that do not apply are left out.
+"""Defaults of the environment and the configuration file, as one run takes them: those that do not fit are left out.
 
-Whoever refuses options names them on the error (`idle`, `because`, `rivals`), so nothing here knows an option: the
-run begins anew without the defaults that were named, until it is refused for what the command line says, or runs.
+Which fit is declared with the options; what only a run can find wrong with a default is refused by its line.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from attncli.cli.root import is_typed, path_of, runner
+from attncli.cli.config.settings import default_map, settings
+from attncli.cli.root import is_typed, path_of, reached, root
 from attncli.cli.spelling import as_typed
-from attncli.declare.commands import COMMANDS
-from attncli.declare.dry_run import STAGE, Rehearsed
-from attncli.errors import AttnError, UsageError
-
-APART = ("about.", "generate.")
-"""Folders of commands that ask no question of attention."""
-RUNNABLE = tuple(name for name, entry in COMMANDS.items() if not entry.function.startswith(APART))
-"""Commands that can be rehearsed: they say by `before_the_work` where the work begins."""
-
-
-@dataclass
-class Rehearsal:
-    """What became of a run's defaults."""
-
-    left_out: dict[str, str] = field(default_factory=dict)
-    """Why, by the parameter's name."""
-    overruled: set[str] = field(default_factory=set)
-    """Parameters that the command line gives."""
-
-    def fate(self, parameter: Any) -> str:
-        """What becomes of the parameter's default, in words."""
-        if parameter.name in self.overruled:
-            return "the command line says otherwise"
-        why = self.left_out.get(parameter.name)
-        return f"left out: {why}" if why else "applies"
-
-
-REHEARSAL = Rehearsal()
-"""Of this process."""
+from attncli.declare.settle import Given, Settled, is_set, rules_of, settle
+from attncli.declare.subject import subject_of
+from attncli.errors import AttnError
+from attncli.io.tensor_names import TENSORS
 
 
 def run_with_defaults(context: Any, run: Callable[[Any], Any]) -> Any:
-    """Run the command; where it refuses a default rather than the command line, once more without it."""
-    note_overruled(context)
-    if STAGE.rehearsing and " ".join(path_of(context)) not in RUNNABLE:
-        raise Rehearsed
-    while True:
-        try:
-            return run(context)
-        except AttnError as error:
-            refused = defaults_to_leave_out(context, error)
-            if not refused:
-                raise
-            for parameter in refused:
-                leave_out(context, parameter)
-                REHEARSAL.left_out[parameter.name] = as_typed(str(error))
+    """Run the command without the defaults that do not fit; an error about another names the line that sets it."""
+    for name in settled(context).left_out:
+        leave_out(context, parameter_of(context, name))
+    try:
+        return run(context)
+    except AttnError as error:
+        places = [where(context, name) for name in error.about if is_default(context, name)]
+        if places and not str(error).startswith(tuple(places)):
+            error.args = (f"{', '.join(dict.fromkeys(places))}: {error}",)
+        raise
 
 
-def defaults_to_leave_out(context: Any, error: AttnError) -> list[Any]:
-    """The options that mean nothing here, else those that make what was typed mean nothing, else the typed one's rivals."""
-    for names in (error.idle, error.because):
-        found = [one for one in named(context, names) if is_default(context, one)]
-        if found:
-            return found
-    rivals = named(context, error.rivals)
-    found = [one for one in rivals if is_default(context, one)]
-    if found and len(found) == len(rivals):
-        places = ", ".join(dict.fromkeys(where(context, one) for one in found))
-        raise UsageError(f"{places}: {error}") from error
-    return found
+def settled(context: Any) -> Settled:
+    """What is typed and set, as it was declared; a command that reads its options by itself has them all."""
+    declared = getattr(context.command.callback, "declared", {})
+    subject = subject_of(" ".join(path_of(context)), context.params)
+    return settle(rules_of(declared.values()), list(given(context, declared)), subject)
 
 
-def named(context: Any, names: tuple[str, ...]) -> list[Any]:
-    """The command's parameters of these names."""
-    return [one for one in context.command.params if one.name in names]
+def given(context: Any, declared: dict[str, Any]) -> Iterator[Given]:
+    """Options that are typed or set elsewhere; a module's file is the -o of `approximate`."""
+    for name, each in declared.items():
+        value = context.params.get(name)
+        if is_default(context, name) and is_set(each, value):
+            yield Given(name, value, where(context, name))
+        elif is_typed(context, name) and is_set(each, value):
+            yield Given(name, value)
+    output = context.params.get("output")
+    if "pattern" in declared and str(output).endswith(TENSORS):
+        yield Given("save_module", output)
 
 
-def is_default(context: Any, parameter: Any) -> bool:
-    source = context.get_parameter_source(parameter.name)
+def parameter_of(context: Any, name: str) -> Any:
+    return next(one for one in context.command.params if one.name == name)
+
+
+def is_default(context: Any, name: str) -> bool:
+    source = context.get_parameter_source(name)
     return source is not None and source.name == "DEFAULT_MAP"
 
 
@@ -93,28 +68,24 @@ def leave_out(context: Any, parameter: Any) -> None:
     context.set_parameter_source(parameter.name, source)
 
 
-def where(context: Any, parameter: Any) -> str:
+def where(context: Any, name: str) -> str:
     """The line of the file, or the variable, that has set it."""
-    from attncli.cli.config.settings import settings
-
     own = settings(context.find_root().command)
     return next(
-        one.where for one in own if one.command == path_of(context) and one.option is parameter
+        one.where for one in own if one.command == path_of(context) and one.option.name == name
     )
 
 
-def note_overruled(context: Any) -> None:
-    names = (one.name for one in context.command.params)
-    REHEARSAL.overruled = {name for name in names if is_typed(context, name)}
+def fates(words: Sequence[str]) -> Callable[[Any], str]:
+    """What becomes of the default of each of the command's options in this line, in words."""
+    whole = root()
+    context = reached(whole, words, default_map(whole))
+    left_out = settled(context).left_out
 
+    def fate(option: Any) -> str:
+        if is_typed(context, option.name):
+            return "the command line says otherwise"
+        why = left_out.get(option.name)
+        return f"left out: {as_typed(why)}" if why else "applies"
 
-def rehearse(words: list[str]) -> Rehearsal:
-    """The command line up to where its work would begin; its own refusals are raised."""
-    STAGE.rehearsing, REHEARSAL.left_out, REHEARSAL.overruled = True, {}, set()
-    try:
-        runner()(words, prog_name="attn", standalone_mode=False)
-    except Rehearsed:
-        pass
-    finally:
-        STAGE.rehearsing = False
-    return REHEARSAL
+    return fate

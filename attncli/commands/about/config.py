@@ -56,10 +56,8 @@ def show(
 
 def of_run(words: list[str], found: "list[OptionSetting]") -> list[str]:
     """The settings of the words' command, each with what becomes of it."""
-    from attncli.cli.config.defaults import rehearse
+    from attncli.cli.config.defaults import fates
 
-    rehearsal = rehearse(words)
+    fate = fates(words)
     own = [one for one in found if list(one.command) == words[: len(one.command)]]
-    return [
-        f"{one.name} = {one.value!r}  ({one.where}): {rehearsal.fate(one.option)}" for one in own
-    ]
+    return [f"{one.name} = {one.value!r}  ({one.where}): {fate(one.option)}" for one in own]

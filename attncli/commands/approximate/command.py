@@ -1,13 +1,13 @@
 """The question of `attn approximate`."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+from attncli.declare.applies import Applies
 from attncli.declare.dry_run import before_the_work
 from attncli.declare.options import Option
-from attncli.errors import UsageError, unknown_name
+from attncli.errors import unknown_name
 from attncli.io.tensor_names import require_tensor_file
-from attncli.options.model import CheckpointOptions, InputOptions
+from attncli.options.model import InputOptions, PatternModelOptions
 from attncli.options.patterns import (
     DrawOptions,
     PatternOptions,
@@ -17,9 +17,6 @@ from attncli.options.patterns import (
 )
 from attncli.python.question import How, question
 from attncli.records import Report
-
-if TYPE_CHECKING:
-    pass
 
 EXAMPLES = """
 attn approximate                                             one random pattern, the narrowest module
@@ -34,6 +31,12 @@ attn approximate --pattern permutation --sweep length=64:1024 --frontier 2,3,4,5
 """
 
 
+OF_NO_MODULE = Applies(
+    excludes=("save_module",),
+    why="`save_module` goes with a plain run: only that makes a module to write.",
+)
+
+
 @question(own=("save_module",))
 def approximate(
     *,
@@ -43,6 +46,7 @@ def approximate(
         Option(
             metavar="length=FROM:TO",
             usual=True,
+            applies=OF_NO_MODULE,
             help="Smallest width as a function of length, with its fitted law.",
         ),
     ] = None,
@@ -51,6 +55,7 @@ def approximate(
         Option(
             metavar="FROM:TO",
             usual=True,
+            applies=OF_NO_MODULE,
             help="Smallest logit scale at each of these widths, per dtype.",
         ),
     ] = None,
@@ -59,6 +64,16 @@ def approximate(
         Option(
             "--decide",
             usual=True,
+            applies=(
+                OF_NO_MODULE,
+                Applies(
+                    excludes=("sweep", "frontier"),
+                    why="{name} and {other} exclude each other: ask one at a time.",
+                ),
+                Applies(
+                    excludes=("method",), why="`decide` tries every method: leave `method` out."
+                ),
+            ),
             help=(
                 "Is the width enough, or which is the smallest? Yes with a verified module, no with a proof, "
                 "otherwise bounds on both sides."
@@ -66,9 +81,17 @@ def approximate(
         ),
     ] = False,
     timing: Annotated[
-        bool, Option("--timing", help="Add CPU seconds, which differ from run to run.")
+        bool,
+        Option(
+            "--timing",
+            applies=Applies(
+                excludes=("decide", "sweep", "frontier"),
+                why="`timing` is of a plain run's methods: leave it out.",
+            ),
+            help="Add CPU seconds, which differ from run to run.",
+        ),
     ] = False,
-    files: CheckpointOptions,
+    files: PatternModelOptions,
     texts: InputOptions,
     search: SearchOptions,
     precision: PrecisionOptions,
@@ -88,14 +111,10 @@ def approximate(
     check_gates([condition.metric for condition in how.conditions])
     if how.save_module is not None:
         require_tensor_file(how.save_module)
-    refuse_contradictions(sweep, frontier, decide or None, how.save_module, search)
-    if timing and (decide or sweep or frontier):
-        raise UsageError("`timing` is of a plain run's methods: leave it out.", idle=["timing"])
     request = request_of(patterns, search, precision)
     runs.refuse_maps_of_other_lengths(patterns, sweep)
     before_the_work()
-    idle = files.given_for_a_model()
-    chosen = choose(patterns, texts, files, run.all_seeds()[0], idle)
+    chosen = choose(patterns, texts, files, run.all_seeds()[0])
     if sweep is not None or frontier is not None:
         report = runs.varied(sweep, frontier, chosen, search, request, run, how.progress)
     elif decide:
@@ -108,34 +127,6 @@ def approximate(
 def excused(report: Report, search: SearchOptions) -> Report:
     """Requests that are not met fail the run unless it only explores."""
     return report.with_verdicts(()) if search.allow_unmet else report
-
-
-def refuse_contradictions(
-    sweep: str | None,
-    frontier: str | None,
-    decide: bool | None,
-    save: Path | None,
-    search: SearchOptions,
-) -> None:
-    """One run answers one question."""
-    asked = {"sweep": sweep, "frontier": frontier, "decide": decide}
-    given = [name for name, value in asked.items() if value is not None]
-    varied = sweep is not None or frontier is not None
-    if decide and varied:
-        raise UsageError(
-            "`decide`, and `sweep` or `frontier` exclude each other: ask one at a time.",
-            rivals=given,
-        )
-    if save and given:
-        raise UsageError(
-            "`save_module` goes with a plain run: only that makes a module to write.", because=given
-        )
-    if search.width is not None and (search.find_width or varied):
-        raise UsageError(
-            "`width` fixes what `find_width`, `sweep` and `frontier` vary: leave it out.",
-            idle=["width"],
-            because=["find_width", "sweep", "frontier"],
-        )
 
 
 def check_gates(names: list[str]) -> None:

@@ -60,10 +60,6 @@ def decided(
     how: How,
 ) -> Report:
     """Whether the width given is enough, or which is the least."""
-    if search.method:
-        raise UsageError(
-            "`decide` tries every method: leave `method` out.", idle=["method"], because=["decide"]
-        )
     seeds = run.all_seeds()
     targets = chosen.targets(seeds[0], request.causal)
     return decide(targets, request, search.width, search.widest, seeds, how.progress)
@@ -76,7 +72,7 @@ def refuse_maps_of_other_lengths(patterns: PatternOptions, sweep: str | None) ->
         if model_head(text) is not None or isinstance(text, GivenMatrix):
             raise UsageError(
                 f"`sweep`: {text} is as long as {own}; leave one of them out.",
-                rivals=["sweep", "pattern"],
+                about=["sweep", "pattern"],
             )
 
 
@@ -91,14 +87,8 @@ def varied(
 ) -> Report:
     """Over the length, over the width, or over both."""
     patterns = chosen.options
-    if sweep and patterns.length is not None:
-        raise UsageError(
-            "`sweep='length=...'` sets the length: leave `length` out.",
-            idle=["length"],
-            because=["sweep"],
-        )
     if frontier and len(patterns.chosen) > 1:
-        raise UsageError("`frontier` takes one `pattern`.", rivals=["frontier", "pattern"])
+        raise UsageError("`frontier` takes one `pattern`.", about=["frontier", "pattern"])
     seeds, first = run.all_seeds(), patterns.chosen[0]
     lengths = [int(n) for n in parse_sweep(sweep, {"length": int})[1]] if sweep else []
     widths = frontier_widths(frontier) if frontier else []

@@ -2,6 +2,7 @@
 
 from typing import Annotated
 
+from attncli.declare.applies import Applies
 from attncli.declare.dry_run import before_the_work
 from attncli.declare.options import Argument, Option
 from attncli.errors import UsageError
@@ -33,6 +34,7 @@ def attribute(
         Option(
             metavar="TOKEN",
             usual=True,
+            applies=Applies(excludes=("inputs",)),
             help=(
                 "The token whose final state is attributed: a position (negative counts from the end) or a substring of "
                 "the text."
@@ -71,11 +73,10 @@ def attribute(
     input token brings, and of constants; the parts add up to the state, which every run checks.
     """
     from attncli.analysis import network_sources as sources
-    from attncli.analysis.prepare import refuse_at_once, refuse_beside_inputs
+    from attncli.analysis.prepare import refuse_at_once
 
     subject = sources.named(source, "attribute", how.output)
     refuse_at_once(subject, model, inputs, tokens, seed)
-    refuse_beside_inputs(subject, {"token": token})
     if top is not None and top < 1:
         raise UsageError(f"`top={top!r}`: it must be at least 1.")
     from attncli.commands.attribute.run import attribution_study

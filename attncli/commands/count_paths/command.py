@@ -2,6 +2,7 @@
 
 from typing import Annotated
 
+from attncli.declare.applies import SYNTHETIC, Applies
 from attncli.declare.dry_run import before_the_work
 from attncli.declare.options import Option
 from attncli.options.model import FetchOptions, Source
@@ -16,15 +17,24 @@ attn count-paths --layers 12 --heads 12 --no-skip
 """
 
 
+OF_NO_SOURCE = Applies(
+    to=SYNTHETIC, why="`layers` and `heads` are those of {source}: leave them out."
+)
+
+
 @question()
 def count_paths(
     *,
     source: Source = None,
     layers: Annotated[
-        int | None, Option(metavar="N", usual=True, help="Layers. [default: 12]")
+        int | None,
+        Option(metavar="N", usual=True, applies=OF_NO_SOURCE, help="Layers. [default: 12]"),
     ] = None,
     heads: Annotated[
-        int | None, Option(metavar="N", usual=True, help="Heads of a layer. [default: 4]")
+        int | None,
+        Option(
+            metavar="N", usual=True, applies=OF_NO_SOURCE, help="Heads of a layer. [default: 4]"
+        ),
     ] = None,
     skip: Annotated[
         bool,

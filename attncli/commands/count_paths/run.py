@@ -25,11 +25,6 @@ def counting(
 ) -> Callable[..., Report]:
     """The count of these sizes, or of those that the source has."""
     if source.kind != "synthetic":
-        given = [name for name, size in (("layers", layers), ("heads", heads)) if size is not None]
-        if given:
-            raise UsageError(
-                f"`layers` and `heads` are those of {source}: leave them out.", idle=given
-            )
         own_layers, own_heads, identity = sizes_of(source, files)
         return partial(count_paths, own_layers, own_heads, skip, identity)
     standard = NetworkSpec()
@@ -49,7 +44,7 @@ def refuse_other_gates(conditions: Sequence[Condition]) -> None:
 def sizes_of(source: Source, files: FetchOptions) -> tuple[int, int, Mapping[str, object]]:
     """Layers and heads of a network file, or of a model's config; no weights are read."""
     if source.kind == "network":
-        spec = sources.from_file(source, {}).spec
+        spec = sources.from_file(source).spec
         return spec.layers, spec.heads, sources.identity(source)
     if source.kind == "random":
         return sizes_of_type(source.name, source.sizes)

@@ -2,6 +2,7 @@
 
 from typing import Annotated
 
+from attncli.declare.applies import Applies
 from attncli.declare.dry_run import before_the_work
 from attncli.declare.options import Argument, Option
 from attncli.options.completion import complete_source, completion, head_metrics
@@ -35,6 +36,13 @@ def dispersion(
         Option(
             metavar="FROM:TO",
             usual=True,
+            applies=(
+                Applies(excludes=("inputs",)),
+                Applies(
+                    excludes=("random_tokens",),
+                    why="`random_tokens` is one length: leave it out, and give no text, for random tokens of every length.",
+                ),
+            ),
             help="Lengths that the texts are cut to: doubling FROM … TO, FROM:TO:STEPS, or a list 64,128,512.",
         ),
     ],
@@ -61,11 +69,10 @@ def dispersion(
     grow with the length: a head whose largest weight falls like 1/n loses its focus, one whose weight stays keeps it.
     """
     from attncli.analysis import network_sources as sources
-    from attncli.analysis.prepare import refuse_at_once, refuse_beside_inputs
+    from attncli.analysis.prepare import refuse_at_once
 
     subject = sources.named(source, "dispersion", how.output)
     refuse_at_once(subject, model, inputs, None, seed)
-    refuse_beside_inputs(subject, {"lengths": lengths})
     from attncli.commands.dispersion.run import length_study
 
     names = separated(metric or [])

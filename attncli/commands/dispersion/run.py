@@ -39,7 +39,6 @@ def length_study(
 ) -> Callable[..., Report]:
     """Everything is loaded and verified before the first length is measured."""
     points = lengths_of(lengths)
-    refuse_one_length(inputs)
     metrics = chosen(names)
     refuse_unmeasured(conditions, definitions(metrics))
     options, wanted = model.to_load(seed), inputs.to_read(None, seed)
@@ -59,15 +58,6 @@ def length_study(
     return partial(length_sweep, checkpoint, subject, texts, plan)
 
 
-def refuse_one_length(inputs: InputOptions) -> None:
-    """Random tokens need no number: the lengths say how many."""
-    if inputs.random_tokens is not None:
-        raise UsageError(
-            "`random_tokens` is one length: leave it out, and give no text, for random tokens of every length.",
-            idle=["random_tokens"],
-        )
-
-
 def lengths_of(text: str) -> list[int]:
     """At least two lengths, the shortest first."""
     found = sorted({int(n) for n in parse_range(f"`lengths={text!r}`", "tokens", text, int)})
@@ -83,7 +73,7 @@ def chosen(names: Sequence[str]) -> Metrics:
         wrong = metrics.on_repeats[0] if metrics.on_repeats else names[0]
         raise UsageError(
             f"`metric={wrong!r}` is no number of a head on a text of any length: leave it out.",
-            idle=["metric"],
+            about=["metric"],
         )
     return metrics
 
@@ -98,6 +88,6 @@ def of_length(checkpoint: Checkpoint, wanted: WantedInput, length: int) -> list[
             raise UsageError(
                 f"{text.name} has {counted(text.tokens, 'token')}, fewer than the {length} of `lengths`: end it there, or give no text "
                 "for random tokens.",
-                rivals=["lengths", "text", "text_file", "token_ids"],
+                about=["lengths", "text", "text_file", "token_ids"],
             )
     return texts

@@ -2,6 +2,7 @@
 
 from typing import Annotated
 
+from attncli.declare.applies import Applies
 from attncli.declare.options import Argument, Option
 from attncli.io.tensor_names import require_tensor_file
 from attncli.options.completion import complete_source, completion
@@ -50,6 +51,9 @@ def head_capacity(
         str,
         Option(
             metavar="free|embeddings",
+            applies=Applies(
+                needs=("head",), why="`inputs='embeddings'` goes with `head='0.HEAD'`."
+            ),
             complete=completion(lambda: [FREE, EMBEDDINGS]),
             help=(
                 "For a head of layer 0: try any vectors, or also the embeddings of the model's own tokens. "

@@ -26,7 +26,7 @@ from attncli.commands.head_capacity.one_head.trained_head import (
 from attncli.commands.head_capacity.real_tokens import RealInputs, real_tokens
 from attncli.commands.head_capacity.survey_rows import SURVEY_METRICS
 from attncli.declare.dry_run import before_the_work
-from attncli.errors import AttnError, InputError, LimitError, UsageError, said_of, unknown_name
+from attncli.errors import AttnError, InputError, LimitError, UsageError, unknown_name
 from attncli.fits import FitRequest
 from attncli.gates import Condition
 from attncli.head_weights.head import Head, Reader, read_head, reader, with_plain_logits
@@ -58,7 +58,6 @@ def survey(
     how: How,
 ) -> Report:
     """Every head of a model on texts of one length."""
-    refuse_patterns(patterns)
     source = named(model, "head_capacity")
     seeds = run.all_seeds()
     longest = patterns.length or LONGEST
@@ -138,7 +137,7 @@ def on_head(
     """A trained head, its mask, and inputs for every pattern; `real`: the model whose tokens are tried too."""
     if request.causal and not head.causal:
         raise UsageError(
-            "`causal`: every query of this head sees all keys; leave it out.", idle=["causal"]
+            "`causal`: every query of this head sees all keys; leave it out.", about=["causal"]
         )
     save, seeds = how.save_module, run.all_seeds()
     targets = chosen.targets(seeds[0], head.causal)
@@ -158,8 +157,6 @@ def refuse_other_inputs(inputs: str, head: str | None, save: Path | None) -> Non
     """Refuse what only one head can be asked."""
     if inputs not in ("free", "embeddings"):
         raise unknown_name("inputs", inputs, ("free", "embeddings"))
-    if inputs != "free" and head is None:
-        raise UsageError("`inputs='embeddings'` goes with `head='0.HEAD'`.", idle=["inputs"])
     if save is not None and head is None:
         raise UsageError("`save_module` goes with `head`: a survey makes no module to write.")
 
@@ -170,15 +167,6 @@ def refuse_other_gates(conditions: Sequence[Condition]) -> None:
     for condition in conditions:
         if condition.metric not in known:
             raise unknown_name("metric in the gate", condition.metric, known)
-
-
-def refuse_patterns(patterns: PatternOptions) -> None:
-    """Refuse patterns in a survey, which is about the heads' own maps and random patterns."""
-    idle = [name for name in ("pattern", "causal") if getattr(patterns, name)]
-    if idle:
-        raise UsageError(
-            f"{said_of(idle, 'goes', 'go')} with one head: name it with `head`.", idle=idle
-        )
 
 
 def two(wanted: WantedInput) -> WantedInput:

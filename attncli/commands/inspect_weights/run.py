@@ -48,5 +48,5 @@ def refuse_metrics_of_runs(metric: Sequence[str]) -> None:
     if found:
         raise UsageError(
             f"`metric={found[0]!r}` needs a run: ask `inspect_model`, or leave it out.",
-            idle=["metric"],
+            about=["metric"],
         )

@@ -5,13 +5,7 @@ from typing import TYPE_CHECKING
 
 from attncli.commands.paths.options import PathOptions
 from attncli.declare.dry_run import before_the_work
-from attncli.options.model import (
-    InputOptions,
-    ModelOptions,
-    Source,
-    refuse_for_a_model,
-    refuse_without_a_model,
-)
+from attncli.options.model import InputOptions, ModelOptions, Source
 from attncli.options.shared import NetworkOptions, RunOptions
 from attncli.python.question import MEASURING, How, question
 from attncli.records import Report
@@ -57,15 +51,10 @@ def paths(
     """
 
     conditions = how.conditions
-    asked.refuse_contradictions()
-    of_models = [*asked.for_models(), *model.given(), *inputs.given()]
+    asked.refuse_impossible()
     from attncli.analysis import network_sources as sources
 
     subject = sources.named(source, "paths", how.output)
-    if not subject.is_model:
-        refuse_without_a_model(subject, of_models)
-    else:
-        refuse_for_a_model(subject, network, run, *["skip=False"] * (not asked.skip))
     if subject.is_model:
         study = model_study(subject, asked, model, inputs, network, run, conditions)
     else:

@@ -3,15 +3,22 @@
 from dataclasses import dataclass
 from typing import Annotated
 
+from attncli.declare.applies import ANY_MODEL, NETWORKS, Applies
 from attncli.declare.options import Option, rows_of_numbers
-from attncli.errors import UsageError, it_or_them, parameters, said_of, unknown_name
+from attncli.errors import UsageError, unknown_name
 from attncli.options.completion import complete_metric
-from attncli.options.model import StackOption
+from attncli.options.model import OF_MODELS, StackOption
 from attncli.options.shared import separated
 
 HEAD, STEPS = "head", "steps"
 WAYS = (HEAD, STEPS)
 """What the output may be taken apart by."""
+
+ONE_QUESTION = "{other} and {name} are different questions: give one of them."
+OF_LENGTHS = Applies(
+    excludes=("path", "sample", "by"),
+    why="{name} is about all paths of a length: leave it out here.",
+)
 
 KINDS_OF_STEP = ("attention", "mlp")
 """What a path may take or leave out."""
@@ -28,6 +35,7 @@ class PathOptions:
         Option(
             metavar="NAME,…",
             complete=complete_metric,
+            applies=OF_LENGTHS,
             help="Metrics of each length's term (see `attn list metrics`). [default: log10_residual,stable_rank]",
         ),
     ] = None
@@ -35,6 +43,7 @@ class PathOptions:
         bool,
         Option(
             "--skip/--no-skip",
+            applies=Applies(to=NETWORKS),
             help="With skip connections, or without: then every path has the full length.",
         ),
     ] = True
@@ -51,6 +60,7 @@ class PathOptions:
         Option(
             metavar="N",
             usual=True,
+            applies=Applies(excludes=("path", "by"), why=ONE_QUESTION),
             help="Sample N random paths of every length and report their quantiles.",
         ),
     ] = None
@@ -59,6 +69,14 @@ class PathOptions:
         Option(
             metavar="head|steps",
             usual=True,
+            applies=(
+                Applies(excludes=("path",), why=ONE_QUESTION),
+                Applies(
+                    to=ANY_MODEL,
+                    unless=(HEAD,),
+                    why="{setting} is about MLPs: name a model as `source`.",
+                ),
+            ),
             help=(
                 "Share of the output through each head and each skip, or (models only) by number of attention and MLP "
                 "steps."
@@ -70,13 +88,16 @@ class PathOptions:
         Option(
             metavar="attention,mlp",
             usual=True,
+            applies=(OF_MODELS, OF_LENGTHS),
             help="What counts as a step of a model's paths. [default: attention]",
         ),
     ] = None
     loss: Annotated[
         bool,
         Option(
-            "--loss", help="Loss of a next-token model when only paths up to each length are kept."
+            "--loss",
+            applies=(OF_MODELS, OF_LENGTHS),
+            help="Loss of a next-token model when only paths up to each length are kept.",
         ),
     ] = False
     stack: StackOption = None
@@ -93,32 +114,9 @@ class PathOptions:
                 raise unknown_name("kind of step", name, KINDS_OF_STEP)
         return names
 
-    def for_models(self) -> list[str]:
-        """Names of given options that have no meaning for synthetic networks."""
-        names = ("steps", "loss", "stack")
-        return [name for name in names if getattr(self, name) not in (None, False, [])]
-
-    def refuse_contradictions(self) -> None:
-        """One question at a time, and nothing that its answer would not depend on."""
-        asked = {"path": self.path, "by": self.by, "sample": self.sample is not None}
-        given = [name for name, value in asked.items() if value]
-        if len(given) > 1:
-            raise UsageError(
-                f"{parameters(given, ' and ')} are different questions: give one of them.",
-                rivals=given,
-            )
-        if self.of_single_paths:
-            self.refuse_what_is_of_lengths()
-
-    def refuse_what_is_of_lengths(self) -> None:
+    def refuse_impossible(self) -> None:
+        """Values that there are not."""
         if self.by is not None and self.by not in WAYS:
             raise unknown_name("way to take the output apart, `by`", self.by, WAYS)
-        names = [name for name in ("metric", "steps", "loss") if getattr(self, name)]
-        if names:
-            raise UsageError(
-                f"{said_of(names, 'is', 'are')} about all paths of a length: leave {it_or_them(names)} out here.",
-                idle=names,
-                because=["path", "sample", "by"],
-            )
         if self.sample is not None and not 1 <= self.sample <= MOST_SAMPLES:
             raise UsageError(f"`sample` must be from 1 to {MOST_SAMPLES:,}, not {self.sample}.")

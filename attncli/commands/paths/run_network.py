@@ -6,11 +6,11 @@ from functools import partial
 from attncli.analysis import network_sources as sources
 from attncli.analysis.paths.path_choices import parse_path
 from attncli.analysis.paths.path_metrics import OWN_METRICS
-from attncli.commands.paths.options import STEPS, PathOptions
+from attncli.commands.paths.options import PathOptions
 from attncli.commands.paths.synthetic.network_paths import paths
 from attncli.commands.paths.synthetic.path_heads import through_heads
 from attncli.commands.paths.synthetic.path_samples import named_paths, sampled_paths
-from attncli.errors import UsageError, unknown_name
+from attncli.errors import unknown_name
 from attncli.gates import Condition
 from attncli.metrics import METRICS
 from attncli.networks.weights import Network
@@ -44,7 +44,7 @@ def networks_of(
 ) -> tuple[Sequence[Network], dict[str, object]]:
     if source.kind == "synthetic":
         return sources.generated(sources.spec_from(network), run), dict(sources.SYNTHETIC)
-    saved = sources.from_file(source, network.given() | run.given())
+    saved = sources.from_file(source)
     return [saved], sources.identity(source)
 
 
@@ -69,8 +69,6 @@ def single_study(
     source: Source, asked: PathOptions, network: NetworkOptions, run: RunOptions
 ) -> Study:
     """Paths one by one, or by the head that they go through."""
-    if asked.by == STEPS:
-        raise UsageError("`by='steps'` is about MLPs: name a model as `source`.", idle=["by"])
     networks, identity = networks_of(source, network, run)
     if asked.by is not None:
         return partial(through_heads, networks, asked.skip, identity)

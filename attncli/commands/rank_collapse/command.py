@@ -1,9 +1,10 @@
 """The question of `attn rank-collapse`."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
+from attncli.declare.applies import ANY_MODEL, NETWORKS, SYNTHETIC, Applies
 from attncli.declare.dry_run import before_the_work
 from attncli.declare.options import Option
 from attncli.errors import UsageError, unknown_name
@@ -14,12 +15,12 @@ from attncli.options.model import (
     ARITHMETICS,
     AUTO,
     EXACTLY,
+    OF_MODELS,
+    PLAIN,
     InputOptions,
     ModelOptions,
     ModelSwitchOptions,
     Source,
-    refuse_for_a_model,
-    refuse_without_a_model,
 )
 from attncli.options.shared import (
     NetworkOptions,
@@ -47,6 +48,15 @@ attn rank-collapse random:bert --random-tokens 128 --arithmetic float64
 attn rank-collapse net.safetensors --fail-if 'log10_residual[SAN+skip, layer=-1] < -3'
 """
 
+
+TWO_STATES = ("metric:angular_distance", "metric:block_influence", "metric:update_ratio")
+OF_TWO_STATES = (
+    "`blocks` goes with metrics that compare two states of one run: add `metric='angular_distance'`, block_influence "
+    "or update_ratio, and leave `sweep` out."
+)
+OF_LAYERS = Applies(
+    excludes=("sweep",), why="{name} is about the layers of one network: leave `sweep` out."
+)
 
 Choose = Callable[..., dict[str, Switches]]
 """The variants, given the default of the network's source."""
@@ -76,6 +86,13 @@ def rank_collapse(
         str | None,
         Option(
             metavar="NAME=FROM:TO",
+            applies=(
+                Applies(to=NETWORKS),
+                Applies(
+                    to=(*SYNTHETIC, *ANY_MODEL),
+                    why="`sweep` makes its own networks: leave {source} out.",
+                ),
+            ),
             help=(
                 "Repeat over a range of tokens, heads, width, layers or init-scale: FROM:TO (doubling), "
                 "FROM:TO:STEPS, or a list 1,2,4."
@@ -86,17 +103,26 @@ def rank_collapse(
         str | None,
         Option(
             metavar="|".join(ARITHMETICS),
+            applies=OF_MODELS,
             help=(
                 "How a model's residual is computed: exactly, with common vector and residual tracked separately, or "
                 "in plain numbers, with the lost digits measured. [default: auto, exact wherever there are rules]"
             ),
         ),
     ] = None,
-    exact: Annotated[bool, Option("--exact", help="Short for --arithmetic exact.")] = False,
+    exact: Annotated[
+        bool,
+        Option(
+            "--exact",
+            applies=Applies(to=ANY_MODEL, excludes=(f"arithmetic:{AUTO}", f"arithmetic:{PLAIN}")),
+            help="Short for --arithmetic exact.",
+        ),
+    ] = False,
     with_random_init: Annotated[
         bool,
         Option(
             "--with-random-init",
+            applies=OF_MODELS,
             usual=True,
             help="Also run the same architecture with random weights.",
         ),
@@ -105,6 +131,7 @@ def rank_collapse(
         bool,
         Option(
             "--sub-blocks",
+            applies=OF_MODELS,
             help="Also report the state after the attention of each block of a model.",
         ),
     ] = False,
@@ -112,6 +139,7 @@ def rank_collapse(
         bool,
         Option(
             "--theorem",
+            applies=OF_LAYERS,
             help="The theorem layer by layer: β, whether its one-layer bound is proved there, and that bound against what attention does.",
         ),
     ] = False,
@@ -119,6 +147,7 @@ def rank_collapse(
         bool,
         Option(
             "--gates",
+            applies=(Applies(to=NETWORKS), OF_LAYERS),
             help=(
                 "What each head's gate does in networks with --attention gated; for models, `inspect-model --metric "
                 "gates`."
@@ -129,6 +158,12 @@ def rank_collapse(
         bool,
         Option(
             "--gradients",
+            applies=(
+                Applies(to=NETWORKS),
+                Applies(
+                    needs=("sweep",), why="`gradients` stands beside a range of sizes: add `sweep`."
+                ),
+            ),
             help=(
                 "With --sweep: size of the gradient of the last state with respect to the value weights, for one head "
                 "without skips."
@@ -139,6 +174,10 @@ def rank_collapse(
         int | None,
         Option(
             metavar="N",
+            applies=(
+                Applies(excludes=("sweep",), why=OF_TWO_STATES),
+                Applies(needs=(*TWO_STATES, "metric:depth", "fail_if"), why=OF_TWO_STATES),
+            ),
             help="Distance in blocks for metrics that compare two states, such as angular_distance. [default: 1]",
         ),
     ] = None,
@@ -162,30 +201,15 @@ def rank_collapse(
     conditions = how.conditions
     default = DEFAULT_METRICS if sweep is None else DEFAULT_SWEEP_METRICS
     metrics = wanted_metrics(metric or default, conditions)
-    over = blocks_between(blocks, metrics, sweep)
+    over = blocks_between(blocks, metrics)
     choose = partial(variants.chosen, switches)
     chosen = chosen_arithmetic(arithmetic, exact)
-    flags = {
-        "arithmetic": arithmetic is not None,
-        "exact": exact,
-        "with_random_init": with_random_init,
-        "sub_blocks": sub_blocks,
-    }
-    for_models = [*(name for name, on in flags.items() if on), *model_switches.given()]
-    for_models += [*model.given(), *inputs.given()]
     from attncli.analysis import network_sources as sources
 
     subject = sources.named(source, "rank_collapse", how.output)
     if subject.is_model:
         applied = model_switches.applied(choose())
         refuse_other_variants(conditions, applied, with_random_init)
-        fixed = ["sweep"] * (sweep is not None)
-        fixed += [
-            *["remove_outlier"] * variants.remove_outlier,
-            *["gates"] * gates,
-            *["gradients"] * gradients,
-        ]
-        refuse_for_a_model(subject, network, run, *fixed)
         from attncli.commands.rank_collapse.run import collapse_study
 
         study = collapse_study(
@@ -202,21 +226,18 @@ def rank_collapse(
             theorem,
         )
     else:
-        refuse_without_a_model(subject, for_models)
-        refuse_layers({"theorem": theorem, "gates": gates}, sweep)
+        study = network_study(
+            subject, sweep, choose, network, run, conditions, over, theorem, gates
+        )
         if gradients:
-            study = gradient_study(subject, sweep, choose, network, run, conditions)
-        else:
-            study = network_study(
-                subject, sweep, choose, network, run, conditions, over, theorem, gates
-            )
+            study = partial(study, gradients=True)
     before_the_work()
     how.doing(MEASURING)
     report: Report = study(metrics=metrics, progress=how.progress)
     return report
 
 
-def blocks_between(blocks: int | None, metrics: Sequence[str], sweep: str | None) -> int:
+def blocks_between(blocks: int | None, metrics: Sequence[str]) -> int:
     """How many blocks lie between two states that a metric compares; refused where none compares any."""
     if blocks is None:
         return 1
@@ -224,22 +245,9 @@ def blocks_between(blocks: int | None, metrics: Sequence[str], sweep: str | None
 
     if blocks < 1:
         raise UsageError(f"`blocks={blocks}`: it must be at least 1.")
-    if sweep is not None or not step_names(metrics):
-        raise UsageError(
-            "`blocks` goes with metrics that compare two states of one run: add `metric='angular_distance'`, block_influence "
-            "or update_ratio, and leave `sweep` out.",
-            idle=["blocks"],
-        )
+    if not step_names(metrics):
+        raise UsageError(OF_TWO_STATES, about=["blocks"])
     return blocks
-
-
-def refuse_layers(asked: Mapping[str, bool], sweep: str | None) -> None:
-    for name, wanted in asked.items():
-        if wanted and sweep is not None:
-            raise UsageError(
-                f"`{name}` is about the layers of one network: leave `sweep` out.",
-                rivals=[name, "sweep"],
-            )
 
 
 def refuse_other_variants(
@@ -256,11 +264,6 @@ def chosen_arithmetic(arithmetic: str | None, exact: bool) -> str:
     """By either of the two options."""
     if arithmetic is not None and arithmetic not in ARITHMETICS:
         raise unknown_name("arithmetic", arithmetic, ARITHMETICS)
-    if exact and arithmetic not in (None, EXACTLY):
-        raise UsageError(
-            f"`exact` and `arithmetic={arithmetic!r}` exclude each other: drop one.",
-            rivals=["exact", "arithmetic"],
-        )
     return EXACTLY if exact else arithmetic or AUTO
 
 
@@ -300,20 +303,6 @@ def network_study(
     return sweep_study(source, sweep, choose, network, run, conditions)
 
 
-def gradient_study(
-    source: "Named",
-    sweep: str | None,
-    choose: Choose,
-    network: NetworkOptions,
-    run: RunOptions,
-    conditions: Sequence[Condition],
-) -> Callable[..., Report]:
-    """A sweep with gradients beside its numbers."""
-    if sweep is None:
-        raise UsageError("`gradients` stands beside a range of sizes: add `sweep`.", idle=["gradients"])  # fmt: skip
-    return partial(sweep_study(source, sweep, choose, network, run, conditions), gradients=True)
-
-
 def curve_study(
     source: "Named",
     choose: Choose,
@@ -334,7 +323,7 @@ def curve_study(
         networks: Sequence[Network] = sources.generated(sources.spec_from(network), run)
         identity, chosen = sources.SYNTHETIC, choose()
     else:
-        saved = sources.from_file(source, network.given() | run.given())
+        saved = sources.from_file(source)
         networks, identity, chosen = [saved], sources.identity(source), choose(default=saved.variant)  # fmt: skip
     spec = networks[0].spec
     refuse_unmatched(conditions, {"variant": list(chosen), "layer": range(spec.layers + 1)})
@@ -342,7 +331,7 @@ def curve_study(
     if not gates:
         return study
     if spec.attention != "gated":
-        raise UsageError(f"`gates` goes with `attention='gated'`, not {spec.attention!r}.", rivals=["gates", "attention"])  # fmt: skip
+        raise UsageError(f"`gates` goes with `attention='gated'`, not {spec.attention!r}.", about=["gates", "attention"])  # fmt: skip
     return lambda **asked: with_gates(study(**asked), networks, chosen)
 
 
@@ -360,10 +349,8 @@ def sweep_study(
     from attncli.gates import refuse_unmatched
     from attncli.options.size_ranges import parse_sweep
 
-    if source.kind != "synthetic":
-        raise UsageError(f"`sweep` makes its own networks: leave {source} out.", idle=["sweep"])
     parameter, points = parse_sweep(text, SWEPT)
-    spec = sources.spec_from(network, without=parameter)
+    spec = sources.spec_from(network)
     specs = {point: at(spec, parameter, point) for point in points}
     refuse_unmatched(conditions, {"variant": list(choose()), parameter: points})
     return partial(sweep, specs, parameter, run.all_seeds(), choose())

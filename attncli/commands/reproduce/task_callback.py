@@ -22,7 +22,7 @@ def watching(training: TrainingOptions, prefix: str) -> "Watched | None":
     if folder is None:
         raise UsageError(
             f"{parameter('watch_training')} keeps its reports beside the trainings: say {parameter('save_training')} too.",
-            idle=["watch_training"],
+            about=["watch_training"],
         )
     every = within("watch_training", training.watch_training, 1, 1, MOST_STEPS)
 

@@ -65,10 +65,10 @@ def revision_of(source: Source, asked: str | None) -> str | None:
     """From the id or from --revision; only the hub has any."""
     if asked is not None and source.kind != "hub":
         raise UsageError(
-            f"`revision` is for models of the hub: {source.name} has none.", idle=["revision"]
+            f"`revision` is for models of the hub: {source.name} has none.", about=["revision"]
         )
     if asked and source.revision and asked != source.revision:
         raise UsageError(
-            f"two revisions, {source.revision} and {asked}: leave one out.", idle=["revision"]
+            f"two revisions, {source.revision} and {asked}: leave one out.", about=["revision"]
         )
     return asked or source.revision

@@ -94,7 +94,7 @@ def refuse_unread_ids(body: PreTrainedModel, short: Mapping[str, Any]) -> None:
 def refuse_words(body: PreTrainedModel, read: str) -> None:
     raise UsageError(
         f"{type(body).__name__} reads {read}, not text: leave the text options out.",
-        idle=TEXT_OPTIONS,
+        about=TEXT_OPTIONS,
     )
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from attncli.errors import UsageError, parameters
+from attncli.errors import UsageError
 from attncli.models.inputs.id_lists import FILE, ids
 
 MOST_SAMPLES = 10_000
@@ -29,18 +29,8 @@ class WantedInput:
     """How many of the package's own texts are read where nothing else is said: 1 or 2."""
 
 
-def refuse_two_kinds(options: WantedInput) -> None:
-    given = {
-        "text": bool(options.texts),
-        "text_file": options.text_file is not None,
-        "token_ids": bool(options.token_ids),
-        "random_tokens": options.random_tokens is not None,
-    }
-    names = [name for name, there in given.items() if there]
-    if len(names) > 1 and names != ["text", "text_file"]:
-        raise UsageError(
-            f"{parameters(names, ' and ')} exclude each other: leave one out.", rivals=names
-        )
+def refuse_impossible(options: WantedInput) -> None:
+    """Sizes and ids that there are not."""
     for name, size in (
         ("tokens", options.tokens),
         ("random_tokens", options.random_tokens),

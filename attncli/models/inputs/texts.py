@@ -18,7 +18,7 @@ from attncli.errors import InputError, UsageError, parameters
 from attncli.models.inputs.decoder_inputs import shifted
 from attncli.models.inputs.extra_inputs import TEXT_OPTIONS, WORDS, Company, company
 from attncli.models.inputs.id_lists import Named, id_lists
-from attncli.models.inputs.requested_input import WantedInput, refuse_two_kinds
+from attncli.models.inputs.requested_input import WantedInput, refuse_impossible
 from attncli.models.inputs.text_files import texts_in
 from attncli.models.inputs.token_ranges import longest, vocabulary
 from attncli.models.inputs.tokenizing import Encoded, encode, shown, tokenizer_of
@@ -82,7 +82,7 @@ def as_bytes(tensor: Tensor) -> bytes:
 
 def inputs_of(checkpoint: Checkpoint, options: WantedInput) -> list[ModelInput]:
     """Every input that the options name, in their order."""
-    refuse_two_kinds(options)
+    refuse_impossible(options)
     if checkpoint.given is not None:
         return given_inputs(checkpoint, options)
     asked = asks_for_texts(options)
@@ -108,7 +108,7 @@ def refuse_texts(checkpoint: Checkpoint, options: WantedInput) -> None:
     if asks_for_texts(options):
         raise UsageError(
             f"{type(model).__name__} reads {model.main_input_name}, not text: leave the text options out.",
-            idle=TEXT_OPTIONS,
+            about=TEXT_OPTIONS,
         )
 
 
@@ -184,7 +184,7 @@ def given_inputs(checkpoint: Checkpoint, options: WantedInput) -> list[ModelInpu
     }
     idle = [name for name, there in said.items() if there]
     if idle:
-        raise UsageError(f"{parameters(idle)} and `inputs` exclude each other: leave one out.", rivals=[*idle, "inputs"])  # fmt: skip
+        raise UsageError(f"{parameters(idle)} and `inputs` exclude each other: leave one out.", about=[*idle, "inputs"])  # fmt: skip
     body = checkpoint.body
     found = [in_type(each, body.dtype) for each in given_keywords(body, checkpoint.given)]
     return [

@@ -210,12 +210,12 @@ def random_checkpoint(source: Source, options: LoadOptions, device: torch.device
     if options.device_map is not None:
         raise UsageError(
             "`device_map` spreads checkpoints: a random model is built on one `device`.",
-            idle=["device_map"],
+            about=["device_map"],
         )
     if options.tensor_parallel:
         raise UsageError(
             "`tensor_parallel` splits checkpoints: a random model is built whole.",
-            idle=["tensor_parallel"],
+            about=["tensor_parallel"],
         )
     dtype = wanted_dtype(options.dtype, torch.float32, device)
     with quiet():

@@ -30,7 +30,7 @@ def wanted_dtype(asked: str | None, stored: torch.dtype, device: torch.device) -
     if chosen == torch.float64 and device.type == "mps":
         raise UsageError(
             "mps has no float64: choose `dtype='float32'` or `device='cpu'`.",
-            rivals=["dtype", "device"],
+            about=["dtype", "device"],
         )
     if asked is None and chosen == torch.float16 and device.type == "cpu":
         return torch.float32
@@ -85,7 +85,7 @@ def checked_device_map(text: str | None, device: str) -> str | None:
     if device != "cpu":
         raise UsageError(
             "`device` and `device_map` exclude each other: leave one out.",
-            rivals=["device", "device_map"],
+            about=["device", "device_map"],
         )
     require_accelerate("device_map")
     return text

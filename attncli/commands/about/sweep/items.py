@@ -72,7 +72,7 @@ def at_revisions(given: Sequence[str], pattern: str) -> list[str]:
         if source.kind != "hub" or source.revision:
             raise UsageError(
                 f"`revisions` goes with models of the hub by name alone, not {text}.",
-                idle=["revisions"],
+                about=["revisions"],
             )
         matching = sorted(revisions(source.name, pattern), key=by_numbers)
         found += [f"{source.name}@{revision}" for revision in matching]

@@ -78,7 +78,7 @@ def refuse_deeper_layers(head: Head) -> None:
         raise UsageError(
             f"`inputs` embeddings is for heads of layer 0: what layer {layer} reads are states of the layer before, which "
             "depend on all tokens.",
-            idle=["inputs"],
+            about=["inputs"],
         )
 
 

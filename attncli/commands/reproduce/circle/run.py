@@ -71,9 +71,7 @@ def widths_of(width: int | None, sweep: str | None) -> list[int]:
     if sweep is None:
         return list(WIDTHS) if width is None else [width]
     if width is not None:
-        raise UsageError(
-            "`width` is what `sweep` varies: leave it out.", idle=["width"], because=["sweep"]
-        )
+        raise UsageError("`width` is what `sweep` varies: leave it out.", about=["width", "sweep"])
     _, points = parse_sweep(sweep, SWEPT)
     return [int(point) for point in points]
 

@@ -102,7 +102,7 @@ def memorised(asked: MemoriseOptions) -> "Task":
         if asked.as_published:
             raise UsageError(
                 "`as_published` learns a text by heart: name a file of words or token ids with `tokens_from`.",
-                idle=["as_published"],
+                about=["as_published"],
             )
         return memorise(sequences, length)
     from attncli.commands.reproduce.token_streams import token_stream

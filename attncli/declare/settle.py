@@ -1,0 +1,177 @@
+"""Which of the options that somebody has typed, or set in the environment or a file, hold in a run.
+
+What is typed must satisfy all that is declared (`applies`), or is refused. A default is left out where it does not
+fit; two that exclude each other are an error with the lines of both.
+"""
+
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, get_args
+
+from attncli.declare.applies import ANY_MODEL, Applies, names_it
+from attncli.declare.options import Option
+from attncli.declare.subject import Subject
+from attncli.errors import UsageError, it_or_them, parameter, parameters, said_of
+from attncli.sources import WORDS
+
+Rules = Mapping[str, tuple[Applies, ...]]
+"""What is declared of every option of a command, by its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """An option that is set."""
+
+    name: str
+    value: Any
+    where: str = ""
+    """The line of the file, or the variable, that sets it; nothing where somebody has typed it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What holds in a run."""
+
+    values: Mapping[str, Any]
+    left_out: Mapping[str, str]
+    """Defaults that do not fit, each with the reason."""
+
+
+def rules_of(declared: Iterable[inspect.Parameter]) -> Rules:
+    """What is declared of every option of a command."""
+    return {each.name: rules for each in declared for rules in [applies_of(each)]}
+
+
+def applies_of(declared: inspect.Parameter) -> tuple[Applies, ...]:
+    said = get_args(declared.annotation)[1:]
+    return next((one.applies for one in said if isinstance(one, Option)), ())
+
+
+def is_set(declared: inspect.Parameter, value: Any) -> bool:
+    """What is as it would be anyway says nothing."""
+    if value is None or (isinstance(value, list | tuple) and not value):
+        return False
+    return hasattr(value, "shape") or bool(value != declared.default)
+
+
+def settle(rules: Rules, given: Sequence[Given], subject: Subject | None) -> Settled:
+    """Refuse what is typed and does not fit; leave out the defaults that do not fit to it."""
+    typed = [one for one in given if not one.where]
+    refuse_kinds(rules, typed, subject)
+    refuse_exclusions(rules, typed, subject)
+    left_out: dict[str, str] = {}
+    defaults = []
+    for one in given:
+        if one.where:
+            reason = misfit(rules, one, typed, subject)
+            if reason is None:
+                defaults.append(one)
+            else:
+                left_out[one.name] = reason
+    while lacking := {one.name: lack for one in defaults if (lack := unmet(rules, one, [*typed, *defaults]))}:  # fmt: skip
+        left_out |= lacking
+        defaults = [one for one in defaults if one.name not in lacking]
+    refuse_exclusions(rules, defaults, subject)
+    refuse_needs(rules, typed, [*typed, *defaults])
+    return Settled({one.name: one.value for one in (*typed, *defaults)}, left_out)
+
+
+def misfit(rules: Rules, one: Given, typed: Iterable[Given], subject: Subject | None) -> str | None:
+    """Why a default means nothing beside what is typed."""
+    rule = other_kind(rules, one, subject)
+    if rule is not None and subject is not None:
+        return sentence_of_kind(rule, [one], subject)
+    return next(filter(None, (exclusion(rules, one, each, subject) for each in typed)), None)
+
+
+def refuse_kinds(rules: Rules, typed: Iterable[Given], subject: Subject | None) -> None:
+    """All that are refused for one reason, in one sentence."""
+    refused: dict[Applies, list[Given]] = {}
+    for one in typed:
+        rule = other_kind(rules, one, subject)
+        if rule is not None:
+            same = Applies(why=rule.why) if rule.why or is_model(subject) else rule
+            refused.setdefault(same, []).append(one)
+    if subject is not None:
+        for rule, names in refused.items():
+            said = sentence_of_kind(rule, names, subject)
+            raise UsageError(said, about=[one.name for one in names])
+
+
+def refuse_exclusions(rules: Rules, given: Sequence[Given], subject: Subject | None) -> None:
+    for one, other in combinations(given, 2):
+        reason = exclusion(rules, one, other, subject)
+        if reason is not None:
+            places = ", ".join(dict.fromkeys(filter(None, (one.where, other.where))))
+            said = f"{places}: {reason}" if places else reason
+            raise UsageError(said, about=[one.name, other.name])
+
+
+def refuse_needs(rules: Rules, typed: Iterable[Given], given: Sequence[Given]) -> None:
+    for one in typed:
+        lack = unmet(rules, one, given)
+        if lack is not None:
+            raise UsageError(lack, about=[one.name])
+
+
+def other_kind(rules: Rules, one: Given, subject: Subject | None) -> Applies | None:
+    """What is declared of the option, if it speaks of other kinds of SOURCE."""
+    if subject is None:
+        return None
+    own = (rule for rule in rules.get(one.name, ()) if rule.concerns(one.value))
+    return next((rule for rule in own if subject.kind not in rule.to), None)
+
+
+def is_model(subject: Subject | None) -> bool:
+    return subject is not None and subject.kind in ANY_MODEL
+
+
+def sentence_of_kind(rule: Applies, given: Sequence[Given], subject: Subject) -> str:
+    names, source = [switch(one) for one in given], subject.source
+    if rule.why:
+        return in_words(rule, given[0], source=str(source))
+    if is_model(subject):
+        return f"{said_of(names, 'goes', 'go')} with synthetic networks: {source} is a model."
+    if source.is_file and "synthetic" in rule.to:
+        return f"{parameters(names)} cannot be changed: {source} fixes {it_or_them(names)}."
+    what = f"{source} is {WORDS[source.kind].what}" if source.is_file else subject.named_by
+    return f"{said_of(names, 'goes', 'go')} with a model: {what}."
+
+
+def exclusion(rules: Rules, one: Given, other: Given, subject: Subject | None) -> str | None:
+    """Why the two do not go together, whichever declares it."""
+    source = "" if subject is None else str(subject.source)
+    for own, its in ((one, other), (other, one)):
+        for rule in rules.get(own.name, ()):
+            excluded = any(names_it(each, its.name, its.value) for each in rule.excludes)
+            if not excluded or not rule.concerns(own.value):
+                continue
+            if rule.why:
+                return in_words(rule, own, other=parameter(its.name), source=source)
+            both = parameters(sorted((own.name, its.name), key=list(rules).index), " and ")
+            return f"{both} exclude each other: leave one out."
+    return None
+
+
+def switch(one: Given) -> str:
+    """`skip=False` of what is switched off."""
+    return f"{one.name}=False" if one.value is False else one.name
+
+
+def unmet(rules: Rules, one: Given, given: Sequence[Given]) -> str | None:
+    """What the option needs beside it, where that is not set."""
+    for rule in rules.get(one.name, ()):
+        needed = [each for each in rule.needs if each.partition(":")[0] in rules]
+        there = any(names_it(each, its.name, its.value) for each in needed for its in given)
+        if needed and not there and rule.concerns(one.value):
+            names = dict.fromkeys(each.partition(":")[0] for each in needed)
+            usual = f"{parameter(one.name)} goes with {parameters(names, ' or ')}: add one."
+            return in_words(rule, one) if rule.why else usual
+    return None
+
+
+def in_words(rule: Applies, one: Given, **others: str) -> str:
+    setting = f"`{one.name}={one.value!r}`"
+    return rule.why.format(name=parameter(one.name), setting=setting, **others)

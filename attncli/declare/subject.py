@@ -1,0 +1,59 @@
+"""What a run is about, as far as it decides which options mean something."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attncli.declare.applies import WORDLESS
+from attncli.declare.commands import COMMANDS
+from attncli.sources import Source, parse
+
+SENSED = ("image_size", "num_channels", "num_mel_bins", "frame_length")
+"""Sizes in a config.json that only models of images and sounds have."""
+OF_TEXT = re.compile("vocab|text|words|token")
+"""Names of what a model of texts has, or one with a part for texts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """SOURCE, and how a model would be named."""
+
+    source: Source
+    named_by: str = "name one as `source`"
+
+    @property
+    def kind(self) -> str:
+        return WORDLESS if self.source.kind == "folder" and reads_no_words(self.source.path) else self.source.kind  # fmt: skip
+
+
+def subject_of(command: str, values: Mapping[str, Any]) -> Subject | None:
+    """None where options mean the same for whatever there is, or where the question refuses SOURCE as a whole."""
+    if "pattern" in values and "source" not in values:
+        return model_of_patterns(values["pattern"])
+    if "source" not in values or command not in COMMANDS:
+        return None
+    source = parse(values["source"])
+    return Subject(source) if source.kind in COMMANDS[command].takes else None
+
+
+def model_of_patterns(patterns: Any) -> Subject:
+    """Heads of models may be patterns."""
+    from attncli.patterns._heads import model_head
+
+    heads = [head for text in patterns or () if (head := model_head(text)) is not None]
+    named_by = "give `pattern='MODEL:LAYER.HEAD:top=4'`"
+    return Subject(Source("hub", heads[0].model) if heads else Source("synthetic"), named_by)
+
+
+def reads_no_words(folder: Path) -> bool:
+    """By its config.json: it names the size of images or sounds, and nothing of a text."""
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):  # whoever loads it says what is wrong with it
+        return False
+    if not isinstance(config, dict):
+        return False
+    return any(name in config for name in SENSED) and not any(map(OF_TEXT.search, config))

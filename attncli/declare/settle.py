@@ -150,7 +150,9 @@ def exclusion(rules: Rules, one: Given, other: Given, subject: Subject | None) -
                 continue
             if rule.why:
                 return in_words(rule, own, other=parameter(its.name), source=source)
-            both = parameters(sorted((own.name, its.name), key=list(rules).index), " and ")
+            both = parameters(
+                sorted((own.name, its.name), key=[*rules, own.name, its.name].index), " and "
+            )
             return f"{both} exclude each other: leave one out."
     return None
 

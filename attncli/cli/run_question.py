@@ -137,11 +137,10 @@ def rehearse_alone(
 
 def refuse_processes(count: int) -> None:
     """Where there is nothing to divide, or the processes are there already."""
-    idle = ["processes"]
     if count < 1:
         raise UsageError(f"--processes {count}: it must be at least 1.")
     if launch().several:
-        raise UsageError(f"--processes {count} starts processes, and {launch().size} were started already: leave it out.", idle=idle)  # fmt: skip
+        raise UsageError(f"--processes {count} starts processes, and {launch().size} were started already: leave it out.")  # fmt: skip
 
 
 def keep_parts(asked: Callable[..., Any], values: dict[str, Any], output: Any) -> None:

@@ -110,24 +110,7 @@ def question(
             beside = {name: converted(each, values.pop(name)) for name, each in apart.items()}
             for name, usual in plural.items():
                 take_plural(values, name, usual)
-            options = {p.name: converted(p, values[p.name]) for p in parameters if p.name != SOURCE}
-            with TURNS.question(), ExitStack() as around:
-                around.enter_context(one_blas_thread())
-                if SOURCE in values:
-                    at_hand = subject(values[SOURCE], beside, any_module)
-                    options[SOURCE] = around.enter_context(at_hand)
-                watch = around.enter_context(watched(beside["progress"]))
-                refuse_misfits(parameters, options | set_beside(beside), asked.__name__)
-                how = How(
-                    watch,
-                    doing_of(watch),
-                    pictures=beside["pictures"],
-                    maps=beside["pictures"],
-                    save_module=beside.get("save_module"),
-                    settings=NO_CONFIGURATION,
-                )
-                around.enter_context(as_a_program())
-                found = asked(**gathered(asked, options), how=how)
+            found = run_asked(asked, parameters, values, beside, any_module)
             if not isinstance(found, Report):
                 return found
             from attncli.reports.provenance import with_provenance
@@ -143,6 +126,34 @@ def question(
         return ask
 
     return front_door
+
+
+def run_asked(
+    asked: Callable[..., Any],
+    parameters: Sequence[inspect.Parameter],
+    values: Mapping[str, Any],
+    beside: Mapping[str, Any],
+    any_module: bool,
+) -> Any:
+    """Convert the options, refuse those that do not fit the source, and call the question as a program would run it."""
+    options = {p.name: converted(p, values[p.name]) for p in parameters if p.name != SOURCE}
+    with TURNS.question(), ExitStack() as around:
+        around.enter_context(one_blas_thread())
+        if SOURCE in values:
+            at_hand = subject(values[SOURCE], beside, any_module)
+            options[SOURCE] = around.enter_context(at_hand)
+        watch = around.enter_context(watched(beside["progress"]))
+        refuse_misfits(parameters, options | set_beside(beside), asked.__name__)
+        how = How(
+            watch,
+            doing_of(watch),
+            pictures=beside["pictures"],
+            maps=beside["pictures"],
+            save_module=beside.get("save_module"),
+            settings=NO_CONFIGURATION,
+        )
+        around.enter_context(as_a_program())
+        return asked(**gathered(asked, options), how=how)
 
 
 def set_beside(beside: Mapping[str, Any]) -> dict[str, Any]:

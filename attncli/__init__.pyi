@@ -292,7 +292,7 @@ def paths(
     progress: bool | Callable[[int, int, str], None] | None = None,
     pictures: bool | None = False,
 ) -> Answer:
-    """How much of the output travels through paths of each length, and what can short paths do alone?"""
+    """How much of the output travels through paths of each length?"""
 
 def count_paths(
     source: Any = None,
